@@ -1,0 +1,203 @@
+"""The supervisor's own capabilities, `ether.*`: what the bus tells of itself, asked for like any other work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ether_actors.records import SUPERVISOR, Records
+from ether_actors.registry import Registration
+from ether_broker.codec import pack_response, read_delegation
+from ether_broker.dead_letters import DeadLetter, Reason
+from ether_broker.errors import EtherError, InvalidEnvelope, nearest
+from ether_broker.ids import to_text
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.router import Session
+from ether_broker.status import Status
+from ether_broker.wire import Header, Kind, read_header
+
+__all__ = ["CAPABILITIES", "Administration"]
+
+PREFIX: Final = b"ether."
+
+
+class Administration:
+    """Answers delegations of `ether.*` at once, inside the supervisor's turn."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def handle(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Answer one delegation."""
+        records = self._records
+        records.passing.append(envelope)
+        if header.source not in session.agents:
+            message = f"The connection has not registered {header.source.decode(errors='replace')!r}."
+            error = ErrorInfo(code="forged_sender", message=message)
+            records.answer(session, header, Status.REJECTED_CAPABILITY, error)
+            return
+        action = _ACTIONS.get(header.capability.decode(errors="replace"))
+        if action is None:
+            hint = nearest(header.capability.decode(errors="replace"), _ACTIONS)
+            error = ErrorInfo(code="no_holder", message=f"The bus has no such capability.{hint}")
+            records.answer(session, header, Status.REJECTED_CAPABILITY, error)
+            return
+        try:
+            params = read_delegation(header, envelope).params or {}
+            if not isinstance(params, dict):
+                msg = "params is a map here."
+                raise InvalidEnvelope(msg)
+            data = action(self, params)
+        except EtherError as failure:
+            error = ErrorInfo(code=failure.code, message=str(failure))
+            records.answer(session, header, Status.REJECTED_CONTEXT, error)
+            return
+        self._reply(session, header, data)
+
+    def _reply(self, session: Session, header: Header, data: object) -> None:
+        records = self._records
+        response = Response(
+            request_id=to_text(header.request_id), status=Status.COMPLETED, from_agent=SUPERVISOR,
+            data=data, timestamp=records.wall,
+        )  # fmt: skip
+        envelope = pack_response(response, capability=header.capability, target=header.source)
+        records.router.send(session, envelope)
+        records.passing.append(envelope)
+        records.outcomes["COMPLETED"] = records.outcomes.get("COMPLETED", 0) + 1
+
+    def agents(self, params: dict[str, Any]) -> list[dict[str, Any]]:
+        """Every agent: name, node, condition, load, outcomes; one only with `agent`."""
+        wanted = params.get("agent")
+        found = [
+            _describe(agent)
+            for agent in self._records.registry.agents
+            if wanted in (None, agent.manifest.agent) and (wanted or agent.manifest.capabilities)
+        ]
+        if wanted is not None and not found:
+            known = (agent.manifest.agent for agent in self._records.registry.agents)
+            msg = f"There is no agent {wanted!r}.{nearest(str(wanted), known)}"
+            raise InvalidEnvelope(msg)
+        return found
+
+    def manifests(self, params: dict[str, Any]) -> list[dict[str, Any]]:
+        """Every agent's manifest; one only with `agent`."""
+        self.agents(params)
+        wanted = params.get("agent")
+        return [
+            agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+            for agent in self._records.registry.agents
+            if agent.manifest.capabilities and wanted in (None, agent.manifest.agent)
+        ]
+
+    def capabilities(self, _params: dict[str, Any]) -> dict[str, list[str]]:
+        """{capability: names of its holders}."""
+        return self._records.registry.capabilities()
+
+    def nodes(self, _params: dict[str, Any]) -> list[dict[str, Any]]:
+        """Every node: name, seconds of silence, what it says of itself, its agents."""
+        now = self._records.now
+        return [
+            {
+                "node": session.node,
+                "silent": round(now - session.heard, 3),
+                "agents": len(session.agents),
+                "waiting_bytes": session.outbox_bytes,
+                "observers": len(session.cursors),
+                **{key: session.info[key] for key in ("host", "pid", "version") if key in session.info},
+            }
+            for session in self._records.router.sessions
+        ]
+
+    def statistics(self, _params: dict[str, Any]) -> dict[str, Any]:
+        """Counts since the broker started."""
+        records = self._records
+        return {
+            "accepted": records.accepted,
+            "open": len(records.ledger),
+            "outcomes": dict(records.outcomes),
+            "dead_letters": {reason.value: count for reason, count in records.dead_letters.totals.items()},
+            "dead_letters_held": len(records.dead_letters),
+            "messages_refused": records.router.refused,
+            "tap_next": records.tap.next,
+            "tap_first": records.tap.first,
+            "nodes": len(records.router.sessions),
+            "agents": len(records.registry),
+            "clock": records.now,
+        }
+
+    def dead_letters(self, params: dict[str, Any]) -> list[dict[str, Any]]:
+        """The newest dead letters first; `limit` (100) and `reason` narrow it."""
+        wanted = params.get("reason")
+        known = {reason.value: reason for reason in Reason}
+        if wanted is not None and wanted not in known:
+            msg = f"There is no reason {wanted!r}.{nearest(str(wanted), known)}"
+            raise InvalidEnvelope(msg)
+        letters = self._records.dead_letters.list(
+            limit=_whole(params, "limit", 100), reason=known[wanted] if wanted else None
+        )
+        return [_summary(letter) for letter in letters]
+
+    def dead_letter(self, params: dict[str, Any]) -> dict[str, Any]:
+        """One dead letter of `number`, with its envelope's bytes; `discard` takes it out."""
+        number = _whole(params, "number", None)
+        letters = self._records.dead_letters
+        letter = letters.discard(number) if params.get("discard") else letters.get(number)
+        return {**_summary(letter), "envelope": letter.envelope}
+
+
+def _whole(params: dict[str, Any], name: str, default: int | None) -> int:
+    value = params.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        msg = f"params.{name} is {value!r} and has to be a whole number."
+        raise InvalidEnvelope(msg)
+    return value
+
+
+def _describe(agent: Registration) -> dict[str, Any]:
+    recent = sorted(agent.recent)
+    return {
+        "agent": agent.manifest.agent,
+        "node": agent.session.node,
+        "version": agent.manifest.version,
+        "role": agent.manifest.role,
+        "condition": agent.condition.value,
+        "capabilities": [capability.name for capability in agent.manifest.capabilities],
+        "max_concurrency": agent.manifest.max_concurrency,
+        "queued": len(agent.mailbox),
+        "in_flight": agent.mailbox.in_flight,
+        "load": agent.load,
+        "outcomes": dict(agent.ended),
+        "p50": recent[len(recent) // 2] if recent else None,
+        "p99": recent[int(len(recent) * 0.99)] if recent else None,
+    }
+
+
+def _summary(letter: DeadLetter) -> dict[str, Any]:
+    header = read_header(letter.envelope)
+    return {
+        "number": letter.number,
+        "reason": letter.reason.value,
+        "time": letter.time,
+        "node": letter.node,
+        "detail": letter.detail,
+        "kind": Kind(header.kind).name if header.kind in set(Kind) else str(header.kind),
+        "status": Status(header.status).name if header.status in set(Status) else None,
+        "request_id": to_text(header.request_id),
+        "from_agent": header.source.decode(errors="replace"),
+        "to_agent": header.target.decode(errors="replace"),
+        "capability": header.capability.decode(errors="replace"),
+        "size": len(letter.envelope),
+        "can_redrive": letter.reason.can_redrive and header.kind == Kind.DELEGATION,
+    }
+
+
+_ACTIONS: Final[dict[str, Callable[[Administration, dict[str, Any]], object]]] = {
+    "ether.agents": Administration.agents,
+    "ether.manifests": Administration.manifests,
+    "ether.capabilities": Administration.capabilities,
+    "ether.nodes": Administration.nodes,
+    "ether.statistics": Administration.statistics,
+    "ether.dead-letters": Administration.dead_letters,
+    "ether.dead-letter": Administration.dead_letter,
+}
+CAPABILITIES: Final = tuple(_ACTIONS)

@@ -1,0 +1,195 @@
+"""Agents: pykka actors whose decorated methods are capabilities."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pykka
+from pydantic import ValidationError
+
+from ether_actors.capability import Handler, handlers_of
+from ether_actors.composable import ComposableAgent
+from ether_actors.inbox import Inbox
+from ether_broker.errors import InvalidManifest, UsageError
+from ether_broker.manifest import Depth, Interface, Manifest
+from ether_broker.payload import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from pykka import Future
+    from pykka._actor import ActorInbox
+
+__all__ = ["Agent", "AsyncAgent", "ThreadedAgent"]
+
+
+class Agent(pykka.Actor, ComposableAgent):
+    """An actor that takes delegations; subclass it, decorate methods with `@capability`, and `bus.start(YourAgent)`.
+
+    It handles `max_concurrency` delegations at a time, one by default, and so needs no locks. Plain methods run on the
+    node's pool of threads, `async def` methods on the node's event loop. An exception ends the delegation
+    FAILED_EXECUTION and leaves the agent as it is; `AgentCrash`, `SystemExit` and the like also restart it, by its
+    child spec, with its mailbox kept.
+
+    Messages that are told or asked with its pykka ref reach `on_receive`.
+    """
+
+    version: ClassVar[str] = "0.1.0"
+    """Semantic version."""
+    role: ClassVar[str] = ""
+    """For people; default: the first line of the class's docstring."""
+    exclusions: ClassVar[tuple[str, ...]] = ()
+    """Capabilities, or prefixes of such, that are never routed here."""
+    interface: ClassVar[tuple[Interface, ...]] = (Interface.SINGLE, Interface.CHAINED)
+    artifacts_produced: ClassVar[tuple[str, ...]] = ()
+    max_depth: ClassVar[Depth] = Depth.DEEP
+    tools: ClassVar[tuple[str, ...]] = ()
+    notes: ClassVar[str] = ""
+    max_concurrency: ClassVar[int] = 1
+    """Delegations at a time; with more than 1, plain methods must be safe to run in several threads."""
+    inbox_limit: ClassVar[int] = 10_000
+    """Messages that may wait at the node; the broker's mailbox has bounds of its own."""
+    dispatch: ClassVar[Literal["pool", "thread", "loop"]] = "pool"
+
+    _namespace: ClassVar[dict[str, Any]] = {}
+    _handlers: ClassVar[dict[str, Handler] | None] = None
+    _manifest: ClassVar[Manifest | None] = None
+    _packed_manifest: ClassVar[bytes | None] = None
+
+    actor_inbox: Inbox
+    agent_name: str = ""
+    """The name on the bus; empty until it is started there."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        frame = sys._getframe(1)  # noqa: SLF001  annotations may name what only the defining function knows
+        cls._namespace = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+        cls._handlers = cls._manifest = cls._packed_manifest = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.actor_inbox.places = self.max_concurrency
+        self.actor_inbox.limit = self.inbox_limit
+
+    @classmethod
+    def handlers(cls) -> dict[str, Handler]:
+        """{capability: handler}.
+
+        Raises:
+            InvalidManifest: the decorated methods contradict each other.
+        """
+        if cls._handlers is None:
+            cls._handlers = handlers_of(cls, cls._namespace)
+        return cls._handlers
+
+    @classmethod
+    def manifest(cls, name: str | None = None) -> Manifest:
+        """The agent's entry in the registry, for the given name or the class's own.
+
+        Raises:
+            InvalidManifest: the class's attributes do not make one; the message names the attribute.
+        """
+        if cls._manifest is None:
+            cls._manifest = cls._make_manifest()
+        return cls._manifest if name is None else cls._manifest.model_copy(update={"agent": name})
+
+    @classmethod
+    def packed_manifest(cls) -> bytes:
+        """The manifest without the agent's name, as it travels; the same bytes for all agents of the class."""
+        if cls._packed_manifest is None:
+            fields = cls.manifest().model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            del fields["agent"]
+            cls._packed_manifest = pack(fields)
+        return cls._packed_manifest
+
+    @classmethod
+    def _make_manifest(cls) -> Manifest:
+        handlers = cls.handlers()
+        doc = (cls.__doc__ or "").strip()
+        try:
+            return Manifest(
+                agent=default_name(cls),
+                version=cls.version,
+                role=cls.role or doc.partition("\n")[0],
+                description=doc,
+                capabilities=tuple(handler.capability for handler in handlers.values()),
+                exclusions=cls.exclusions,
+                interface=cls.interface,
+                artifacts_produced=cls.artifacts_produced,
+                max_depth=cls.max_depth,
+                tools=cls.tools,
+                max_concurrency=cls.max_concurrency,
+                notes=cls.notes,
+            )
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            msg = f"{cls.__qualname__}{'.' if where else ''}{where}: {problem['msg']}."
+            raise InvalidManifest(msg) from None
+
+    @classmethod
+    def start(cls, *args: Any, **kwargs: Any) -> Any:
+        """Not for agents: a node starts them.
+
+        Raises:
+            UsageError: always.
+        """
+        msg = f"Start it on a bus: bus.start({cls.__name__}, …)."
+        raise UsageError(msg)
+
+    def on_start(self) -> None:
+        """Set up; runs before the first message, in a thread of the node. An exception here fails `bus.start`."""
+
+    def on_stop(self) -> None:
+        """Clean up; runs after the last message."""
+
+    def on_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Clean up before a restart; another instance takes over afterwards."""
+
+    @staticmethod
+    def _create_actor_inbox() -> ActorInbox:
+        return Inbox()
+
+    @staticmethod
+    def _create_future() -> Future[Any]:
+        return pykka.ThreadingFuture()
+
+    def _start_actor_loop(self) -> None:
+        """The node gives the turns."""
+
+
+class ThreadedAgent(Agent):
+    """An agent with threads of its own, one for each place: for handlers that hold a thread for long."""
+
+    dispatch = "thread"
+
+
+class AsyncAgent(Agent):
+    """An agent that lives on the node's event loop: its plain methods run there too, and so must never wait."""
+
+    dispatch = "loop"
+
+
+def default_name(cls: type) -> str:
+    """The class's name as an agent's: `CodeReviewer` is `code-reviewer`."""
+    letters: list[str] = []
+    for index, letter in enumerate(cls.__name__):
+        follows = index and (not cls.__name__[index - 1].isupper())
+        letters.append(f"-{letter.lower()}" if letter.isupper() and follows else letter.lower())
+    return "".join(letters).strip("_")
+
+
+def call_hook(hook: Callable[..., None], *args: Any) -> BaseException | None:
+    """Run a hook and return what it raised, whatever that is."""
+    try:
+        hook(*args)
+    except BaseException as error:  # noqa: BLE001  trap 2: pykka would stop every actor in the process
+        return error
+    return None

@@ -1,0 +1,261 @@
+"""Capabilities as methods: what a decorated method declares, and how a delegation's parameters become its arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+
+from ether_broker.errors import InvalidManifest
+from ether_broker.frozen import freeze
+from ether_broker.manifest import Capability
+from ether_broker.payload import Payload
+from ether_broker.response import Response
+
+if TYPE_CHECKING:
+    from ether_actors.task import Task
+
+__all__ = ["Handler", "Misfit", "WrongResult", "capability", "handlers_of"]
+
+_MARK: Final = "__ether_capability__"
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Misfit(Exception):  # noqa: N818  becomes REJECTED_CONTEXT; users never see it
+    """The parameters do not fit the capability's schema.
+
+    Attributes:
+        fields: dotted paths of what is missing or wrong.
+    """
+
+    def __init__(self, message: str, fields: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+
+class WrongResult(Exception):  # noqa: N818  becomes FAILED_EXECUTION; users never see it
+    """A handler returned something else than it declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    name: str
+    confidence: float
+    constraints: tuple[str, ...]
+    latency_weight: float
+    idempotent: bool
+    description: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def capability(
+    name: str,
+    *,
+    confidence: float = 1.0,
+    constraints: tuple[str, ...] | list[str] = (),
+    latency_weight: float = 1.0,
+    idempotent: bool = False,
+    description: str = "",
+) -> Callable[[_F], _F]:
+    """Declare that a method of an `Agent` is a capability.
+
+    The method takes, besides an optional `task: Task`, either one parameter annotated with a pydantic model (or named
+    `params`, for the whole body as it is), or any annotated parameters, which are matched by name. It may be
+    `async def`. Its parameters' and its result's JSON Schemas stand in the manifest.
+
+    Args:
+        name: dotted, from the general to the special, as in `research.context.deepen`; `*` takes what nobody holds.
+        confidence: 0 to 1.
+        constraints: for people, as in `"Requires network fetch tools"`.
+        latency_weight: relative cost in time; lighter holders are preferred among equally busy ones.
+        idempotent: whether running it twice does no harm; then a lost node means another run, else the delegation ends
+            FAILED_EXECUTION with the code `node_lost` (G3).
+        description: default: the first line of the method's docstring.
+
+    Raises:
+        InvalidManifest: the name or a number is not allowed.
+    """
+    try:
+        Capability(name=name, confidence=confidence, latency_weight=latency_weight)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        msg = f"@capability({name!r}): {problem['loc'][0]}: {problem['msg']}."
+        raise InvalidManifest(msg) from None
+
+    def mark(function: _F) -> _F:
+        text = description or (inspect.getdoc(function) or "").partition("\n")[0]
+        declared = _Declaration(name, confidence, tuple(constraints), latency_weight, idempotent, text)
+        setattr(function, _MARK, declared)
+        return function
+
+    return mark
+
+
+class Handler:
+    """A capability's method with what is needed to call it; one for each class, shared by its agents."""
+
+    __slots__ = ("_adapter", "_field", "_result", "_whole", "capability", "function", "is_async", "task_name")
+
+    def __init__(self, function: Callable[..., Any], namespace: dict[str, Any]) -> None:
+        declared: _Declaration = getattr(function, _MARK)
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        hints = _hints(function, namespace)
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        self.task_name = next((p.name for p in parameters if _is_task(p, hints)), None)
+        parameters = [parameter for parameter in parameters if parameter.name != self.task_name]
+        self._field: str | None = None
+        self._whole: Any = None
+        self._adapter: TypeAdapter[Any] | None = None
+        self._bind(declared.name, parameters, hints)
+        result = hints.get("return", Any)
+        plain = result in (Any, None, type(None)) or result is Response or result is inspect.Parameter.empty
+        self._result: TypeAdapter[Any] | None = None if plain else TypeAdapter(result)
+        self.capability = Capability(
+            name=declared.name,
+            confidence=declared.confidence,
+            constraints=declared.constraints,
+            latency_weight=declared.latency_weight,
+            idempotent=declared.idempotent,
+            description=declared.description,
+            params_schema=_schema(self._adapter),
+            result_schema=_schema(self._result, mode="serialization"),
+        )
+
+    def _bind(self, name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> None:
+        for parameter in parameters:
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                msg = f"{self.function.__qualname__} ({name}): parameter {parameter} has no name that params could use."
+                raise InvalidManifest(msg)
+        if len(parameters) == 1:
+            only = parameters[0]
+            hint = hints.get(only.name, Any)
+            is_model = isinstance(hint, type) and issubclass(hint, BaseModel)
+            if only.kind is not only.VAR_KEYWORD and (is_model or only.name == "params" or hint is bytes):
+                self._field, self._whole = only.name, hint
+                self._adapter = None if hint in (Any, bytes) else TypeAdapter(hint)
+                return
+        fields: dict[str, Any] = {}
+        extra = "forbid"
+        for parameter in parameters:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                extra = "allow"
+                continue
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (hints.get(parameter.name, Any), default)
+        model = create_model(
+            f"{self.function.__name__}_params",
+            __config__=ConfigDict(extra=extra, arbitrary_types_allowed=True, protected_namespaces=()),
+            **fields,
+        )
+        self._adapter = TypeAdapter(model)
+
+    def arguments(self, params: Payload) -> dict[str, Any]:
+        """Turn a delegation's parameters into the method's arguments; each call gets objects of its own.
+
+        Raises:
+            Misfit: they do not fit; names the fields.
+        """
+        value = params.thawed()
+        if self._field is not None:
+            if self._adapter is None:
+                if self._whole is bytes and type(value) is not bytes:
+                    msg = f"params has to be bytes and is a {type(value).__name__}"
+                    raise Misfit(msg, (self._field,))
+                return {self._field: value}
+            return {self._field: self._validate({} if value is None else value)}
+        assert self._adapter is not None
+        model = self._validate({} if value is None else value)
+        arguments = {name: getattr(model, name) for name in type(model).model_fields}
+        arguments.update(model.model_extra or {})
+        return arguments
+
+    def _validate(self, value: Any) -> Any:
+        assert self._adapter is not None
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_input=False, include_context=False)
+            fields = tuple(".".join(str(part) for part in problem["loc"]) or "params" for problem in problems)
+            text = "; ".join(f"{name}: {problem['msg']}" for name, problem in zip(fields, problems, strict=True))
+            msg = f"{self.capability.name} does not take these params: {text}"
+            raise Misfit(msg, fields) from None
+
+    def result(self, value: Any) -> Any:
+        """Check a result against the return annotation.
+
+        Raises:
+            WrongResult: it is something else.
+        """
+        if self._result is None or isinstance(value, Response):
+            return value
+        try:
+            return self._result.validate_python(value)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(str(part) for part in problem["loc"]) or "the result"
+            msg = (
+                f"{self.function.__qualname__} returned a {type(value).__name__} that is not what it declares: "
+                f"{where}: {problem['msg']}"
+            )
+            raise WrongResult(msg) from None
+
+    def call(self, agent: object, arguments: dict[str, Any], task: Task) -> Any:
+        """Call the method; an `async def` gives a coroutine."""
+        if self.task_name is not None:
+            arguments[self.task_name] = task
+        return self.function(agent, **arguments)
+
+
+def _is_task(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
+    hint = hints.get(parameter.name)
+    if hint is None:
+        return parameter.name == "task"
+    return isinstance(hint, type) and any(base.__module__ == "ether_actors.task" for base in hint.__mro__)
+
+
+def _hints(function: Callable[..., Any], namespace: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, localns=namespace, include_extras=True)
+    except NameError as error:
+        msg = (
+            f"{function.__qualname__}: the annotation names {error.name!r}, which cannot be found from module "
+            f"{function.__module__}: import it there, not only under TYPE_CHECKING."
+        )
+        raise InvalidManifest(msg) from None
+
+
+def _schema(adapter: TypeAdapter[Any] | None, mode: Any = "validation") -> Any:
+    if adapter is None:
+        return freeze({})
+    try:
+        schema = adapter.json_schema(mode=mode)
+    except Exception:  # noqa: BLE001  a type without a JSON Schema still validates; the manifest just says less
+        return freeze({})
+    schema.pop("title", None)
+    return freeze(schema)
+
+
+def handlers_of(cls: type, namespace: dict[str, Any]) -> dict[str, Handler]:
+    """{capability: handler} of a class, those of its bases included.
+
+    Raises:
+        InvalidManifest: two methods declare one capability, or one cannot be called by parameters.
+    """
+    found: dict[str, Handler] = {}
+    for name in dir(cls):
+        function = inspect.getattr_static(cls, name, None)
+        if not hasattr(function, _MARK) or not callable(function):
+            continue
+        handler = Handler(function, namespace)
+        other = found.setdefault(handler.capability.name, handler)
+        if other is not handler:
+            msg = (
+                f"{cls.__qualname__} declares {handler.capability.name!r} twice: "
+                f"{other.function.__name__} and {function.__name__}."
+            )
+            raise InvalidManifest(msg)
+    return found

@@ -1,0 +1,434 @@
+"""A cell: one agent's place on a node. It gives the turns, runs the handlers, and outlives the agent's crashes.
+
+    link ──► Node.received ──► Cell.post ──► Inbox ──► a turn on the pool ──► handler ──► Host.answer ──► link
+                                                        └ async def ──► event loop ┘
+
+Whatever a handler raises, exits with or returns becomes a response; nothing reaches pykka, which would stop every actor
+in the process on a BaseException.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import logging
+import sys
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pykka
+from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
+
+from ether_actors.agent import Agent, call_hook
+from ether_actors.capability import Handler, Misfit, WrongResult
+from ether_actors.task import Host, Task
+from ether_broker.codec import read_delegation
+from ether_broker.errors import AgentCrash, EtherError
+from ether_broker.ids import to_text
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.status import Status
+from ether_broker.wire import Header
+
+if TYPE_CHECKING:
+    from ether_actors.guardian import Guardian
+    from ether_actors.loop import LoopThread
+
+__all__ = ["Cell", "CellHost", "Dispatcher", "Work"]
+
+logger = logging.getLogger("ether.agent")
+
+TURN: Final = 32
+"""Messages that an agent handles before it lets others have the thread."""
+_PROXY: Final = (ProxyCall, ProxyGetAttr, ProxySetAttr)
+
+
+class Dispatcher(Protocol):
+    """Where an agent's turns run."""
+
+    def submit(self, call: Callable[[], None]) -> None:
+        """Run a callable soon."""
+        ...
+
+
+class CellHost(Host, Protocol):
+    """What a cell needs of its node."""
+
+    loop: LoopThread
+
+    def answer(self, work: Work, response: Response) -> None:
+        """Send an outcome."""
+        ...
+
+    def flush(self) -> None:
+        """Send what has been kept back."""
+        ...
+
+    def crashed(self, cell: Cell, error: BaseException) -> None:
+        """Decide whether the agent is restarted."""
+        ...
+
+    def stop_requested(self, cell: Cell) -> None:
+        """Stop the agent for good: it was told so with its pykka ref."""
+        ...
+
+    def local_deadline(self, broker_deadline: float) -> float | None:
+        """A deadline by the broker's clock as one by this node's."""
+        ...
+
+
+class Work:
+    """A delegation on its way through a cell."""
+
+    __slots__ = ("cancelled", "envelope", "header", "runner", "task")
+
+    def __init__(self, header: Header, envelope: bytes) -> None:
+        self.header = header
+        self.envelope = envelope
+        self.task: Task | None = None
+        self.runner: Any = None
+        """The asyncio task of an `async def` handler."""
+        self.cancelled = False
+
+
+class CellState(enum.Enum):
+    """The life of a cell."""
+
+    NEW = enum.auto()
+    """No agent yet."""
+    RUNNING = enum.auto()
+    """The agent takes turns."""
+    DOWN = enum.auto()
+    """The agent crashed; the inbox is kept for the next one."""
+    STOPPED = enum.auto()
+    """No agent any more, and none to come."""
+
+
+class Cell:
+    """One agent's place on a node.
+
+    Args:
+        name: the agent's name on the bus.
+        make: makes an instance; called again for each restart.
+        host: the node.
+        dispatcher: where the turns run.
+    """
+
+    __slots__ = ("_dispatcher", "_handlers", "_host", "agent", "guardian", "inbox", "make", "name", "state", "works")
+
+    def __init__(self, name: str, make: Callable[[], Agent], host: CellHost, dispatcher: Dispatcher) -> None:
+        self.name = name
+        self.make = make
+        self._host = host
+        self._dispatcher = dispatcher
+        self._handlers: dict[bytes, Handler] = {}
+        self.agent: Agent | None = None
+        self.guardian: Guardian | None = None
+        """Who restarts it; None until an agent that was started alone crashes for the first time."""
+        self.inbox: Any = None
+        self.state = CellState.NEW
+        self.works: dict[bytes, Work] = {}
+        """What is in the inbox or with a handler: {request id: work}."""
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def boot(self) -> BaseException | None:
+        """Make an agent, run its `on_start`, and return what failed; call it in a thread that may wait.
+
+        The first agent's inbox is kept for all that follow. Turns begin with `open`.
+        """
+        try:
+            agent = self.make()
+            handlers = _encoded(type(agent))
+        except BaseException as error:  # noqa: BLE001  trap 5: `start` must say what failed, whatever it is
+            return error
+        agent.agent_name = self.name
+        if self.inbox is None:
+            self.inbox = agent.actor_inbox
+        agent.actor_inbox = agent.actor_ref.actor_inbox = self.inbox
+        self.agent, self._handlers = agent, handlers
+        if type(agent).on_start is Agent.on_start:
+            return None
+        return call_hook(agent.on_start)
+
+    def open(self) -> None:
+        """Let the agent take turns."""
+        self.state = CellState.RUNNING
+        self.inbox.start(self._schedule)
+
+    def crash(self) -> bool:
+        """Stop the turns and keep the inbox; False if it was down already. Any thread may call it."""
+        if self.state is not CellState.RUNNING:
+            return False
+        self.state = CellState.DOWN
+        self.inbox.pause()
+        self._cancel_runners()
+        return True
+
+    def mourn(self, error: BaseException) -> None:
+        """Let a crashed agent clean up; call it in a thread that may wait."""
+        agent = self.agent
+        assert agent is not None
+        agent.actor_stopped.set()
+        raised = call_hook(agent.on_failure, type(error), error, error.__traceback__)
+        if raised is not None:
+            logger.error("%s: on_failure raised", self.name, exc_info=raised)
+
+    def rest(self, timeout: float) -> None:
+        """Stop the agent for a restart with its siblings: the inbox is kept, a running handler has `timeout` seconds."""
+        if not self.crash():
+            return
+        self.inbox.wait_idle(timeout)
+        self._say_goodbye()
+
+    def _cancel_runners(self) -> None:
+        for work in list(self.works.values()):
+            if work.runner is not None:
+                self._host.loop.call(work.runner.cancel)
+
+    def _say_goodbye(self) -> None:
+        agent = self.agent
+        assert agent is not None
+        agent.actor_stopped.set()
+        raised = call_hook(agent.on_stop)
+        if raised is not None:
+            logger.error("%s: on_stop raised", self.name, exc_info=raised)
+
+    def stop(self) -> list[Work]:
+        """End the agent; returns the work that it had not started. Call it in a thread that may wait."""
+        was, self.state = self.state, CellState.STOPPED
+        left = self.inbox.close() if self.inbox is not None else []
+        for work in list(self.works.values()):
+            self._cancel(work)
+        if was is CellState.RUNNING:
+            self._say_goodbye()
+        works = []
+        for item in left:
+            if isinstance(item, Work):
+                self.works.pop(item.header.request_id, None)
+                works.append(item)
+            elif item.reply_to is not None:
+                _settle_left_over(item, self.name)
+        return works
+
+    def take_unstarted(self) -> list[Work]:
+        """Take out the delegations that have not been started."""
+        works: list[Work] = self.inbox.drain(lambda item: not isinstance(item, Work)) if self.inbox is not None else []
+        for work in works:
+            self.works.pop(work.header.request_id, None)
+        return works
+
+    def load(self) -> dict[str, object]:
+        """How it is, for the heartbeat: places taken, messages that wait, seconds that the oldest task runs."""
+        now = self._host.monotonic()
+        started = [work.task.started for work in list(self.works.values()) if work.task is not None]
+        return {
+            "running": self.inbox.busy if self.inbox is not None else 0,
+            "waiting": len(self.inbox) if self.inbox is not None else 0,
+            "busy_for": round(now - min(started), 3) if started else 0.0,
+        }
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    def post(self, header: Header, envelope: bytes) -> None:
+        """Take a delegation from the link.
+
+        Raises:
+            Closed, MailboxFull: as `Inbox.put`.
+        """
+        work = Work(header, envelope)
+        self.works[header.request_id] = work
+        try:
+            self.inbox.put(work)
+        except EtherError:
+            del self.works[header.request_id]
+            raise
+
+    def cancel(self, request_id: bytes) -> None:
+        """Tell a handler that its delegation has ended without it; the next turn answers for one not yet started."""
+        work = self.works.get(request_id)
+        if work is not None:
+            self._cancel(work)
+
+    def _cancel(self, work: Work) -> None:
+        work.cancelled = True
+        if work.task is not None:
+            work.task.cancel()
+        if work.runner is not None:
+            self._host.loop.call(work.runner.cancel)
+
+    def _schedule(self) -> None:
+        self._dispatcher.submit(self._turn)
+
+    def _turn(self) -> None:
+        inbox = self.inbox
+        inbox.begin()
+        item = inbox.take()
+        handled = 0
+        while item is not None:
+            is_done = self._run(item) if type(item) is Work else self._run_message(item)
+            handled += 1
+            if not is_done:  # an async def keeps its place until it ends
+                item = inbox.take()
+            elif handled < TURN:
+                item = inbox.next()
+            else:
+                inbox.done()
+                break
+        self._host.flush()
+
+    def _run(self, work: Work) -> bool:
+        """Run a delegation; False if it goes on in the event loop."""
+        header = work.header
+        host = self._host
+        response: Response | None
+        deadline = host.local_deadline(header.deadline)
+        if work.cancelled or (deadline is not None and host.monotonic() >= deadline):
+            response = self._refuse(work, Status.CANCELLED, "not_started", "It had ended before it was started.")
+            self._finish(work, response)
+            return True
+        task: Task | None = None
+        try:
+            handler = self._handlers.get(header.capability)
+            if handler is None:
+                message = f"{self.name} does not declare {header.capability.decode(errors='replace')!r}."
+                self._finish(work, self._refuse(work, Status.REJECTED_CAPABILITY, "not_declared", message))
+                return True
+            delegation = read_delegation(header, work.envelope)
+            if delegation.context_sha256 is not None:
+                _check_context(delegation.context_sha256, delegation.context_payload.digest())
+            arguments = handler.arguments(delegation.params_payload)
+            task = work.task = Task(delegation, self.name, host, deadline)
+            value = handler.call(self.agent, arguments, task)
+            if inspect.iscoroutine(value):
+                host.loop.call(lambda: self._begin(work, handler, value))
+                return False
+            response = self._complete(task, handler, value)
+        except BaseException as error:  # noqa: BLE001  trap 2: pykka would stop every actor in the process
+            self._fail(work, task, error)
+            return True
+        self._finish(work, response)
+        return True
+
+    def _begin(self, work: Work, handler: Handler, coroutine: Any) -> None:
+        work.runner = self._host.loop.spawn(self._await(work, handler, coroutine))
+        if work.cancelled:
+            work.runner.cancel()
+
+    async def _await(self, work: Work, handler: Handler, coroutine: Any) -> None:
+        assert work.task is not None
+        try:
+            response = self._complete(work.task, handler, await coroutine)
+        except BaseException as error:  # noqa: BLE001  trap 2, and a cancelled handler has to be answered for
+            self._fail(work, work.task, error)
+        else:
+            self._finish(work, response)
+        finally:
+            self.inbox.done()
+            self._host.flush()
+
+    def _complete(self, task: Task, handler: Handler, value: Any) -> Response:
+        value = handler.result(value)
+        if isinstance(value, Response):
+            return value.model_copy(update={
+                "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
+                "attempt": task.attempt, "timestamp": self._host.wall(),
+            })  # fmt: skip
+        return Response(
+            request_id=task.request_id, status=Status.COMPLETED, from_agent=self.name, data=value,
+            elapsed=task.elapsed, attempt=task.attempt, timestamp=self._host.wall(),
+        )  # fmt: skip
+
+    def _fail(self, work: Work, task: Task | None, error: BaseException) -> None:
+        if isinstance(error, Misfit):
+            fields = {"required_fields": error.fields}
+            self._finish(work, self._refuse(work, Status.REJECTED_CONTEXT, "misfit", str(error), **fields))
+        elif work.cancelled:
+            self._finish(work, self._refuse(work, Status.CANCELLED, "cancelled", "The handler was called off."))
+        elif _is_cancellation(error) and self.state is not CellState.RUNNING:
+            message = f"{self.name} crashed while it worked on this."
+            self._finish(work, self._refuse(work, Status.FAILED_EXECUTION, "agent_crashed", message))
+        elif task is None and isinstance(error, EtherError):
+            self._finish(work, self._refuse(work, Status.REJECTED_CONTEXT, error.code, str(error)))
+        else:
+            code = error.code if isinstance(error, EtherError) else "exception"
+            code = "wrong_result" if isinstance(error, WrongResult) else code
+            trace = "".join(traceback.format_exception(error))
+            message = f"{type(error).__name__}: {error}"
+            refusal = self._refuse(work, Status.FAILED_EXECUTION, code, message, traceback=trace)
+            self._finish(work, refusal)
+            if _is_crash(error):
+                self._host.crashed(self, error)
+
+    def _refuse(
+        self, work: Work, status: Status, code: str, message: str, *, traceback: str | None = None, **fields: Any
+    ) -> Response:  # fmt: skip
+        task = work.task
+        return Response(
+            request_id=to_text(work.header.request_id), status=status, from_agent=self.name, summary=message,
+            error=ErrorInfo(code=code, message=message, traceback=traceback), attempt=work.header.attempt,
+            elapsed=None if task is None else task.elapsed, timestamp=self._host.wall(), **fields,
+        )  # fmt: skip
+
+    def _finish(self, work: Work, response: Response) -> None:
+        if work.task is not None:
+            work.task.close()
+        self.works.pop(work.header.request_id, None)
+        self._host.answer(work, response)
+
+    # -- pykka's messages ----------------------------------------------------------------------------------------
+
+    def _run_message(self, envelope: Any) -> bool:
+        """Handle what was told or asked with a pykka ref; an exception goes to the asker, or into the log."""
+        agent = self.agent
+        assert agent is not None
+        try:
+            if type(envelope.message).__name__ == "_ActorStop":
+                self._host.stop_requested(self)
+                result = None
+            elif isinstance(envelope.message, _PROXY):
+                result = agent._handle_receive(envelope.message)  # noqa: SLF001  pykka's own way to serve a proxy
+            else:
+                result = agent.on_receive(envelope.message)
+            if envelope.reply_to is not None:
+                envelope.reply_to.set(result)
+        except BaseException as error:  # noqa: BLE001  traps 1 and 2
+            if envelope.reply_to is not None:
+                envelope.reply_to.set_exception(sys.exc_info())
+            else:
+                logger.exception("%s: a message that was told raised", self.name)
+            if _is_crash(error):
+                self._host.crashed(self, error)
+        return True
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)
+
+
+def _is_crash(error: BaseException) -> bool:
+    """Whether an agent that raised it is to be restarted: it asked for it, or it meant to end the process."""
+    return isinstance(error, AgentCrash) or not (isinstance(error, Exception) or _is_cancellation(error))
+
+
+def _settle_left_over(envelope: Any, name: str) -> None:
+    if type(envelope.message).__name__ == "_ActorStop":
+        envelope.reply_to.set(None)
+    else:
+        error = pykka.ActorDeadError(f"{name} stopped before it handled the message")
+        envelope.reply_to.set_exception((pykka.ActorDeadError, error, None))
+
+
+def _encoded(cls: type[Agent]) -> dict[bytes, Handler]:
+    known = cls.__dict__.get("_encoded_handlers")
+    if known is None:
+        known = {name.encode(): handler for name, handler in cls.handlers().items()}
+        cls._encoded_handlers = known  # type: ignore[attr-defined]
+    return known  # type: ignore[no-any-return]
+
+
+def _check_context(claimed: str, actual: str) -> None:
+    if claimed != actual:
+        message = f"the context slice has digest {actual} and the delegator sealed {claimed}"
+        raise Misfit(message, ("context_slice",))

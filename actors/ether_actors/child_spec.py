@@ -1,0 +1,226 @@
+"""What is supervised, and how: child specs and supervisor specs, in the words and with the meaning of OTP.
+
+    SupervisorSpec("root", children=(
+        ChildSpec("researcher", Researcher),
+        SupervisorSpec("writers", Strategy.REST_FOR_ONE, children=(ChildSpec("outline", Outline), …)),
+    ))
+
+A spec is a value: it starts nothing. `ether_actors.restarts` decides by it; whoever runs the effects reads
+`start`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ether_broker.errors import InvalidSpec, nearest
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"]
+
+
+@unique
+class Restart(Enum):
+    """Which ends of a child make its supervisor start it again."""
+
+    PERMANENT = "permanent"
+    """Every end, also a normal one."""
+    TRANSIENT = "transient"
+    """A crash; after a normal end or a shutdown it stays ended, and its spec stays known."""
+    TEMPORARY = "temporary"
+    """None; its spec is forgotten when it ends."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        _refuse_name(cls, value)
+
+
+@unique
+class Strategy(Enum):
+    """Whom the end of one child takes along, if that child is to be started again."""
+
+    ONE_FOR_ONE = "one_for_one"
+    """Nobody."""
+    ONE_FOR_ALL = "one_for_all"
+    """All siblings: stopped in reverse start order, then all started in start order."""
+    REST_FOR_ONE = "rest_for_one"
+    """The siblings that start after it."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        _refuse_name(cls, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a child that keeps failing waits before it is started again; our addition to OTP.
+
+    The first restart after a quiet time is at once, as OTP's: most crashes do not repeat. Each further one
+    waits `initial`, `initial * factor`, `initial * factor²` … up to `maximum`. A quiet time is the
+    supervisor's `period` spent running without an end.
+
+    Waiting does not spare the budget: each restart counts in the supervisor's `intensity`. A budget that is
+    larger than the restarts that fit into `period` with these delays is never spent by one child alone, which
+    then is tried for ever, `maximum` seconds apart.
+
+    Raises:
+        InvalidSpec: a value is out of its range.
+    """
+
+    initial: float = 0.1
+    """Seconds before the second restart; 0 restarts always at once."""
+    factor: float = 2.0
+    """What each further delay is multiplied by, at least 1."""
+    maximum: float = 30.0
+    """Seconds that no delay passes, at least `initial`."""
+    jitter: float = 0.1
+    """The part of a delay, 0 to 1, that chance may take away, so that children that fell together do not all
+    come back in the same moment. It only shortens: `maximum` holds."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        _check_number("Backoff", "initial", self.initial, "seconds, 0 or more", lambda v: 0 <= v < math.inf)
+        _check_number(
+            "Backoff", "factor", self.factor, "a finite number of at least 1", lambda v: 1 <= v < math.inf
+        )
+        wanted = f"seconds, at least `initial` ({self.initial:g})"
+        _check_number("Backoff", "maximum", self.maximum, wanted, lambda v: self.initial <= v < math.inf)
+        _check_number("Backoff", "jitter", self.jitter, "a number from 0 to 1", lambda v: 0 <= v <= 1)
+
+    def delay(self, attempt: int, random: Random) -> float:
+        """Say how long to wait before a restart.
+
+        Args:
+            attempt: 1 for the first restart since the last quiet time.
+            random: where the jitter comes from; one number is drawn, and none for the first restart.
+
+        Returns:
+            Seconds in [0, maximum]; exactly 0 for the first attempt.
+        """
+        if attempt <= 1:
+            return 0.0
+        try:
+            full = min(self.maximum, self.initial * self.factor ** (attempt - 2))
+        except OverflowError:  # past about 1e308, long after any maximum
+            full = self.maximum if self.initial else 0.0
+        return full * (1.0 - self.jitter * random.random())
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSpec:
+    """An agent to be kept running.
+
+    Raises:
+        InvalidSpec: the id is empty, `start` is nothing that can be started, `restart` is no restart type, or
+            `shutdown` is negative.
+    """
+
+    id: str
+    """Its name among its siblings."""
+    start: Callable[..., Any] | str
+    """The agent's class, a callable that makes it, or `"module:Class"`. The machine never looks into it."""
+    args: tuple[Any, ...] = ()
+    """Passed to `start`, at each start the same."""
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Passed to `start`; the mapping is copied, its values are not."""
+    restart: Restart = Restart.PERMANENT
+    """Which ends make it start again; the word itself, as from a file, is taken too."""
+    shutdown: float = 5.0
+    """Seconds that it has to finish when told to stop; 0 kills it at once, `math.inf` waits for ever."""
+
+    def __post_init__(self) -> None:
+        """Check, and turn words and lists from a file into what the fields promise."""
+        _check_id("A child", self.id)
+        _check_start(self.id, self.start)
+        _check_number(f"Child {self.id!r}", "shutdown", self.shutdown, "seconds, 0 or more", lambda v: v >= 0)
+        object.__setattr__(self, "args", tuple(self.args))
+        object.__setattr__(self, "kwargs", dict(self.kwargs))
+        object.__setattr__(self, "restart", Restart(self.restart))
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSpec:
+    """A supervisor and what it keeps running, in start order.
+
+    Raises:
+        InvalidSpec: the id is empty or two children share one, `intensity` is negative, `period` is not
+            positive, or `strategy` or `restart` is no such word.
+    """
+
+    id: str
+    """Its name among its siblings; the root's is the first part of every path."""
+    strategy: Strategy = Strategy.ONE_FOR_ONE
+    """Whom a restart takes along; the word itself is taken too."""
+    intensity: int = 3
+    """Restarts within `period` that are borne; one more and the supervisor gives up: it stops its children
+    and itself, which its own supervisor sees as a crash. 0 gives up at the first."""
+    period: float = 5.0
+    """Seconds; restarts this old and no older still count."""
+    backoff: Backoff = field(default_factory=Backoff)
+    """The delays between restarts of the same child."""
+    children: tuple[ChildSpec | SupervisorSpec, ...] = ()
+    """In start order; stopped in reverse."""
+    restart: Restart = Restart.PERMANENT
+    """How its own supervisor treats its end; means nothing at the root."""
+
+    def __post_init__(self) -> None:
+        """Check, and turn words and lists from a file into what the fields promise."""
+        _check_id("A supervisor", self.id)
+        where = f"Supervisor {self.id!r}"
+        wanted = "a whole number of restarts, 0 or more"
+        _check_number(where, "intensity", self.intensity, wanted, lambda v: isinstance(v, int) and v >= 0)
+        _check_number(where, "period", self.period, "seconds above 0", lambda v: 0 < v < math.inf)
+        object.__setattr__(self, "strategy", Strategy(self.strategy))
+        object.__setattr__(self, "restart", Restart(self.restart))
+        object.__setattr__(self, "children", tuple(self.children))
+        _check_children(where, self.children)
+
+
+def _check_children(where: str, children: tuple[object, ...]) -> None:
+    places: dict[str, int] = {}
+    for place, child in enumerate(children, 1):
+        if not isinstance(child, ChildSpec | SupervisorSpec):
+            raise InvalidSpec(
+                f"{where}: child {place} is {child!r}; wrap it as ChildSpec(id, start) or SupervisorSpec(id)."
+            )
+        if child.id in places:
+            raise InvalidSpec(
+                f"{where}: children {places[child.id]} and {place} are both {child.id!r}; give each an id."
+            )
+        places[child.id] = place
+
+
+def _check_id(what: str, id_: object) -> None:
+    if not isinstance(id_, str) or not id_.strip():
+        raise InvalidSpec(f"{what} has the id {id_!r}; give it a name that is not empty.")
+
+
+def _check_start(id_: str, start: object) -> None:
+    if isinstance(start, str):
+        module, colon, name = start.partition(":")
+        parts = (*module.split("."), *name.split("."))
+        if colon and all(part.isidentifier() for part in parts):
+            return
+    elif callable(start):
+        return
+    raise InvalidSpec(
+        f"Child {id_!r}: start is {start!r}; give an agent class, a callable or 'module:Class'."
+    )
+
+
+def _check_number(where: str, name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
+    if isinstance(value, int | float) and fits(value):
+        return
+    raise InvalidSpec(f"{where}: {name} is {value!r}; give {wanted}.")
+
+
+def _refuse_name(kind: type[Enum], value: object) -> NoReturn:
+    """Refuse a word that is no member. `Enum` calls it, so that every way in gives the same message."""
+    names = [str(member.value) for member in kind]
+    raise InvalidSpec(f"{value!r} is not a {kind.__name__.lower()}.{nearest(str(value), names)}")

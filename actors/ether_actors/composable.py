@@ -1,0 +1,106 @@
+"""Spec 1's contract of an agent: `execute`, `can_handle` and `capabilities`, with or without a bus."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from ether_actors.capability import Misfit, WrongResult
+from ether_actors.task import Task
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.status import Status
+
+if TYPE_CHECKING:
+    from ether_actors.capability import Handler
+    from ether_broker.delegation import Delegation
+    from ether_broker.manifest import Manifest
+    from ether_broker.views.agent_io import AgentInput, AgentOutput
+
+__all__ = ["ComposableAgent"]
+
+
+class ComposableAgent:
+    """What spec 1 §4.1 asks of every agent; `Agent` has it from its decorated methods."""
+
+    @classmethod
+    def manifest(cls, name: str | None = None) -> Manifest:
+        """The agent's entry in the registry."""
+        raise NotImplementedError
+
+    @classmethod
+    def handlers(cls) -> dict[str, Handler]:
+        """{capability: handler}."""
+        raise NotImplementedError
+
+    @property
+    def capabilities(self) -> list[str]:
+        """The actions that this agent supports, by their full names."""
+        return [capability.name for capability in self.manifest().capabilities]
+
+    def can_handle(self, action: str) -> bool:
+        """Whether the agent supports the action: a capability's full name, or the last word of just one."""
+        return self.manifest().resolve(action) is not None
+
+    def execute(self, input: AgentInput) -> AgentOutput:  # noqa: A002  the name is spec 1's
+        """Run one action here and now, in the calling thread and off the bus.
+
+        Nobody supervises it: no deadline, no restart, no sub-delegations. An unsupported action, parameters that do not
+        fit and a handler that raises are outputs with status `error`, not exceptions (spec 1 §4.2).
+
+        Raises:
+            RuntimeError: the action is `async def` and the calling thread runs an event loop.
+        """
+        from ether_broker.views.agent_io import AgentOutput  # noqa: PLC0415  a view; importing ether stays light
+
+        return AgentOutput.from_response(perform(self, input.to_delegation()))
+
+
+def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
+    """Run the handler of a delegation in the calling thread."""
+    manifest = agent.manifest()
+    task = Task(delegation, delegation.to_agent or manifest.agent, None, None)
+    started = time.perf_counter()
+    fields: dict[str, Any] = {"status": Status.COMPLETED}
+    declared = manifest.resolve(delegation.capability)
+    try:
+        if declared is None:
+            message = f"Unsupported action: {delegation.capability}"
+            raise _Unsupported(message)
+        handler = agent.handlers()[declared.name]
+        value = handler.call(agent, handler.arguments(delegation.params_payload), task)
+        if inspect.iscoroutine(value):
+            import asyncio  # noqa: PLC0415  importing ether stays light
+
+            value = asyncio.run(value)
+        value = handler.result(value)
+        if isinstance(value, Response):
+            return value
+        fields["data"] = value
+    except _Unsupported as error:
+        fields = _failure(Status.REJECTED_CAPABILITY, "not_declared", error)
+    except Misfit as error:
+        fields = {**_failure(Status.REJECTED_CONTEXT, "misfit", error), "required_fields": error.fields}
+    except WrongResult as error:
+        fields = _failure(Status.FAILED_EXECUTION, "wrong_result", error)
+    except Exception as error:  # noqa: BLE001  whatever the handler raises is its outcome
+        fields = _failure(Status.FAILED_EXECUTION, "exception", error, trace=True)
+    return Response(
+        request_id=delegation.request_id,
+        external_id=delegation.external_id,
+        from_agent=task.agent,
+        elapsed=time.perf_counter() - started,
+        timestamp=time.time(),
+        **fields,
+    )
+
+
+class _Unsupported(Exception):  # noqa: N818  a way out of `perform`
+    pass
+
+
+def _failure(status: Status, code: str, error: BaseException, *, trace: bool = False) -> dict[str, Any]:
+    text = "".join(traceback.format_exception(error)) if trace else None
+    message = f"{type(error).__name__}: {error}" if trace else str(error)
+    return {"status": status, "error": ErrorInfo(code=code, message=message, traceback=text), "summary": message}

@@ -1,0 +1,54 @@
+"""Deadlines of running work, in slots of time: setting and clearing one is O(1), whatever its time."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final, Generic, TypeVar
+
+__all__ = ["SLOT", "Deadlines"]
+
+SLOT: Final = 0.1
+"""Seconds of one slot; a deadline is noticed at the end of its slot, so within G4's 250 ms."""
+
+_T = TypeVar("_T")
+
+
+class Deadlines(Generic[_T]):
+    """Deadlines by key.
+
+    A heap would keep what was cleared until its time comes: at 50,000 delegations a second with a minute each, three
+    million dead entries. Slots forget at once; the heap holds slot numbers only.
+    """
+
+    def __init__(self) -> None:
+        self._slots: dict[int, dict[bytes, _T]] = {}
+        self._order: list[int] = []
+
+    def set(self, key: bytes, at: float, item: _T) -> int:
+        """Note that `item` is due at `at` seconds; the slot that comes back clears it."""
+        slot = int(at / SLOT) + 1
+        entries = self._slots.get(slot)
+        if entries is None:
+            entries = self._slots[slot] = {}
+            heapq.heappush(self._order, slot)
+        entries[key] = item
+        return slot
+
+    def clear(self, key: bytes, slot: int) -> None:
+        """Forget a deadline; one that has fired or was never set is no error."""
+        entries = self._slots.get(slot)
+        if entries is not None:
+            entries.pop(key, None)
+
+    def due(self, now: float) -> list[_T]:
+        """Take out everything whose time has come, in slot order."""
+        found: list[_T] = []
+        while self._order and self._order[0] * SLOT <= now:
+            found.extend(self._slots.pop(heapq.heappop(self._order)).values())
+        return found
+
+    def next(self) -> float | None:
+        """When to look again, in seconds; None when nothing is set."""
+        while self._order and not self._slots[self._order[0]]:
+            del self._slots[heapq.heappop(self._order)]
+        return self._order[0] * SLOT if self._order else None

@@ -1,0 +1,236 @@
+"""A guardian keeps the agents of one supervision tree running: it does what the restart machine decides.
+
+Each step runs under the guardian's lock and its effects in the node's pool, because starting and stopping an agent runs
+the user's code, which may take time. An agent that was started alone gets its tree only when it first crashes: ten
+thousand idle agents have no tree.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import random
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from ether_actors.agent import Agent
+from ether_actors.cell import Cell
+from ether_actors.child_spec import ChildSpec, SupervisorSpec
+from ether_actors.restart_events import (
+    ChildExited,
+    ChildStarted,
+    ChildStartFailed,
+    ChildStopped,
+    Down,
+    Effect,
+    Escalate,
+    Event,
+    Exit,
+    Gone,
+    Path,
+    Restarted,
+    SetTimer,
+    Start,
+    StartChild,
+    Stop,
+    StopChild,
+    TimerFired,
+)
+from ether_actors.restarts import SupervisionTree
+from ether_broker.errors import InvalidSpec
+
+__all__ = ["Guardian", "GuardianHost", "resolve"]
+
+logger = logging.getLogger("ether.guardian")
+
+
+class GuardianHost(Protocol):
+    """What a guardian needs of its node."""
+
+    def monotonic(self) -> float:
+        """The node's clock in seconds."""
+        ...
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Run a callable in the pool."""
+        ...
+
+    def call_at(self, at: float, call: Callable[[], None]) -> None:
+        """Run a callable in the pool at a time by the node's clock."""
+        ...
+
+    def make_cell(self, name: str, make: Callable[[], Agent], cls: type[Agent] | None) -> Cell:
+        """A new cell under that name."""
+        ...
+
+    def announce(self, cell: Cell) -> BaseException | None:
+        """Register the cell's agent with the broker and wait for the answer; returns what was refused."""
+        ...
+
+    def restarting(self, cell: Cell, reason: str) -> None:
+        """Tell the broker that the agent comes back."""
+        ...
+
+    def leave(self, cell: Cell, reason: str) -> None:
+        """Tell the broker that the agent does not come back, and answer for what it left."""
+        ...
+
+    def escalated(self, guardian: Guardian, reason: str) -> None:
+        """Nothing of the tree runs any more."""
+        ...
+
+
+def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
+    """The class or callable that a child spec names.
+
+    Raises:
+        InvalidSpec: there is no such module or name, or it cannot be called.
+    """
+    if not isinstance(start, str):
+        return start
+    module_name, _, name = start.partition(":")
+    try:
+        found: object = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        msg = f"{start!r} cannot be started: {error}. Write module:Class, with the module importable from here."
+        raise InvalidSpec(msg) from error
+    if not callable(found):
+        msg = f"{start!r} is a {type(found).__name__}, not an agent class or a callable that makes an agent."
+        raise InvalidSpec(msg)
+    return found
+
+
+class Guardian:
+    """Runs one supervision tree.
+
+    Args:
+        spec: the tree.
+        host: the node.
+        adopted: cells of agents that run already: {child id: cell}.
+    """
+
+    def __init__(self, spec: SupervisorSpec, host: GuardianHost, adopted: dict[str, Cell] | None = None) -> None:
+        self.spec = spec
+        self._host = host
+        self._tree = SupervisionTree(spec, random.Random())  # noqa: S311  jitter is no secret
+        self._cells: dict[str, Cell] = dict(adopted or {})
+        self._adopting = adopted is not None
+        self._incarnations: dict[str, tuple[Path, int]] = {}
+        self._lock = threading.RLock()
+        self._settled = threading.Event()
+        self.failure: BaseException | None = None
+        """What the first start that failed raised."""
+        self.reason = ""
+        """Why the tree gave up; empty while it has not."""
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells of the tree's agents."""
+        return list(self._cells.values())
+
+    def start(self, timeout: float) -> bool:
+        """Start all agents in order and wait until they run or have failed; whether they run."""
+        self.tell(Start())
+        self._settled.wait(timeout)
+        return not self.reason and self.failure is None
+
+    def adopt(self) -> None:
+        """Take over agents that run already."""
+        self.tell(Start())
+        self._adopting = False
+
+    def crashed(self, cell: Cell, error: BaseException, *, normal: bool = False) -> None:
+        """Take note that an agent ended by itself; its turns have stopped."""
+        path, incarnation = self._incarnations[cell.name]
+        detail = f"{type(error).__name__}: {error}"
+        self.tell(ChildExited(path, Exit.NORMAL if normal else Exit.CRASH, detail, incarnation))
+
+    def stop(self) -> None:
+        """Stop all agents in reverse order; returns before they have."""
+        self._settled.clear()
+        self.tell(Stop())
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until a stop has ended, or a start."""
+        return self._settled.wait(timeout)
+
+    def tell(self, event: Event) -> None:
+        """Step the machine and do what it wants."""
+        with self._lock:
+            effects = self._tree.step(event, self._host.monotonic())
+            for effect in effects:
+                self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case StartChild(path, spec, incarnation):
+                self._incarnations[spec.id] = (path, incarnation)
+                if self._adopting:
+                    self.tell(ChildStarted(path, incarnation))
+                else:
+                    self._host.run(lambda: self._start_child(path, spec, incarnation))
+            case StopChild(path, spec, timeout, incarnation):
+                self._host.run(lambda: self._stop_child(path, spec, timeout, incarnation))
+            case SetTimer(token, at, _):
+                self._host.call_at(at, lambda: self.tell(TimerFired(token)))
+            case Down(path, reason, detail):
+                self._down(path, reason, detail)
+            case Restarted(path, attempt):
+                if path == (self.spec.id,) or attempt:
+                    logger.info("%s runs again, restart %d", "/".join(path), attempt)
+            case Gone(path):
+                self._gone(path)
+            case Escalate(path, reason):
+                self.reason = reason
+                logger.error("%s gave up: %s", "/".join(path), reason)
+                self._settled.set()
+                self._host.run(lambda: self._host.escalated(self, reason))
+
+    def _start_child(self, path: Path, spec: ChildSpec, incarnation: int) -> None:
+        error: BaseException | None
+        try:
+            make = resolve(spec.start)
+            cell = self._cells.get(spec.id)
+            if cell is None:
+                cls = make if isinstance(make, type) and issubclass(make, Agent) else None
+                cell = self._host.make_cell(spec.id, lambda: make(*spec.args, **spec.kwargs), cls)
+                self._cells[spec.id] = cell
+            error = cell.boot() or self._host.announce(cell)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the machine has to hear of it
+            error = raised
+        if error is not None:
+            self.failure = self.failure or error
+            logger.error("%s did not start: %s", "/".join(path), error, exc_info=error)
+            self.tell(ChildStartFailed(path, f"{type(error).__name__}: {error}", incarnation))
+            return
+        cell.open()
+        self.tell(ChildStarted(path, incarnation))
+        self._note_settled()
+
+    def _note_settled(self) -> None:
+        statistics = self._tree.statistics()
+        states = {child.state.value for child in statistics.children.values()}
+        if states <= {"running"}:
+            self._settled.set()
+
+    def _stop_child(self, path: Path, spec: ChildSpec, timeout: float, incarnation: int) -> None:
+        cell = self._cells.get(spec.id)
+        if cell is not None:
+            self._host.restarting(cell, "stopped with its supervisor's children")
+            cell.rest(timeout)
+        self.tell(ChildStopped(path, incarnation))
+
+    def _down(self, path: Path, reason: Exit, detail: str) -> None:
+        cell = self._cells.get(path[-1])
+        if cell is not None and reason is Exit.CRASH:
+            self._host.restarting(cell, detail)
+
+    def _gone(self, path: Path) -> None:
+        cell = self._cells.pop(path[-1], None)
+        if cell is not None:
+            self._host.leave(cell, self.reason or "its supervisor does not start it again")
+        if path == (self.spec.id,):
+            self._settled.set()

@@ -1,0 +1,288 @@
+"""A handle on a delegation under way: wait for it, await it, follow it, call it off."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ether_actors.pool import current_pool
+from ether_broker.codec import read_response
+from ether_broker.errors import WaitTimeout
+from ether_broker.ids import to_text
+from ether_broker.response import Response
+from ether_broker.status import Status
+from ether_broker.wire import Header
+
+if TYPE_CHECKING:
+    from ether_broker.delegation import Delegation
+
+__all__ = ["Handle", "Owner", "Stream", "as_completed"]
+
+_UPDATES: Final = 1_000
+"""Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
+_Update = tuple[Header, bytes]
+_RUNNING: Final = frozenset({Status.ACCEPTED.value, Status.PROGRESS.value})
+
+
+class Owner(Protocol):
+    """What a handle needs of the node that made it."""
+
+    lock: threading.Lock
+
+    def cancel(self, handle: Handle) -> None:
+        """Ask the supervisor to call the delegation off."""
+        ...
+
+    def flush(self) -> None:
+        """Send what has been kept back."""
+        ...
+
+    def check_may_wait(self) -> None:
+        """Raise UsageError if the calling thread must not wait."""
+        ...
+
+
+class Handle:
+    """What `delegate` gives. It ends with exactly one outcome (G1), which is a value, not an exception.
+
+    Safe to use from any thread, and to await in any event loop.
+    """
+
+    __slots__ = (
+        "_callbacks", "_envelope", "_header", "_listeners", "_owner", "_response", "_updates", "_waiter", "capability",
+        "deadline", "delegation", "request_id", "source",
+    )  # fmt: skip
+
+    def __init__(self, owner: Owner, request_id: bytes, source: bytes, capability: bytes, delegation: Delegation) -> None:
+        self._owner = owner
+        self.request_id = request_id
+        """16 bytes; `id` is the text."""
+        self.source = source
+        self.capability = capability
+        self.delegation = delegation
+        """The delegation as it was sent."""
+        self.deadline = float("inf")
+        """Seconds by the node's clock; set by the node."""
+        self._header: Header | None = None
+        self._envelope = b""
+        self._response: Response | None = None
+        self._waiter: threading.Event | None = None
+        self._callbacks: list[Callable[[Handle], None]] | None = None
+        self._listeners: list[Callable[[_Update | None], None]] | None = None
+        self._updates: deque[_Update] | None = None
+
+    @property
+    def id(self) -> str:
+        """The request id as text."""
+        return to_text(self.request_id)
+
+    @property
+    def done(self) -> bool:
+        """Whether there is an outcome."""
+        return self._header is not None or self._response is not None
+
+    def result(self, timeout: float | None = None) -> Response:
+        """Wait for the outcome.
+
+        Args:
+            timeout: seconds of patience; None waits as long as it takes, which the deadline bounds.
+
+        Raises:
+            WaitTimeout: the patience ended; the delegation goes on, and `result` may be called again.
+        """
+        if not self.done and not self._wait(timeout):
+            msg = f"{self.capability.decode()} ({self.id}) had no outcome after {timeout} s; it goes on."
+            raise WaitTimeout(msg)
+        return self._outcome()
+
+    def _outcome(self) -> Response:
+        if self._response is None:
+            assert self._header is not None
+            self._response = read_response(self._header, self._envelope)
+        return self._response
+
+    def _wait(self, timeout: float | None) -> bool:
+        self._owner.check_may_wait()
+        self._owner.flush()
+        with self._owner.lock:
+            if self.done:
+                return True
+            if self._waiter is None:
+                self._waiter = threading.Event()
+            waiter = self._waiter
+        patience = None if timeout is None else max(0.0, timeout)
+        pool = current_pool()
+        if pool is None:
+            return waiter.wait(patience)
+        with pool.blocking():
+            return waiter.wait(patience)
+
+    def add_done_callback(self, callback: Callable[[Handle], None]) -> None:
+        """Call `callback(handle)` once there is an outcome, at once if there is one.
+
+        It runs in the node's receiving thread, so it must be short and must not wait.
+        """
+        with self._owner.lock:
+            if not self.done:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def cancel(self) -> None:
+        """Call the delegation off; the outcome is CANCELLED unless another came first.
+
+        The handler sees it in `task.cancelled` (an `async def` is cancelled), and its sub-delegations end too.
+        """
+        if not self.done:
+            self._owner.cancel(self)
+
+    def stream(self) -> Stream:
+        """Follow it: ACCEPTED and PROGRESS responses as they come, then the outcome; iterate with for or async for."""
+        return Stream(self)
+
+    def __await__(self) -> Generator[Any, None, Response]:
+        """Await the outcome in any event loop."""
+        import asyncio  # noqa: PLC0415  importing ether stays light
+
+        if not self.done:
+            self._owner.flush()
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+
+            def wake(_handle: Handle) -> None:
+                loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
+
+            self.add_done_callback(wake)
+            yield from future.__await__()
+        return self._outcome()
+
+    def __repr__(self) -> str:
+        state = self._outcome().status.name if self.done else "running"
+        return f"<Handle {self.capability.decode()} {self.id} {state}>"
+
+    # -- the node's side -----------------------------------------------------------------------------------------
+
+    def deliver(self, header: Header, envelope: bytes) -> bool:
+        """Take a response from the broker; whether it was the outcome."""
+        if header.status not in _RUNNING:
+            return self._finish(header, envelope, None)
+        update = (header, envelope)
+        with self._owner.lock:
+            if self._updates is None:
+                self._updates = deque(maxlen=_UPDATES)
+            self._updates.append(update)
+            listeners = list(self._listeners or ())
+        for listener in listeners:
+            listener(update)
+        return False
+
+    def end(self, response: Response) -> None:
+        """Give an outcome without the broker, because it cannot be reached."""
+        self._finish(None, b"", response)
+
+    def _finish(self, header: Header | None, envelope: bytes, response: Response | None) -> bool:
+        with self._owner.lock:
+            if self.done:
+                return False
+            self._header, self._envelope, self._response = header, envelope, response
+            waiter, callbacks, listeners = self._waiter, self._callbacks, self._listeners
+            self._waiter = self._callbacks = self._listeners = None
+        if waiter is not None:
+            waiter.set()
+        for callback in callbacks or ():
+            callback(self)
+        for listener in listeners or ():
+            listener(None)
+        return True
+
+    def listen(self, listener: Callable[[_Update | None], None]) -> None:
+        """Call `listener` with each update so far and to come, and with None at the end."""
+        with self._owner.lock:
+            past = list(self._updates or ())
+            is_over = self.done
+            if not is_over:
+                if self._listeners is None:
+                    self._listeners = []
+                self._listeners.append(listener)
+            for update in past:
+                listener(update)
+        if is_over:
+            listener(None)
+
+    def outcome(self) -> Response:
+        """The outcome; only once `done`."""
+        return self._outcome()
+
+
+class Stream:
+    """The responses of one delegation in order: ACCEPTED, PROGRESS, and last the outcome."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def __iter__(self) -> Iterator[Response]:
+        """Wait for each."""
+        queue: SimpleQueue[_Update | None] = SimpleQueue()
+        self._handle.listen(queue.put)
+        while (update := self._next(queue)) is not None:
+            yield read_response(*update)
+        yield self._handle.outcome()
+
+    def _next(self, queue: SimpleQueue[_Update | None]) -> _Update | None:
+        owner = self._handle._owner  # noqa: SLF001  a stream is the handle's other half
+        owner.check_may_wait()
+        owner.flush()
+        pool = current_pool()
+        if pool is None:
+            return queue.get()
+        with pool.blocking():
+            return queue.get()
+
+    async def __aiter__(self) -> AsyncIterator[Response]:
+        """Await each."""
+        import asyncio  # noqa: PLC0415  importing ether stays light
+
+        queue: asyncio.Queue[_Update | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        self._handle._owner.flush()  # noqa: SLF001  as above
+        self._handle.listen(lambda update: loop.call_soon_threadsafe(queue.put_nowait, update) and None)
+        while (update := await queue.get()) is not None:
+            yield read_response(*update)
+        yield self._handle.outcome()
+
+
+def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Iterator[Handle]:
+    """Yield the handles as their outcomes come, whichever is first.
+
+    Args:
+        handles: of one runtime or several; a handle that is there twice is yielded once.
+        timeout: seconds of patience for all of them together.
+
+    Raises:
+        WaitTimeout: the patience ended; the delegations go on.
+    """
+    waiting = set(handles)
+    end = None if timeout is None else time.monotonic() + timeout
+    queue: SimpleQueue[Handle] = SimpleQueue()
+    for handle in waiting:
+        handle._owner.check_may_wait()  # noqa: SLF001  as above
+        handle._owner.flush()  # noqa: SLF001  as above
+        handle.add_done_callback(queue.put)
+    pool = current_pool()
+    while waiting:
+        patience = None if end is None else max(0.0, end - time.monotonic())
+        try:
+            with contextlib.nullcontext() if pool is None else pool.blocking():
+                handle = queue.get(timeout=patience)
+        except Empty:
+            msg = f"{len(waiting)} delegations had no outcome after {timeout} s; they go on."
+            raise WaitTimeout(msg) from None
+        waiting.discard(handle)
+        yield handle

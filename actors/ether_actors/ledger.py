@@ -1,0 +1,186 @@
+"""The ledger: every delegation from acceptance to its one outcome (G1). A state machine without sockets or clocks."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from ether_actors.deadlines import Deadlines
+from ether_broker.ids import NO_ID
+
+if TYPE_CHECKING:
+    from ether_actors.registry import Registration
+    from ether_broker.router import Session
+    from ether_broker.wire import Header
+
+__all__ = ["Entry", "Ledger", "State"]
+
+
+class State(Enum):
+    """The life of a delegation; docs/guarantees.md draws it."""
+
+    QUEUED = auto()
+    """Accepted; waits in the specialist's mailbox."""
+    SENT = auto()
+    """With the specialist's node; nobody knows yet whether it was started."""
+    RUNNING = auto()
+    """The specialist has said ACCEPTED or PROGRESS."""
+    ENDED = auto()
+    """Has its one outcome; nothing changes it."""
+
+
+_ALLOWED: Final = {
+    State.QUEUED: frozenset({State.SENT, State.ENDED}),
+    State.SENT: frozenset({State.RUNNING, State.ENDED, State.QUEUED}),
+    State.RUNNING: frozenset({State.RUNNING, State.ENDED, State.QUEUED}),
+    State.ENDED: frozenset[State](),
+}
+
+
+class Entry:
+    """One delegation.
+
+    An entry is made for each delegation that passes, so it has slots and no dataclass machinery.
+    """
+
+    __slots__ = (
+        "agent", "attempt", "capability", "children", "deadline", "delegator", "envelope", "holds_credit",
+        "idempotent", "opened", "parent", "pinned", "request_id", "size", "slot", "source", "state",
+    )  # fmt: skip
+
+    request_id: bytes
+    source: bytes
+    """The delegator's agent name."""
+    delegator: Session
+    """The node that gets the outcome."""
+    agent: Registration
+    """The specialist that it is given to."""
+    capability: bytes
+    """As declared in the specialist's manifest."""
+    idempotent: bool
+    pinned: bool
+    """Whether the delegator named the agent."""
+    parent: bytes
+    children: list[bytes] | None
+    """Request ids of sub-delegations that were made for it."""
+    deadline: float
+    slot: int
+    opened: float
+    attempt: int
+    envelope: bytes
+    """As it goes to the specialist; kept for redelivery and dead letters."""
+    size: int
+    state: State
+    holds_credit: bool
+    """Whether the specialist's node still has it, ended or not."""
+
+    def __init__(
+        self, header: Header, envelope: bytes, delegator: Session, agent: Registration, *, idempotent: bool,
+        pinned: bool, deadline: float, now: float,
+    ) -> None:  # fmt: skip
+        self.request_id = header.request_id
+        self.source = header.source
+        self.delegator = delegator
+        self.agent = agent
+        self.capability = header.capability
+        self.idempotent = idempotent
+        self.pinned = pinned
+        self.parent = header.parent
+        self.children = None
+        self.deadline = deadline
+        self.slot = 0
+        self.opened = now
+        self.attempt = header.attempt
+        self.envelope = envelope
+        self.size = len(envelope)
+        self.state = State.QUEUED
+        self.holds_credit = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has its outcome."""
+        return self.state is State.ENDED
+
+
+class Ledger:
+    """Every delegation that has no outcome yet, and for a while the ids of those that have.
+
+    Args:
+        remembered: how many ended ids are told apart from unknown ones at least.
+    """
+
+    def __init__(self, *, remembered: int = 65_536) -> None:
+        self._open: dict[bytes, Entry] = {}
+        self._held: dict[bytes, Entry] = {}
+        self._ended: dict[bytes, None] = {}
+        self._ended_before: dict[bytes, None] = {}
+        self._remembered = remembered
+        self.deadlines: Deadlines[Entry] = Deadlines()
+
+    def __len__(self) -> int:
+        """Delegations without an outcome."""
+        return len(self._open)
+
+    @property
+    def running(self) -> list[Entry]:
+        """The delegations without an outcome, oldest first."""
+        return list(self._open.values())
+
+    def get(self, request_id: bytes) -> Entry | None:
+        """The delegation of that id, if it has no outcome yet."""
+        return self._open.get(request_id)
+
+    def has_ended(self, request_id: bytes) -> bool:
+        """Whether a delegation of that id ended not long ago."""
+        return request_id in self._ended or request_id in self._ended_before
+
+    def open(self, entry: Entry) -> None:
+        """Accept a delegation; from now on it gets exactly one outcome."""
+        assert entry.request_id not in self._open
+        self._open[entry.request_id] = entry
+        entry.slot = self.deadlines.set(entry.request_id, entry.deadline, entry)
+        if entry.parent != NO_ID:
+            parent = self._open.get(entry.parent)
+            if parent is not None:
+                if parent.children is None:
+                    parent.children = []
+                parent.children.append(entry.request_id)
+
+    def advance(self, entry: Entry, state: State) -> None:
+        """Move a delegation one allowed step; the only place where its state changes.
+
+        Raises:
+            AssertionError: the step is not allowed: a bug here, never a peer's fault.
+        """
+        assert state in _ALLOWED[entry.state], f"{entry.state} -> {state}"
+        entry.state = state
+        if state is State.ENDED:
+            self._forget(entry)
+
+    def _forget(self, entry: Entry) -> None:
+        request_id = entry.request_id
+        del self._open[request_id]
+        self.deadlines.clear(request_id, entry.slot)
+        if entry.holds_credit:
+            self._held[request_id] = entry
+        self._ended[request_id] = None
+        if len(self._ended) >= self._remembered:
+            self._ended_before, self._ended = self._ended, {}
+
+    def take_held(self, request_id: bytes) -> Entry | None:
+        """The ended delegation of that id whose node had not answered; once."""
+        return self._held.pop(request_id, None)
+
+    def forget_held(self, agent: Registration) -> None:
+        """Forget the ended delegations that an agent's node still had: the node is gone."""
+        for request_id in [key for key, entry in self._held.items() if entry.agent is agent]:
+            del self._held[request_id]
+
+    def chain(self, request_id: bytes) -> list[Entry]:
+        """The delegation of that id and its ancestors without an outcome, nearest first."""
+        found: list[Entry] = []
+        entry = self._open.get(request_id)
+        while entry is not None:
+            found.append(entry)
+            entry = self._open.get(entry.parent)
+        return found

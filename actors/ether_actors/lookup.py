@@ -1,0 +1,64 @@
+"""Finding a child in a tree by its path, and saying what is wrong with a path that leads nowhere."""
+
+from __future__ import annotations
+
+from ether_actors.restart_events import Path
+from ether_actors.tree import Child, Lifecycle, Supervisor, Worker, walk
+from ether_broker.errors import Closed, InvalidSpec, Unavailable, nearest
+
+__all__ = ["accepting", "find", "find_worker", "known", "text"]
+
+
+def text(path: Path) -> str:
+    """The path as people read it: `root/writers/outline`."""
+    return "/".join(path)
+
+
+def find(root: Supervisor, path: Path) -> Child | None:
+    """The child of that path, or None; O(length of the path)."""
+    found: Child | None = root if path[:1] == root.path else None
+    for id_ in path[1:]:
+        found = found.children.get(id_) if isinstance(found, Supervisor) else None
+    return found
+
+
+def find_worker(root: Supervisor, path: Path, incarnation: int | None) -> Worker | None:
+    """The agent that a report is about, or None if the report comes too late."""
+    child = find(root, path)
+    if not isinstance(child, Worker) or not child.state.is_alive:
+        return None
+    return child if incarnation is None or incarnation == child.incarnation else None
+
+
+def known(root: Supervisor, path: Path) -> Child:
+    """The child of that path.
+
+    Raises:
+        InvalidSpec: there is none.
+    """
+    child = find(root, path)
+    if child is None:
+        raise InvalidSpec(f"There is no child {text(path)!r}.{nearest(text(path), map(_name, walk(root)))}")
+    return child
+
+
+def accepting(root: Supervisor, path: Path) -> Supervisor:
+    """The supervisor of that path, which takes changes.
+
+    Raises:
+        InvalidSpec: there is none.
+        Closed: the tree is stopping or has ended.
+        Unavailable: the supervisor is not up.
+    """
+    child = known(root, path)
+    if not isinstance(child, Supervisor):
+        raise InvalidSpec(f"{text(path)} is an agent; name its supervisor, {text(path[:-1])!r}.")
+    if root.state in {Lifecycle.STOPPING, Lifecycle.DONE}:
+        raise Closed(f"The tree {root.id!r} is stopping or has ended, and takes no changes.")
+    if child.state not in {Lifecycle.STARTING, Lifecycle.RUNNING}:
+        raise Unavailable(f"Supervisor {text(path)} is {child.state.value}; try again when it runs.")
+    return child
+
+
+def _name(child: Child) -> str:
+    return text(child.path)

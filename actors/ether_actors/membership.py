@@ -1,0 +1,244 @@
+"""Who is on the bus: nodes that come, show life and go, their agents, and who is told when one goes. Sans-IO."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ether_actors.records import SUPERVISOR, Records
+from ether_actors.registry import Condition, Registration
+from ether_actors.rulings import DEFAULT_TIMEOUT, Rulings
+from ether_broker.errors import DuplicateAgent, EtherError, IncompatibleVersion, InvalidEnvelope, InvalidManifest
+from ether_broker.ids import to_text
+from ether_broker.manifest import Manifest
+from ether_broker.model import MAX_NAME, NAME_PATTERN
+from ether_broker.payload import MAX_PAYLOAD, pack, unpack
+from ether_broker.router import HEARTBEAT, SILENCE, Session
+from ether_broker.tap import Cursor
+from ether_broker.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
+from ether_broker.wire import Flag, Header, Kind, pack_envelope
+
+__all__ = ["Membership"]
+
+_MOST_MANIFESTS: Final = 1_000
+_NAME: Final = re.compile(NAME_PATTERN)
+_FORGET_AFTER: Final = 600.0
+"""Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
+
+
+class Membership:
+    """The supervisor's book of nodes and agents."""
+
+    def __init__(self, records: Records, rulings: Rulings, broker: str) -> None:
+        self._records = records
+        self._rulings = rulings
+        self._broker = broker
+        self._monitors: dict[bytes, dict[bytes, Session]] = {}
+        self._down_since: dict[bytes, float] = {}
+        self._manifests: dict[bytes, Manifest] = {}
+        self._next_beat = 0.0
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def hello(self, routing_id: bytes, header: Header, envelope: bytes) -> None:
+        """Let a node in, or tell it why not."""
+        records = self._records
+        try:
+            info = _map(header, envelope)
+            check_schema_version(str(info.get("schema_version", SCHEMA_VERSION)))
+            node = str(info.get("node", ""))
+            Manifest(agent=node)
+            session = records.router.open(routing_id, node, info, records.now)
+        except (EtherError, ValueError) as error:
+            code = error.code if isinstance(error, EtherError) else "node_refused"
+            body = pack({"code": code, "message": str(error)})
+            records.router.reject(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            return
+        if session.heard == records.now and not session.agents:
+            records.event("node_up", node=node)
+        body = pack({
+            "broker": self._broker, "clock": records.now, "wall": records.wall, "heartbeat": HEARTBEAT,
+            "silence": SILENCE, "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT,
+            "protocol": PROTOCOL_MAJOR, "schema_version": SCHEMA_VERSION,
+        })  # fmt: skip
+        records.router.send(session, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
+
+    def heartbeat(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Note how a node's agents are."""
+        agents = _map(header, envelope).get("agents", {})
+        for name, load in agents.items():
+            agent = self._records.registry.get(name.encode())
+            if agent is not None and agent.session is session and isinstance(load, dict):
+                agent.load = load
+
+    def bye(self, session: Session) -> None:
+        """Let a node leave; what it still has is answered for as lost."""
+        farewell = pack_envelope(Kind.BYE)
+        self._records.router.send(session, farewell)
+        for agent in self._agents_of(session):
+            self._leave(agent)
+        session.draining = True
+
+    def beat(self) -> None:
+        """Show life to every node, and end the sessions of those that show none."""
+        records = self._records
+        if records.now >= self._next_beat:
+            self._next_beat = records.now + HEARTBEAT
+            beat = pack_envelope(Kind.HEARTBEAT, body=pack({"clock": records.now}))
+            for session in records.router.sessions:
+                if not session.draining:
+                    records.router.send(session, beat)
+            self._sweep()
+        for session in records.router.expire(records.now):
+            self._lost(session)
+
+    @property
+    def next_beat(self) -> float:
+        """When to beat next, in seconds by the broker's clock."""
+        return self._next_beat
+
+    def _lost(self, session: Session) -> None:
+        records = self._records
+        if not session.draining:
+            records.event("node_down", node=session.node, reason=session.lost)
+        for agent in self._agents_of(session):
+            records.registry.condition(agent, Condition.DOWN)
+            records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason="node_lost")
+            self._tell_monitors(agent.name, "node_lost")
+            self._rulings.lost(agent, session.lost)
+            self._down_since[agent.name] = records.now
+            if not agent.manifest.capabilities:
+                records.registry.remove(agent)
+        self._tell_monitors(b"node:" + session.node.encode(), session.lost)
+        for watchers in self._monitors.values():
+            for token in [token for token, watcher in watchers.items() if watcher is session]:
+                del watchers[token]
+
+    def _sweep(self) -> None:
+        registry = self._records.registry
+        for name, since in list(self._down_since.items()):
+            agent = registry.get(name)
+            if agent is None or agent.condition is not Condition.DOWN:
+                del self._down_since[name]
+            elif self._records.now - since > _FORGET_AFTER and not agent.mailbox:
+                del self._down_since[name]
+                registry.remove(agent)
+
+    # -- agents --------------------------------------------------------------------------------------------------
+
+    def register(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Enter an agent into the registry, or tell its node why not."""
+        records = self._records
+        try:
+            manifest = self._manifest(header, envelope)
+            if manifest.agent == SUPERVISOR or manifest.agent.startswith("node:"):
+                msg = f"The name {manifest.agent!r} is the bus's own: choose another."
+                raise InvalidManifest(msg)
+            agent = records.registry.register(manifest, session)
+        except (InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion) as error:
+            body = pack({"code": error.code, "message": str(error)})
+            records.router.send(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            return
+        records.router.send(
+            session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=agent.name)
+        )  # fmt: skip
+        records.event("agent_up", agent=manifest.agent, node=session.node, version=manifest.version)
+        self._rulings.pump(agent)
+
+    def _manifest(self, header: Header, envelope: bytes) -> Manifest:
+        """The manifest under the agent's name; agents of one class send the same bytes, which are read once."""
+        body = envelope[header.body :]
+        name = header.source.decode(errors="replace")
+        known = self._manifests.get(body)
+        if known is None:
+            known = Manifest.parse({**_map(header, envelope), "agent": name})
+            if len(self._manifests) < _MOST_MANIFESTS:
+                self._manifests[body] = known
+        if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+            Manifest.parse({"agent": name})
+        return known.model_copy(update={"agent": name})
+
+    def unregister(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Note that an agent drains (HANDED_BACK), restarts or left; only its own node may say so.
+
+        Without an agent it speaks of all of the node's.
+        """
+        if not header.source:
+            for drained in self._agents_of(session):
+                self._drain(drained)
+            return
+        agent = self._records.registry.get(header.source)
+        if agent is None or agent.session is not session:
+            return
+        state = str(_map(header, envelope).get("condition", "gone"))
+        reason = str(_map(header, envelope).get("reason", ""))
+        if state == Condition.RESTARTING.value:
+            self._records.registry.condition(agent, Condition.RESTARTING)
+            self._records.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
+            self._tell_monitors(agent.name, reason or "crashed")
+        elif header.flags & Flag.HANDED_BACK:
+            self._drain(agent)
+        else:
+            self._leave(agent, reason)
+
+    def _drain(self, agent: Registration) -> None:
+        self._records.registry.condition(agent, Condition.DRAINING)
+        self._records.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
+        self._rulings.drained(agent)
+
+    def _leave(self, agent: Registration, reason: str = "") -> None:
+        records = self._records
+        records.registry.condition(agent, Condition.DOWN)
+        records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason or "left")
+        self._tell_monitors(agent.name, reason or "left")
+        self._rulings.gone(agent)
+        records.registry.remove(agent)
+
+    def _agents_of(self, session: Session) -> list[Registration]:
+        found = (self._records.registry.get(name) for name in list(session.agents))
+        return [agent for agent in found if agent is not None and agent.session is session]
+
+    # -- watchers ------------------------------------------------------------------------------------------------
+
+    def observe(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Send an observer the tap from a number on (0 is from now on), or with `stop` no more of it."""
+        wish = _map(header, envelope)
+        if wish.get("stop"):
+            session.cursors.pop(header.request_id, None)
+            return
+        topics = tuple(str(topic).encode() for topic in wish.get("topics", ()))
+        position = int(wish.get("from", 0)) or self._records.tap.next
+        session.cursors[header.request_id] = Cursor(topics=topics, position=position)
+        body = pack({"next": position})
+        answer = pack_envelope(Kind.OBSERVE, request_id=header.request_id, body=body)
+        self._records.router.send(session, answer)
+
+    def monitor(self, session: Session, header: Header) -> None:
+        """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor)."""
+        target = header.target
+        if self._is_there(target):
+            self._monitors.setdefault(target, {})[header.request_id] = session
+        else:
+            self._send_down(session, header.request_id, target, "unknown")
+
+    def _is_there(self, target: bytes) -> bool:
+        if target.startswith(b"node:"):
+            return any(session.node.encode() == target[5:] for session in self._records.router.sessions)
+        agent = self._records.registry.get(target)
+        return agent is not None and agent.condition is not Condition.DOWN
+
+    def _tell_monitors(self, target: bytes, reason: str) -> None:
+        for token, session in self._monitors.pop(target, {}).items():
+            self._send_down(session, token, target, reason)
+
+    def _send_down(self, session: Session, token: bytes, target: bytes, reason: str) -> None:
+        body = pack({"reason": reason, "monitor": to_text(token)})
+        self._records.router.send(session, pack_envelope(Kind.DOWN, request_id=token, target=target, body=body))
+
+
+def _map(header: Header, envelope: bytes) -> dict[str, Any]:
+    body = unpack(envelope[header.body :]) if len(envelope) > header.body else {}
+    if not isinstance(body, dict):
+        msg = f"The body of a control envelope is a map, and this one is a {type(body).__name__}."
+        raise InvalidEnvelope(msg)
+    return body

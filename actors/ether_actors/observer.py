@@ -1,0 +1,151 @@
+"""Observers: they see every message that passes the bus, in order and without a gap, and can never hold it up."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ether_broker.codec import read_delegation, read_response
+from ether_broker.delegation import Delegation
+from ether_broker.ids import to_text
+from ether_broker.payload import unpack
+from ether_broker.response import Response
+from ether_broker.tap import ReadBatch
+from ether_broker.wire import Kind, read_header
+
+__all__ = ["Observation", "Observer"]
+
+logger = logging.getLogger("ether.observer")
+
+
+class Observation:
+    """One message as it passed; its parts are read when they are asked for."""
+
+    def __init__(self, number: int, time: float, envelope: bytes) -> None:
+        self.number = number
+        """Its place among all messages of the broker, from 1."""
+        self.time = time
+        """When it passed, in seconds by the broker's clock; only differences mean something."""
+        self.envelope = envelope
+        """The bytes."""
+        self.header = read_header(envelope)
+
+    @property
+    def kind(self) -> Kind:
+        """DELEGATION, RESPONSE or EVENT."""
+        return Kind(self.header.kind)
+
+    @property
+    def request_id(self) -> str:
+        """The delegation that it is about."""
+        return to_text(self.header.request_id)
+
+    @property
+    def capability(self) -> str:
+        """The capability that it is about; empty for events."""
+        return self.header.capability.decode(errors="replace")
+
+    @property
+    def from_agent(self) -> str:
+        """The agent that spoke."""
+        return self.header.source.decode(errors="replace")
+
+    @property
+    def to_agent(self) -> str:
+        """The agent spoken to."""
+        return self.header.target.decode(errors="replace")
+
+    @cached_property
+    def delegation(self) -> Delegation:
+        """The delegation, read and validated; only of a DELEGATION.
+
+        Raises:
+            InvalidEnvelope: its delegator sent a body that is none.
+        """
+        return read_delegation(self.header, self.envelope)
+
+    @cached_property
+    def response(self) -> Response:
+        """The response, read and validated; only of a RESPONSE.
+
+        Raises:
+            InvalidEnvelope: its specialist sent a body that is none.
+        """
+        return read_response(self.header, self.envelope)
+
+    @cached_property
+    def event(self) -> dict[str, Any]:
+        """What happened: `event` is its name, the rest depends on it; only of an EVENT."""
+        return dict(unpack(self.envelope[self.header.body :]))
+
+    def __repr__(self) -> str:
+        return f"<Observation {self.number} {self.kind.name} {self.capability or self.from_agent} {self.request_id}>"
+
+
+class Observer:
+    """Sees every message; subclass it, override what you need, and `bus.observe(YourObserver())`.
+
+    Its methods run in a thread of its own. It may be slow: the bus goes on, and the observer catches up from the broker's
+    ring of the last 65,536 messages (64 MiB). If it falls further behind, `on_gap` is told which numbers it missed (G7).
+    It may raise: that is logged, counted in `failures`, and the next message comes.
+    """
+
+    topics: ClassVar[tuple[str, ...]] = ()
+    """Prefixes of the capabilities that it wants to see; empty sees everything, events included."""
+
+    failures: int = 0
+    """Messages on which it raised."""
+    position: int = 0
+    """The number of the next message that it gets; 0 until it is attached."""
+    missed: int = 0
+    """Messages that were gone from the ring before it got to them."""
+
+    def on_message(self, observation: Observation) -> None:
+        """See one message; by default hands it to one of the three below."""
+        match observation.header.kind:
+            case Kind.DELEGATION:
+                self.on_delegation(observation)
+            case Kind.RESPONSE:
+                self.on_response(observation)
+            case Kind.EVENT:
+                self.on_event(observation)
+
+    def on_delegation(self, observation: Observation) -> None:
+        """See a delegation that reached the broker, accepted or not."""
+
+    def on_response(self, observation: Observation) -> None:
+        """See a response: the specialist's, or the supervisor's own."""
+
+    def on_event(self, observation: Observation) -> None:
+        """See that an agent or node came or went, or that a dead letter was kept."""
+
+    def on_gap(self, first: int, last: int) -> None:
+        """Learn that the messages `first` to `last` were gone before they could be seen."""
+
+    def on_start(self) -> None:
+        """Set up; runs before the first message."""
+
+    def on_stop(self) -> None:
+        """Clean up; runs after the last message."""
+
+    def observe(self, batch: ReadBatch) -> None:
+        """Take in a batch; what it raises on is logged and counted."""
+        if self.position and batch.first > self.position:
+            self.missed += batch.first - self.position
+            self.guard(self.on_gap, self.position, batch.first - 1)
+        for number, envelope in batch.envelopes:
+            self.guard(self._see, number, batch.time, envelope)
+        self.position = batch.next
+
+    def _see(self, number: int, time: float, envelope: bytes) -> None:
+        self.on_message(Observation(number, time, envelope))
+
+    def guard(self, call: Any, *args: Any) -> None:
+        """Run one of its methods; what it raises is logged and counted."""
+        try:
+            call(*args)
+        except BaseException:
+            self.failures += 1
+            if self.failures.bit_count() == 1:
+                logger.exception("%s raised, %d times so far", type(self).__name__, self.failures)

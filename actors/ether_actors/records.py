@@ -1,0 +1,90 @@
+"""What the supervisor's parts share: who is there, what is owed, what passed, what died."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ether_actors.ledger import Ledger
+from ether_actors.registry import Registry
+from ether_broker.codec import pack_response
+from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
+from ether_broker.ids import new_id, to_text
+from ether_broker.mailbox import Limits
+from ether_broker.payload import pack
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.router import Router, Session
+from ether_broker.tap import Tap
+from ether_broker.wire import Header, Kind, pack_envelope, read_header
+
+if TYPE_CHECKING:
+    from ether_broker.status import Status
+
+__all__ = ["SUPERVISOR", "Records"]
+
+SUPERVISOR: Final = "ether"
+"""The agent name of the supervisor; its capabilities begin with `ether.`."""
+
+
+class Records:
+    """The state of one broker; every part that changes it runs in the supervisor's thread.
+
+    Args:
+        limits: bounds of each mailbox.
+        tap: envelopes that observers can still catch up on.
+    """
+
+    def __init__(self, limits: Limits, tap: Tap) -> None:
+        self.router = Router()
+        self.registry = Registry(limits)
+        self.ledger = Ledger()
+        self.dead_letters = DeadLetters()
+        self.tap = tap
+        self.passing: list[bytes] = []
+        """What passed in this turn; the tap numbers it at the turn's end."""
+        self.now = 0.0
+        """The time of this turn, in seconds by the broker's clock."""
+        self.wall = 0.0
+        """The same in seconds since 1970 in UTC."""
+        self.outcomes: dict[str, int] = {}
+        """Delegations that ended: {status name: count}."""
+        self.accepted = 0
+
+    def answer(
+        self, session: Session, header: Header, status: Status, error: ErrorInfo | None, **fields: object
+    ) -> bytes:  # fmt: skip
+        """Send the supervisor's own response to a delegation; observers see it too."""
+        response = Response(
+            request_id=to_text(header.request_id),
+            status=status,
+            from_agent=SUPERVISOR,
+            error=error,
+            summary=error.message if error else "",
+            timestamp=self.wall,
+            **fields,  # type: ignore[arg-type]
+        )
+        envelope = pack_response(response, capability=header.capability, target=header.source)
+        self.router.send(session, envelope)
+        self.passing.append(envelope)
+        return envelope
+
+    def bury(self, reason: Reason, envelope: bytes, session: Session | None, detail: str = "") -> DeadLetter:
+        """Keep a dead letter and tell the observers."""
+        node = session.node if session else ""
+        letter = self.dead_letters.keep(reason, envelope, node=node, time=self.wall, detail=detail)
+        header = read_header(envelope)
+        self.event(
+            "dead_letter",
+            number=letter.number,
+            reason=reason.value,
+            request_id=to_text(header.request_id),
+            capability=header.capability.decode(errors="replace"),
+            node=node,
+            detail=detail,
+        )
+        return letter
+
+    def event(self, name: str, **fields: object) -> None:
+        """Tell the observers that something happened."""
+        body = pack({"event": name, **fields})
+        source = SUPERVISOR.encode()
+        self.passing.append(pack_envelope(Kind.EVENT, request_id=new_id(), source=source, body=body))

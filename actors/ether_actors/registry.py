@@ -1,0 +1,200 @@
+"""The registry: which agents there are, what they can do, and which of them gets a piece of work."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from typing import TYPE_CHECKING, NamedTuple
+
+from ether_broker.errors import DuplicateAgent
+from ether_broker.mailbox import Limits, Mailbox
+from ether_broker.manifest import ANY, Capability, Manifest
+
+if TYPE_CHECKING:
+    from ether_actors.ledger import Entry
+    from ether_broker.router import Session
+
+__all__ = ["Choice", "Condition", "Registration", "Registry"]
+
+
+@unique
+class Condition(str, Enum):
+    """How an agent is; *busy* is no condition of its health (design page, G3)."""
+
+    UP = "up"
+    """Takes work."""
+    RESTARTING = "restarting"
+    """Crashed and comes back; its mailbox is kept and takes more."""
+    DRAINING = "draining"
+    """Finishes what it has and takes nothing new."""
+    DOWN = "down"
+    """Its node is gone, or its supervisor gave up; its mailbox is kept until the deadlines in it."""
+
+
+@dataclass(eq=False, slots=True)
+class Registration:
+    """One agent in the registry."""
+
+    manifest: Manifest
+    name: bytes
+    session: Session
+    mailbox: Mailbox[Entry]
+    condition: Condition = Condition.UP
+    load: dict[str, object] = field(default_factory=dict)
+    """What its node last said of it: running, waiting, busy_since."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """Outcomes so far: {status name: count}."""
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=256))
+    """Seconds from acceptance to outcome of the last ones."""
+    done: int = 0
+    """Answers so far; what a heartbeat's rate is read from."""
+
+
+class Choice(NamedTuple):
+    """Who gets a delegation."""
+
+    agent: Registration
+    capability: Capability
+    """As declared; the delegation's may be a short form or a prefix of it."""
+    tier: int
+    """0 for the capability itself, 1 for one below it or a short form, 2 for a fallback agent's `*`."""
+
+
+class Registry:
+    """Agents by name and by capability."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._agents: dict[bytes, Registration] = {}
+        self._holders: dict[bytes, list[Choice]] = {}
+        self._resolved: dict[tuple[bytes, bytes], Choice | None] = {}
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    @property
+    def agents(self) -> list[Registration]:
+        """All agents, in the order in which they first registered."""
+        return list(self._agents.values())
+
+    def get(self, name: bytes) -> Registration | None:
+        """The agent of that name."""
+        return self._agents.get(name)
+
+    def register(self, manifest: Manifest, session: Session) -> Registration:
+        """Enter an agent, or bring back one that was down: its mailbox is kept.
+
+        Raises:
+            DuplicateAgent: a living agent has the name.
+        """
+        name = manifest.agent.encode()
+        known = self._agents.get(name)
+        if known is not None and known.condition is not Condition.DOWN and known.session is not session:
+            msg = f"An agent named {manifest.agent!r} lives on node {known.session.node!r}: choose another name."
+            raise DuplicateAgent(msg)
+        self._forget_choices()
+        session.agents.add(name)
+        if known is not None:
+            known.manifest, known.condition, known.load = manifest, Condition.UP, {}
+            known.mailbox.resume(reset=known.session is not session)
+            known.session = session
+            return known
+        agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
+        return agent
+
+    def remove(self, agent: Registration) -> None:
+        """Take an agent out for good."""
+        self._forget_choices()
+        agent.session.agents.discard(agent.name)
+        self._agents.pop(agent.name, None)
+
+    def _forget_choices(self) -> None:
+        self._holders.clear()
+        self._resolved.clear()
+
+    def condition(self, agent: Registration, condition: Condition) -> None:
+        """Note how an agent is."""
+        agent.condition = condition
+        if condition is Condition.UP:
+            agent.mailbox.resume()
+        else:
+            agent.mailbox.pause()
+
+    def holders(self, capability: bytes) -> list[Choice]:
+        """Everybody who may do it, whatever their condition.
+
+        Whoever declares the capability itself comes before those who declare something below it, and these before
+        the fallback agents (spec 3, "Agent Lookup").
+        """
+        found = self._holders.get(capability)
+        if found is None:
+            if len(self._holders) > _MOST_CACHED:
+                self._holders.clear()
+            found = self._holders[capability] = self._find(capability.decode(errors="replace"))
+        return found
+
+    def _find(self, name: str) -> list[Choice]:
+        found = [choice for agent in self._agents.values() if (choice := _choice(agent, name)) is not None]
+        return sorted(found, key=_standing)
+
+    def resolve(self, agent: Registration, capability: bytes) -> Choice | None:
+        """What the agent makes of a capability that it is asked for by name, or None (G10)."""
+        key = (agent.name, capability)
+        if key not in self._resolved:
+            if len(self._resolved) > _MOST_CACHED:
+                self._resolved.clear()
+            self._resolved[key] = _choice(agent, capability.decode(errors="replace"))
+        return self._resolved[key]
+
+    def choose(self, capability: bytes, without: Container[Registration] = ()) -> Choice | None:
+        """The best of the holders that take work: fewest outstanding, then lightest, then most confident.
+
+        Holders of the capability itself come before all others, and fallback agents come last. Among equals the turn
+        goes round.
+        """
+        holders = self.holders(capability)
+        count = len(holders)
+        if count == 1 and not without:
+            return holders[0] if holders[0].agent.condition in _TAKES else None
+        best: Choice | None = None
+        best_rank: tuple[int, int, float, float] = (0, 0, 0.0, 0.0)
+        start = self._turn = (self._turn + 1) % (count or 1)
+        first = _standing(holders[0]) if holders else None
+        for index in range(count):
+            choice = holders[(start + index) % count]
+            if choice.agent.condition not in _TAKES or choice.agent in without:
+                continue
+            tier, weight, confidence = standing = _standing(choice)
+            rank = (tier, choice.agent.mailbox.outstanding, weight, confidence)
+            if rank[1] == 0 and standing == first:
+                return choice
+            if best is None or rank < best_rank:
+                best, best_rank = choice, rank
+        return best
+
+    def capabilities(self) -> dict[str, list[str]]:
+        """{capability: names of its holders}."""
+        found: dict[str, list[str]] = {}
+        for agent in self._agents.values():
+            for capability in agent.manifest.capabilities:
+                found.setdefault(capability.name, []).append(agent.manifest.agent)
+        return dict(sorted(found.items()))
+
+
+_MOST_CACHED = 10_000
+_TAKES = frozenset({Condition.UP, Condition.RESTARTING})
+
+
+def _choice(agent: Registration, name: str) -> Choice | None:
+    capability = agent.manifest.resolve(name)
+    if capability is None:
+        return None
+    return Choice(agent, capability, 0 if capability.name == name else 2 if capability.name == ANY else 1)
+
+
+def _standing(choice: Choice) -> tuple[int, float, float]:
+    """What ranks a holder apart from its load: the smaller the better."""
+    return choice.tier, choice.capability.latency_weight, -choice.capability.confidence

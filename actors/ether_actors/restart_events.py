@@ -1,0 +1,219 @@
+"""What a supervision tree is told, and what it wants done: the events and effects of `ether_actors.restarts`.
+
+A path names a child by the ids from the root down: `("root", "writers", "outline")`. An incarnation is one
+life of a child, from a StartChild to its end; its number rises through the whole tree and is never used
+twice.
+
+The life of an incarnation, as whoever runs the effects (the shell) has to report it:
+
+    StartChild ──▶ ChildStarted ──▶ ChildExited      it ended by itself
+        │               └──▶ StopChild ──▶ ChildStopped
+        ├──▶ ChildStartFailed                        it never came up
+        └──▶ StopChild ──▶ ChildStopped              given up while it was starting
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import TypeAlias
+
+from ether_actors.child_spec import ChildSpec, SupervisorSpec
+
+__all__ = [
+    "Add",
+    "ChildExited",
+    "ChildStartFailed",
+    "ChildStarted",
+    "ChildStopped",
+    "Down",
+    "Effect",
+    "Escalate",
+    "Event",
+    "Exit",
+    "Gone",
+    "Path",
+    "Remove",
+    "Restarted",
+    "SetTimer",
+    "Start",
+    "StartChild",
+    "Stop",
+    "StopChild",
+    "TimerFired",
+]
+
+Path: TypeAlias = tuple[str, ...]
+
+
+@unique
+class Exit(Enum):
+    """How an incarnation ended."""
+
+    NORMAL = "normal"
+    """It had nothing more to do."""
+    SHUTDOWN = "shutdown"
+    """It was told to stop."""
+    CRASH = "crash"
+    """Anything else, also a supervisor that gave up."""
+    UNSTARTED = "unstarted"
+    """It never came up."""
+
+
+# Events: what the tree is told
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start the root and all below it. Told once, before anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStarted:
+    """The child is up."""
+
+    path: Path
+    incarnation: int | None = None
+    """The number in its StartChild; None means the present one. Give it where reports can come late, as from
+    another
+    process: a late report of an earlier life is then known for what it is, and ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStartFailed:
+    """The child could not be started; nothing of it is left running."""
+
+    path: Path
+    reason: str = ""
+    incarnation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildExited:
+    """The child ended by itself; nothing of it is left running."""
+
+    path: Path
+    reason: Exit
+    detail: str = ""
+    """For people and logs, such as the exception's text."""
+    incarnation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStopped:
+    """A StopChild is done, by whatever means; nothing of the child is left running."""
+
+    path: Path
+    incarnation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A SetTimer is due. There is no way to cancel one: a token that means nothing any more is ignored."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Add a last child to a running supervisor and start it, as OTP's `start_child`.
+
+    If it does not come up, it is forgotten (Down, then Gone) and not tried again. It is also forgotten when the
+    supervisor itself is restarted, which brings back the children of its spec and no others.
+    """
+
+    path: Path
+    """The supervisor's."""
+    spec: ChildSpec | SupervisorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Stop a child, if it runs, and forget it, as OTP's `terminate_child` and `delete_child` in one."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop the tree: all children in reverse start order. It has ended when Gone is told of the root."""
+
+
+# Effects: what the tree wants done
+
+
+@dataclass(frozen=True, slots=True)
+class StartChild:
+    """Start an agent; answer ChildStarted or ChildStartFailed. Never said of a child that runs."""
+
+    path: Path
+    spec: ChildSpec
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopChild:
+    """Stop an agent and answer ChildStopped, however that is brought about.
+
+    It may come while the agent still starts: give the start up, or stop it as soon as it is up. If the agent
+    ends by itself meanwhile, ChildExited will do as the answer.
+    """
+
+    path: Path
+    spec: ChildSpec
+    timeout: float
+    """Seconds it has to finish before it is killed or abandoned; 0 is at once, `math.inf` never."""
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Answer TimerFired(token) when the time has come; the child of `path` waits in backoff until then."""
+
+    token: int
+    at: float
+    """Seconds by the clock that `now` is read from."""
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """A child, or a supervisor with all below it, is up again."""
+
+    path: Path
+    attempt: int
+    """Which restart it was since the last quiet time; 0 when it was only taken along by a sibling's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """For monitors: an incarnation has ended; exactly one for each StartChild and each supervisor's start."""
+
+    path: Path
+    reason: Exit
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A child will not be started again: what is in its mailbox has no reader.
+
+    Until this is said, a child that is down is to come back, and its mailbox is kept. A transient child that
+    ended normally can yet be started by a sibling's restart; StartChild says so.
+    """
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Escalate:
+    """The root gave up or could not start; nothing runs any more. There is nobody above to decide but you."""
+
+    path: Path
+    reason: str
+
+
+Event: TypeAlias = (
+    Start | ChildStarted | ChildStartFailed | ChildExited | ChildStopped | TimerFired | Add | Remove | Stop
+)
+Effect: TypeAlias = StartChild | StopChild | SetTimer | Restarted | Down | Gone | Escalate

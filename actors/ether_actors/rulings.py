@@ -1,0 +1,428 @@
+"""How the supervisor rules on delegations, responses, cancellations and deadlines. Sans-IO.
+
+A ruling changes the ledger and puts envelopes into outboxes; docs/guarantees.md says what holds after each.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ether_actors.ledger import Entry, State
+from ether_actors.records import SUPERVISOR, Records
+from ether_actors.registry import Choice, Condition, Registration
+from ether_broker.dead_letters import Reason
+from ether_broker.errors import nearest
+from ether_broker.ids import NO_ID
+from ether_broker.mailbox import Offer
+from ether_broker.response import ErrorInfo
+from ether_broker.router import Session
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
+
+__all__ = ["DEFAULT_TIMEOUT", "MAX_ATTEMPTS", "MAX_DEPTH", "Rulings"]
+
+DEFAULT_TIMEOUT: Final = 60.0
+"""Seconds that a delegation has when the delegator says nothing (spec 3, "Per-Agent Timeout")."""
+MAX_ATTEMPTS: Final = 5
+"""Runs of an idempotent delegation before a lost node ends it after all: it may be what kills its nodes."""
+MAX_DEPTH: Final = 128
+"""Delegations in a chain; a longer one is taken for a runaway recursion."""
+
+_RUNNING: Final = frozenset({Status.ACCEPTED, Status.PROGRESS})
+_STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
+
+
+class Refusal(Exception):  # noqa: N818  a way out of a ruling, never seen outside this module
+    """Why a delegation is not accepted."""
+
+    def __init__(
+        self, status: Status, code: str, message: str, *, reason: Reason | None = None, retryable: bool = False,
+        **fields: object,
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.status = status
+        self.error = ErrorInfo(code=code, message=message, retryable=retryable)
+        self.reason = reason
+        self.fields = fields
+
+
+class Rulings:
+    """The supervisor's rulings on work."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    # -- delegations ---------------------------------------------------------------------------------------------
+
+    def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Accept a delegation, or answer it at once."""
+        records = self._records
+        ledger = records.ledger
+        if ledger.get(header.request_id) is not None or ledger.has_ended(header.request_id):
+            records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+            return
+        try:
+            self._accept(session, header, envelope)
+        except Refusal as refusal:
+            records.passing.append(envelope)
+            if refusal.reason is not None:
+                records.bury(refusal.reason, envelope, session, refusal.error.message)
+            records.answer(session, header, refusal.status, refusal.error, **refusal.fields)
+            self._count(refusal.status, None)
+
+    def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
+        records = self._records
+        now = records.now
+        if header.source not in session.agents:
+            raise _forged(header)
+        deadline = header.deadline or now + DEFAULT_TIMEOUT
+        busy: list[Registration] = []
+        if header.parent != NO_ID:
+            chain = self._ancestors(header)
+            if chain:
+                deadline = min(deadline, chain[0].deadline)
+                busy = [entry.agent for entry in chain]
+        if deadline <= now:
+            message = "The deadline had passed when the delegation reached the broker; it was not started."
+            raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
+        choice = self._named(header, busy) if header.target else self._any(header, busy)
+        agent = choice.agent
+        capability = choice.capability.name.encode()
+        if header.target != agent.name or header.capability != capability or header.deadline != deadline:
+            header = header._replace(target=agent.name, capability=capability, deadline=deadline)
+            envelope = _rehead(header, envelope)
+        entry = Entry(
+            header, envelope, session, agent,
+            idempotent=choice.capability.idempotent, pinned=bool(header.target), deadline=deadline, now=now,
+        )  # fmt: skip
+        offer = agent.mailbox.offer(entry)
+        if offer is Offer.FULL:
+            raise _overload(agent)
+        records.ledger.open(entry)
+        records.accepted += 1
+        records.passing.append(envelope)
+        if offer is Offer.SEND:
+            self._send(entry)
+
+    def _ancestors(self, header: Header) -> list[Entry]:
+        ledger = self._records.ledger
+        chain = ledger.chain(header.parent)
+        if not chain:
+            if ledger.has_ended(header.parent):
+                message = "The delegation that this one was made for has ended, and its sub-delegations with it."
+                raise Refusal(Status.CANCELLED, "parent_ended", message)
+            return chain
+        if chain[0].agent.name != header.source:
+            message = f"The parent was given to {_text(chain[0].agent.name)}, not to {_text(header.source)}."
+            raise Refusal(Status.REJECTED_CONTEXT, "not_your_parent", message, required_fields=("parent",))
+        if len(chain) >= MAX_DEPTH:
+            message = f"The chain of delegations is {len(chain)} deep: {_path(chain)}. Is it a recursion without end?"
+            raise Refusal(Status.FAILED_EXECUTION, "too_deep", message)
+        return chain
+
+    def _named(self, header: Header, busy: list[Registration]) -> Choice:
+        registry = self._records.registry
+        agent = registry.get(header.target)
+        if agent is None:
+            hint = nearest(_text(header.target), (_text(known.name) for known in registry.agents))
+            raise self._refused(header, "unknown_agent", f"There is no agent {_text(header.target)!r}.{hint}")
+        choice = registry.resolve(agent, header.capability)
+        if choice is None:
+            held = [capability.name for capability in agent.manifest.capabilities]
+            hint = nearest(_text(header.capability), held)
+            message = f"{_text(agent.name)} does not declare {_text(header.capability)!r}.{hint}"
+            raise self._refused(header, "not_declared", message)
+        if agent.condition in (Condition.DOWN, Condition.DRAINING):
+            message = f"{_text(agent.name)} is {agent.condition.value}."
+            raise self._refused(header, f"agent_{agent.condition.value}", message, retryable=True)
+        if _is_cycle(agent, busy):
+            raise _cycle(self._records.ledger.chain(header.parent), agent)
+        return choice
+
+    def _any(self, header: Header, busy: list[Registration]) -> Choice:
+        registry = self._records.registry
+        blocked = [agent for agent in busy if _is_cycle(agent, busy)] if busy else ()
+        choice = registry.choose(header.capability, blocked)
+        if choice is not None:
+            return choice
+        if blocked:
+            choice = registry.choose(header.capability)
+            if choice is not None:
+                raise _cycle(self._records.ledger.chain(header.parent), choice.agent)
+        holders = registry.holders(header.capability)
+        if holders:
+            names = ", ".join(f"{_text(holder.agent.name)} ({holder.agent.condition.value})" for holder in holders)
+            message = f"Nobody takes {_text(header.capability)!r} now: {names}."
+            raise self._refused(header, "agent_down", message, retryable=True)
+        hint = nearest(_text(header.capability), registry.capabilities())
+        raise self._refused(header, "no_holder", f"No agent holds {_text(header.capability)!r}.{hint}")
+
+    def _refused(self, header: Header, code: str, message: str, *, retryable: bool = False) -> Refusal:
+        other = self._records.registry.choose(header.capability) if header.target else None
+        reason = Reason.UNKNOWN_AGENT if header.target else Reason.NO_HOLDER
+        return Refusal(
+            Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason,
+            alternative_agent=_text(other.agent.name) if other else None,
+        )  # fmt: skip
+
+    def _send(self, entry: Entry) -> None:
+        """Give an entry to its agent's node; its credit has been taken."""
+        entry.holds_credit = True
+        self._records.ledger.advance(entry, State.SENT)
+        self._records.router.send(entry.agent.session, entry.envelope)
+
+    def pump(self, agent: Registration) -> None:
+        """Send what waits in an agent's mailbox as far as there is credit."""
+        mailbox = agent.mailbox
+        while (entry := mailbox.next()) is not None:
+            self._send(entry)
+
+    # -- responses -----------------------------------------------------------------------------------------------
+
+    def response(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Take a specialist's response; what is illegal, twice or late becomes a dead letter and changes nothing."""
+        records = self._records
+        entry = records.ledger.get(header.request_id)
+        status = _STATUSES.get(header.status)
+        if entry is None:
+            self._late(session, header, envelope, status)
+            return
+        if header.source != entry.agent.name or session is not entry.agent.session:
+            detail = f"the delegation was given to {_text(entry.agent.name)}"
+            reason = Reason.NOT_THE_SPECIALIST if header.source in session.agents else Reason.FORGED
+            records.bury(reason, envelope, session, detail)
+        elif status is None or entry.state is State.QUEUED:
+            detail = f"status {header.status} for a delegation that is {entry.state.name}"
+            records.bury(Reason.ILLEGAL, envelope, session, detail)
+        elif status in _RUNNING:
+            records.ledger.advance(entry, State.RUNNING)
+            records.router.send(entry.delegator, envelope)
+            records.passing.append(envelope)
+        elif header.flags & Flag.HANDED_BACK:
+            self.handed_back(entry)
+        else:
+            self._finish(entry, status, envelope)
+
+    def _finish(self, entry: Entry, status: Status, envelope: bytes) -> None:
+        agent = entry.agent
+        if entry.holds_credit:
+            entry.holds_credit = False
+            agent.mailbox.release()
+        self._end(entry, status, envelope)
+        if agent.mailbox:
+            self.pump(agent)
+
+    def _late(self, session: Session, header: Header, envelope: bytes, status: Status | None) -> None:
+        records = self._records
+        if status in _RUNNING:
+            return  # progress that crossed the outcome on its way
+        held = records.ledger.take_held(header.request_id)
+        if held is not None and held.agent.session is session and held.agent.name == header.source:
+            held.agent.mailbox.release()
+            self.pump(held.agent)
+            if status is not Status.CANCELLED:
+                records.bury(Reason.LATE, envelope, session, "the delegation had ended")
+            return
+        known = records.ledger.has_ended(header.request_id)
+        reason = Reason.DUPLICATE if known else Reason.UNKNOWN_REQUEST
+        records.bury(reason if header.source in session.agents else Reason.FORGED, envelope, session)
+
+    def _end(self, entry: Entry, status: Status, envelope: bytes) -> None:
+        """Give a delegation its one outcome."""
+        records = self._records
+        records.ledger.advance(entry, State.ENDED)
+        if entry.delegator.lost:
+            records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
+        else:
+            records.router.send(entry.delegator, envelope)
+        records.passing.append(envelope)
+        self._count(status, entry)
+        if entry.children:
+            self._end_children(entry)
+
+    def _end_children(self, entry: Entry) -> None:
+        for child in entry.children or ():
+            running = self._records.ledger.get(child)
+            if running is not None:
+                message = "The delegation that it was made for has ended."
+                self.rule(running, Status.CANCELLED, "parent_ended", message)
+
+    def _count(self, status: Status, entry: Entry | None) -> None:
+        name = status.name
+        outcomes = self._records.outcomes
+        outcomes[name] = outcomes.get(name, 0) + 1
+        if entry is not None:
+            agent = entry.agent
+            agent.ended[name] = agent.ended.get(name, 0) + 1
+            agent.recent.append(self._records.now - entry.opened)
+
+    # -- endings that the supervisor rules -----------------------------------------------------------------------
+
+    def cancel(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Call a delegation off for its delegator; one that has ended stays as it is."""
+        entry = self._records.ledger.get(header.request_id)
+        if entry is None:
+            return
+        if entry.source != header.source or header.source not in session.agents:
+            self._records.bury(Reason.FORGED, envelope, session, "only the delegator may cancel")
+            return
+        self.rule(entry, Status.CANCELLED, "cancelled", "The delegator called it off.")
+
+    def due(self) -> None:
+        """End what has passed its deadline."""
+        records = self._records
+        for entry in records.ledger.deadlines.due(records.now):
+            if entry.state is State.QUEUED:
+                detail = f"waited for {_text(entry.agent.name)} until its deadline"
+                records.bury(Reason.EXPIRED, entry.envelope, entry.delegator, detail)
+                self.rule(entry, Status.TIMEOUT, "expired", f"Not started: it {detail}.")
+            else:
+                message = f"{_text(entry.agent.name)} had not answered after {records.now - entry.opened:.1f} s."
+                self.rule(entry, Status.TIMEOUT, "deadline", message)
+
+    def rule(self, entry: Entry, status: Status, code: str, message: str) -> None:
+        """End a delegation by the supervisor's own word, and tell the specialist's node to stop."""
+        records = self._records
+        if entry.holds_credit:
+            stop = pack_envelope(
+                Kind.CANCEL, request_id=entry.request_id, source=SUPERVISOR.encode(), target=entry.agent.name,
+                capability=entry.capability, status=status,
+            )  # fmt: skip
+            records.router.send(entry.agent.session, stop)
+        header = read_header(entry.envelope)
+        error = ErrorInfo(code=code, message=message, retryable=status is Status.TIMEOUT or code == "node_lost")
+        session = entry.delegator
+        records.ledger.advance(entry, State.ENDED)
+        envelope = records.answer(session, header, status, error, attempt=entry.attempt)
+        if session.lost:
+            records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
+        self._count(status, entry)
+        self._end_children(entry)
+
+    def lost(self, agent: Registration, why: str) -> None:
+        """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it."""
+        if not agent.mailbox.outstanding:
+            return
+        self.drained(agent)
+        again: list[Entry] = []
+        for entry in self._work_of(agent):
+            if entry.state is State.QUEUED:
+                continue
+            if entry.idempotent and entry.attempt < MAX_ATTEMPTS:
+                self._reopen(entry, again=True)
+                again.append(entry)
+            else:
+                entry.holds_credit = False
+                self._records.bury(Reason.NODE_LOST, entry.envelope, entry.delegator, why)
+                message = f"{_text(agent.name)} was lost with its node ({why}); the work may have been done in part."
+                self.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
+        for entry in reversed(again):
+            if entry.pinned or not self._reroute(entry):
+                agent.mailbox.put_back(entry)
+        self._records.ledger.forget_held(agent)
+        self.pump_holders(again)
+
+    def drained(self, agent: Registration) -> None:
+        """Find other holders for what waits for an agent that takes nothing new."""
+        if not agent.mailbox.outstanding:
+            return
+        waiting = [entry for entry in self._work_of(agent) if entry.state is State.QUEUED]
+        moved = [entry for entry in reversed(waiting) if not entry.pinned and self._reroute(entry)]
+        self.pump_holders(moved)
+
+    def gone(self, agent: Registration) -> None:
+        """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost."""
+        if not agent.mailbox.outstanding:
+            return
+        self.drained(agent)
+        for entry in self._work_of(agent):
+            if entry.state is State.QUEUED:
+                message = f"{_text(agent.name)} has left and nobody else holds {_text(entry.capability)!r}."
+                self.rule(entry, Status.REJECTED_CAPABILITY, "agent_gone", message)
+        self.lost(agent, "it left")
+
+    def handed_back(self, entry: Entry) -> None:
+        """Take back work that its node had not started, and give it to another holder, or keep it for the same one."""
+        entry.agent.mailbox.release()
+        self._reopen(entry, again=False)
+        if entry.pinned or not self._reroute(entry):
+            entry.agent.mailbox.put_back(entry)
+        self.pump(entry.agent)
+
+    def _work_of(self, agent: Registration) -> list[Entry]:
+        return [entry for entry in self._records.ledger.running if entry.agent is agent]
+
+    def _reopen(self, entry: Entry, *, again: bool) -> None:
+        entry.holds_credit = False
+        self._records.ledger.advance(entry, State.QUEUED)
+        if again:
+            entry.attempt += 1
+            header = read_header(entry.envelope)
+            flags = header.flags | Flag.REDELIVERED
+            entry.envelope = _rehead(header._replace(attempt=entry.attempt, flags=flags), entry.envelope)
+
+    def _reroute(self, entry: Entry) -> bool:
+        """Put a waiting entry into another holder's mailbox; its holder's `pump` sends it."""
+        choice = self._records.registry.choose(entry.capability, (entry.agent,))
+        if choice is None or (entry.idempotent and not choice.capability.idempotent):
+            return False
+        header = read_header(entry.envelope)
+        capability = choice.capability.name.encode()
+        entry.agent = choice.agent
+        entry.envelope = _rehead(header._replace(target=choice.agent.name, capability=capability), entry.envelope)
+        choice.agent.mailbox.put_back(entry)
+        return True
+
+    def pump_holders(self, entries: list[Entry]) -> None:
+        """Send for the agents that the entries were moved to."""
+        for agent in {id(entry.agent): entry.agent for entry in entries}.values():
+            self.pump(agent)
+
+
+def _is_cycle(agent: Registration, busy: list[Registration]) -> bool:
+    """Whether the ancestors of a delegation hold every place that the agent has to work in."""
+    return busy.count(agent) >= agent.manifest.max_concurrency
+
+
+def _cycle(chain: list[Entry], agent: Registration) -> Refusal:
+    message = (
+        f"{_path(chain)} → {_text(agent.name)} is a cycle: {_text(agent.name)} waits for this very work. "
+        "Delegate to another agent, or raise its max_concurrency."
+    )
+    return Refusal(Status.FAILED_EXECUTION, "call_cycle", message)
+
+
+def _path(chain: list[Entry]) -> str:
+    return " → ".join(_text(name) for name in (chain[-1].source, *(entry.agent.name for entry in reversed(chain))))
+
+
+def _forged(header: Header) -> Refusal:
+    message = f"The connection has not registered {_text(header.source)!r}, so it cannot delegate in its name."
+    return Refusal(Status.REJECTED_CAPABILITY, "forged_sender", message, reason=Reason.FORGED)
+
+
+def _overload(agent: Registration) -> Refusal:
+    mailbox = agent.mailbox
+    recent = agent.recent
+    pace = sum(recent) / len(recent) if recent else 1.0
+    wait = min(max(pace, 0.05), 30.0)
+    message = (
+        f"{_text(agent.name)} has {len(mailbox):,} delegations and {mailbox.waiting_bytes:,} bytes waiting, "
+        "its mailbox's bound."
+    )
+    return Refusal(
+        Status.REJECTED_OVERLOAD, "mailbox_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=wait
+    )
+
+
+def _rehead(header: Header, envelope: bytes) -> bytes:
+    """The envelope with another header and the same body."""
+    return pack_envelope(
+        header.kind, request_id=header.request_id, source=header.source, target=header.target,
+        capability=header.capability, body=envelope[header.body :], status=header.status, flags=header.flags,
+        deadline=header.deadline, parent=header.parent, attempt=header.attempt,
+    )  # fmt: skip
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")

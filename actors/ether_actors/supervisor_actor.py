@@ -1,0 +1,111 @@
+"""The supervisor as a pykka actor whose mailbox is the broker's socket.
+
+pykka's own loop asks the inbox for the next envelope; ours waits at the socket and hands over everything that is there
+as one message. So a batch of frames costs one actor hop, and the supervisor keeps pykka's life cycle: `start`, `stop`,
+`is_alive`, and the messages that other threads tell it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from ether_actors.supervisor import Supervisor
+from ether_broker.broker import BrokerSocket
+from ether_broker.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from pykka._actor import ActorInbox
+
+__all__ = ["SupervisorActor"]
+
+logger = logging.getLogger("ether.supervisor")
+_RETRY = 0.01
+
+
+class _Envelope:
+    """A pykka envelope: a message and whom to answer."""
+
+    __slots__ = ("message", "reply_to")
+
+    def __init__(self, message: Any, reply_to: Any = None) -> None:
+        self.message = message
+        self.reply_to = reply_to
+
+
+class _SocketInbox:
+    """What the socket has and what was told, system messages first."""
+
+    def __init__(self) -> None:
+        self._told: deque[Any] = deque()
+        self._socket: BrokerSocket | None = None
+        self.timeout = 0.0
+        """Seconds that the next `get` may wait."""
+
+    def attach(self, socket: BrokerSocket) -> None:
+        self._socket = socket
+
+    def put(self, envelope: Any, /) -> None:
+        self._told.append(envelope)
+        if self._socket is not None:
+            self._socket.wake()
+
+    def get(self) -> Any:
+        if self._told:
+            return self._told.popleft()
+        assert self._socket is not None
+        return _Envelope(self._socket.receive(self.timeout))
+
+    def empty(self) -> bool:
+        return not self._told
+
+
+class SupervisorActor(pykka.ThreadingActor):
+    """Owns the broker's socket and steps the supervisor; started with `start(socket)`.
+
+    Promises: a bug in one step is logged and costs what that step had in hand, never the actor. When it stops it sends
+    what waits in the outboxes, and closes the socket.
+    """
+
+    use_daemon_thread = True
+    actor_inbox: _SocketInbox
+
+    def __init__(self, socket: BrokerSocket, supervisor: Supervisor | None = None, clock: Clock | None = None) -> None:
+        super().__init__()
+        self._socket = socket
+        self._clock = clock or SystemClock()
+        self.supervisor = supervisor or Supervisor()
+        self.actor_inbox.attach(socket)
+
+    @staticmethod
+    def _create_actor_inbox() -> ActorInbox:
+        return _SocketInbox()
+
+    def on_receive(self, message: Any) -> Any:
+        """Step with a batch of the socket; a callable, told or asked, runs with the supervisor."""
+        supervisor = self.supervisor
+        result = None
+        try:
+            if callable(message):
+                result = message(supervisor)
+                message = ()
+            supervisor.step(message, self._clock.monotonic(), self._clock.wall())
+            self._socket.transmit(supervisor.records.router)
+        except Exception:
+            logger.exception("a step of the supervisor failed")
+        blocked = self._socket.is_blocked
+        if blocked:
+            supervisor.records.router.retry()
+        wait = supervisor.next_wake() - self._clock.monotonic()
+        self.actor_inbox.timeout = min(wait, _RETRY) if blocked else max(wait, 0.0)
+        return result
+
+    def on_stop(self) -> None:
+        """Send what waits and let go of the address."""
+        self._socket.transmit(self.supervisor.records.router)
+        self._socket.close()
+
+

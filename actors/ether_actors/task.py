@@ -1,0 +1,258 @@
+"""A task: one delegation as its handler sees it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ether_actors.budget import BudgetAccount
+from ether_broker.delegation import Budget, Delegation
+from ether_broker.errors import Closed, UsageError
+from ether_broker.response import Response
+from ether_broker.status import Status
+
+if TYPE_CHECKING:
+    from ether_actors.handle import Handle
+
+__all__ = ["Host", "Task"]
+
+PROGRESS_INTERVAL: Final = 0.02
+"""Seconds between two progress responses without data; those that come faster are folded into the newest."""
+MAX_PROGRESS_DATA: Final = 10_000
+"""Progress responses with data that one task may send."""
+
+
+class Host(Protocol):
+    """What a task needs of the node that runs it."""
+
+    def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
+        """Send a sub-delegation; `deadline` is in seconds by the node's monotonic clock."""
+        ...
+
+    def progress(self, task: Task, response: Response) -> None:
+        """Send a PROGRESS response."""
+        ...
+
+    def monotonic(self) -> float:
+        """The node's clock in seconds."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since 1970 in UTC."""
+        ...
+
+    def new_id(self) -> str:
+        """A request id."""
+        ...
+
+
+class Task:
+    """One delegation as its handler sees it: what is asked, how long there is, and the way to ask others.
+
+    Safe to use from any thread of the handler's. After the handler has returned, `delegate` and `progress` raise Closed.
+    """
+
+    __slots__ = (
+        "_budget", "_cancelled", "_closed", "_host", "_last_progress", "_log", "_sent_data", "agent", "attempt",
+        "deadline", "delegation", "request_id", "started",
+    )  # fmt: skip
+
+    def __init__(self, delegation: Delegation, agent: str, host: Host | None, deadline: float | None) -> None:
+        self.delegation = delegation
+        """The request, whole."""
+        self.agent = agent
+        """The name of the agent whose handler this is."""
+        self.attempt = delegation.attempt
+        """1 for the first run; above that the node of an earlier run was lost (G3)."""
+        self.deadline = deadline
+        """Seconds by `time.monotonic()` of this process; None off the bus."""
+        self.request_id = delegation.request_id
+        self._host = host
+        self.started = host.monotonic() if host is not None else time.monotonic()
+        self._cancelled = False
+        self._closed = False
+        self._budget: BudgetAccount | None = None
+        self._log: logging.LoggerAdapter[logging.Logger] | None = None
+        self._last_progress = 0.0
+        self._sent_data = 0
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the delegation has ended without this handler: by its delegator, its deadline or an ancestor's end.
+
+        A plain handler should look now and then, and return; what it returns then is a late dead letter. An `async def`
+        is cancelled at its next await.
+        """
+        return self._cancelled
+
+    @property
+    def remaining(self) -> float:
+        """Seconds to the deadline, never below 0; infinity off the bus."""
+        if self.deadline is None:
+            return float("inf")
+        return max(0.0, self.deadline - self._now())
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the handler began."""
+        return self._now() - self.started
+
+    @property
+    def budget(self) -> BudgetAccount:
+        """What the work may use, and what of it is left."""
+        if self._budget is None:
+            self._budget = BudgetAccount(self.delegation.budget, lambda: self.elapsed)
+        return self._budget
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger (`ether.agent.NAME`) whose records carry the request id."""
+        if self._log is None:
+            self._log = _TaskLog(logging.getLogger(f"ether.agent.{self.agent}"), {"request_id": self.request_id})
+        return self._log
+
+    def progress(self, fraction: float, message: str = "", data: Any = None) -> None:
+        """Tell the delegator how far the work is; `handle.stream()` gives it there.
+
+        Promises nothing about each single one: without data, those that come faster than every 20 ms are folded into
+        the newest.
+
+        Args:
+            fraction: 0 to 1.
+            message: for people.
+            data: partial output; every one is sent, 10,000 a task at most.
+
+        Raises:
+            UsageError: `fraction` is not between 0 and 1, or there was too much data.
+            Closed: the handler has returned.
+        """
+        if not 0.0 <= fraction <= 1.0:
+            msg = f"progress({fraction}): the part done is a number from 0 to 1."
+            raise UsageError(msg)
+        host = self._open_host("progress")
+        if host is None or self._cancelled:
+            return
+        now = host.monotonic()
+        if data is None:
+            if now - self._last_progress < PROGRESS_INTERVAL and fraction < 1.0:
+                return
+            self._last_progress = now
+        else:
+            self._sent_data += 1
+            if self._sent_data > MAX_PROGRESS_DATA:
+                msg = f"More than {MAX_PROGRESS_DATA:,} progress responses with data: return the data, or send less often."
+                raise UsageError(msg)
+        response = Response(
+            request_id=self.request_id, status=Status.PROGRESS, from_agent=self.agent, summary=message,
+            progress=fraction, data=data, attempt=self.attempt, timestamp=host.wall(),
+        )  # fmt: skip
+        host.progress(self, response)
+
+    def delegate(
+        self,
+        capability: str,
+        params: Any = None,
+        *,
+        to: str | None = None,
+        timeout: float | None = None,
+        budget: Budget | None = None,
+        objective: str = "",
+        context: Any = None,
+        **fields: Any,
+    ) -> Handle:
+        """Delegate a part of the work; the deadline and the budget are never more than what is left of this task's.
+
+        It ends with this task: when the handler has returned, or was called off, what still runs is CANCELLED. Wait for
+        the handle (`.result()` in a plain handler, `await` in an `async def`).
+
+        Args:
+            capability: what is asked for.
+            params: its arguments.
+            to: the agent; None lets the registry choose.
+            timeout: seconds; None takes all that is left.
+            budget: None takes all that is left.
+            objective: the aim in words.
+            context: the context slice.
+            fields: any other field of `Delegation`.
+
+        Raises:
+            UsageError: off the bus, or a field is not valid.
+            Closed: the handler has returned.
+        """
+        host = self._open_host("delegate")
+        if host is None:
+            msg = "This task runs off the bus (Agent.execute), so there is nobody to delegate to: start the agent in a Runtime."
+            raise UsageError(msg)
+        given = self.budget.reserve(budget)
+        parent = self.delegation
+        left = self.remaining
+        delegation = Delegation.parse({
+            "request_id": host.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
+            "objective": objective, "params": params, "context_slice": context,
+            "timeout": max(1e-6, min(left, timeout or left)) if self.deadline is not None else timeout,
+            "budget": given, "parent": self.request_id, "timestamp": host.wall(),
+            "permissions": parent.permissions, "workflow": parent.workflow, "conversation": parent.conversation,
+            "traceparent": parent.traceparent, "criticality": parent.criticality, **fields,
+        })  # fmt: skip
+        deadline = self.deadline if timeout is None else min(self._now() + timeout, self.deadline or float("inf"))
+        handle = host.delegate(delegation, deadline)
+        if given is not None:
+            handle.add_done_callback(lambda done: self._settle(done, given))
+        return handle
+
+    def respond(self, status: Status = Status.COMPLETED, data: Any = None, **fields: Any) -> Response:
+        """Make the response that the handler returns, where there is more to say than the data.
+
+        Args:
+            status: COMPLETED, PARTIAL, NEEDS_INPUT, a rejection or FAILED_EXECUTION.
+            data: the result.
+            fields: any other field of `Response`, as in `summary`, `confidence`, `unresolved`, `questions`.
+
+        Raises:
+            UsageError: the status is the bus's own (ACCEPTED, PROGRESS, TIMEOUT, CANCELLED).
+            InvalidEnvelope: a field is not valid.
+        """
+        if status in _NOT_YOURS:
+            msg = f"A handler does not answer {status.name}; the bus does."
+            raise UsageError(msg)
+        known = {"request_id": self.request_id, "from_agent": self.agent, "attempt": self.attempt}
+        return Response.parse({**known, "status": status, "data": data, **fields})
+
+    # -- the node's side -----------------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Note that the delegation has ended without this handler."""
+        self._cancelled = True
+
+    def close(self) -> None:
+        """Note that the handler has returned."""
+        self._closed = True
+
+    def _now(self) -> float:
+        return self._host.monotonic() if self._host is not None else time.monotonic()
+
+    def _open_host(self, what: str) -> Host | None:
+        if self._closed:
+            msg = f"The handler of {self.request_id} has returned: {what} came too late."
+            raise Closed(msg)
+        return self._host
+
+    def _settle(self, handle: Handle, given: Budget) -> None:
+        response = handle.outcome()
+        cost = response.metadata.get("cost", response.metrics.get("cost", 0.0))
+        tokens = response.metadata.get("tokens_used", 0)
+        self.budget.settle(
+            given,
+            cost=cost if isinstance(cost, (int, float)) and cost > 0 else 0.0,
+            tokens=tokens if isinstance(tokens, int) and tokens > 0 else 0,
+        )
+
+
+class _TaskLog(logging.LoggerAdapter[logging.Logger]):
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        return f"[{self.extra['request_id'][:8]}] {msg}" if self.extra else msg, kwargs  # type: ignore[index]
+
+
+_NOT_YOURS: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.TIMEOUT, Status.CANCELLED})

@@ -1,0 +1,155 @@
+"""The broker's socket: a thin shell round one ROUTER that takes in and sends out frames in batches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Final
+
+import zmq
+
+from ether_broker.endpoint import check_endpoint, prepare_endpoint
+from ether_broker.errors import AddressInUse, InvalidEndpoint
+from ether_broker.payload import MAX_PAYLOAD
+from ether_broker.router import Router
+
+__all__ = ["MAX_MESSAGE", "BrokerSocket"]
+
+MAX_MESSAGE: Final = MAX_PAYLOAD * 4
+"""Bytes of one ZeroMQ message; a peer that sends more is cut off by libzmq."""
+_TURN: Final = 32
+"""Messages taken in one turn at most, so that answers leave and timers fire under any load."""
+_HIGH_WATER: Final = 1000
+
+
+class BrokerSocket:
+    """One ROUTER socket; everything but `wake` belongs to one thread.
+
+    Args:
+        endpoint: what to bind; `tcp://host:*` takes a free port, which `endpoint` then names.
+        context: whose sockets it is among; an inproc endpoint is seen by sockets of the same context only.
+
+    Raises:
+        InvalidEndpoint: see `check_endpoint` and `prepare_endpoint`.
+        AddressInUse: another broker, or another program, has it.
+    """
+
+    def __init__(self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        check_endpoint(endpoint)
+        prepare_endpoint(endpoint)
+        _refuse_living_ipc(endpoint)
+        self._socket = context.socket(zmq.ROUTER)
+        for option, value in _OPTIONS:
+            self._socket.setsockopt(option, value)
+        try:
+            self._socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            self._socket.close(0)
+            raise _bind_error(endpoint, error) from error
+        self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._wake, zmq.POLLIN)
+        self._blocked = False
+
+    def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
+        """Wait for messages and take what is there: (routing id, message).
+
+        Args:
+            timeout: seconds to wait when nothing is there.
+
+        Returns:
+            Nothing, when the time was up or `wake` was called.
+        """
+        taken: list[tuple[bytes, bytes]] = []
+        self._drain(taken)
+        if not taken and timeout > 0:
+            ready = self._poller.poll(max(1, int(timeout * 1000)))
+            if any(fd == self._wake for fd, _ in ready):
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake)
+            self._drain(taken)
+        return taken
+
+    def _drain(self, taken: list[tuple[bytes, bytes]]) -> None:
+        recv, get, dontwait, more = self._socket.recv, self._socket.getsockopt, zmq.NOBLOCK, zmq.RCVMORE
+        try:
+            for _ in range(_TURN):
+                routing_id = recv(dontwait)
+                message = recv(dontwait)
+                while get(more):  # surplus parts of a broken peer would be read as the next peer's routing id
+                    recv(dontwait)
+                    message = b""
+                taken.append((routing_id, message))
+        except zmq.Again:
+            return
+
+    def transmit(self, router: Router) -> None:
+        """Send what waits in the router's outboxes; never blocks.
+
+        What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.
+        """
+        send, more, dontwait = self._socket.send, zmq.SNDMORE | zmq.NOBLOCK, zmq.NOBLOCK
+        for routing_id, frame in router.outgoing():
+            try:
+                send(routing_id, more)
+                send(frame, dontwait)
+            except zmq.Again:
+                router.undelivered(routing_id, frame)
+                self._blocked = True
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EHOSTUNREACH:
+                    raise
+                router.unreachable(routing_id)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a peer had no room; reading it forgets it."""
+        blocked, self._blocked = self._blocked, False
+        return blocked
+
+    def wake(self) -> None:
+        """Make a waiting `receive` return; any thread may call it."""
+        os.eventfd_write(self._wake, 1)
+
+    def close(self, linger: float = 1.0) -> None:
+        """Unbind, and wait at most `linger` seconds for what was sent to leave."""
+        self._socket.close(int(linger * 1000))
+        os.close(self._wake)
+        if self.endpoint.startswith("ipc://"):
+            Path(self.endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+
+
+_OPTIONS: Final = (
+    (zmq.ROUTER_MANDATORY, 1),
+    (zmq.SNDHWM, _HIGH_WATER),
+    (zmq.RCVHWM, _HIGH_WATER),
+    (zmq.MAXMSGSIZE, MAX_MESSAGE),
+    (zmq.LINGER, 0),
+    (zmq.HEARTBEAT_IVL, 1000),
+    (zmq.HEARTBEAT_TIMEOUT, 3000),
+    (zmq.HEARTBEAT_TTL, 3000),
+    (zmq.HANDSHAKE_IVL, 3000),
+    (zmq.IPV6, 1),
+)
+
+
+def _bind_error(endpoint: str, error: zmq.ZMQError) -> Exception:
+    if error.errno == zmq.EADDRINUSE:
+        return AddressInUse(f"{endpoint} is taken: stop what listens there, or choose another address.")
+    return InvalidEndpoint(f"{endpoint} cannot be bound: {error.strerror or error}.")
+
+
+def _refuse_living_ipc(endpoint: str) -> None:
+    """libzmq takes over the socket file of a living broker without a word; look first whether somebody answers."""
+    if not endpoint.startswith("ipc://"):
+        return
+    import socket  # noqa: PLC0415  only an ipc broker needs it
+
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as probe, contextlib.suppress(OSError):
+        probe.settimeout(1.0)
+        probe.connect(endpoint.removeprefix("ipc://"))
+        msg = f"{endpoint} is taken: a broker listens there."
+        raise AddressInUse(msg)

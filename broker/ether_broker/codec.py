@@ -1,0 +1,181 @@
+"""Envelopes as bytes and back: the header carries what routes, the msgpack body the rest.
+
+pydantic validates an envelope where it is made and once more where it arrives from another process; packing takes the
+fields as they are. Fields at their default do not travel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import ormsgpack
+from pydantic import ValidationError
+
+from ether_broker.delegation import Delegation
+from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
+from ether_broker.ids import NO_ID, to_text
+from ether_broker.model import Model
+from ether_broker.payload import MAX_PAYLOAD, Payload, pack, unpack
+from ether_broker.response import Response
+from ether_broker.version import SCHEMA_VERSION
+from ether_broker.wire import Header, Kind, pack_envelope
+
+__all__ = ["id_bytes", "pack_delegation", "pack_response", "read_delegation", "read_response"]
+
+_IN_HEADER: Final = frozenset(
+    {"request_id", "from_agent", "to_agent", "capability", "parent", "attempt", "status", "schema_version"}
+)
+_PAYLOADS: Final = {"params_payload": "params", "context_payload": "context_slice", "data_payload": "data"}
+_packb = ormsgpack.packb
+_M = TypeVar("_M", bound=Model)
+
+
+def id_bytes(request_id: str) -> bytes:
+    """The 16 bytes of a request id in canonical text.
+
+    Raises:
+        InvalidEnvelope: it is no UUID; `ids.foreign_id` makes one of any text.
+    """
+    try:
+        data = bytes.fromhex(request_id.replace("-", ""))
+    except ValueError:
+        data = b""
+    if len(data) != 16:  # noqa: PLR2004  the bytes of a UUID
+        msg = f"request_id {request_id!r} is no UUID: leave it out, or convert an id of yours with ether.foreign_id."
+        raise InvalidEnvelope(msg)
+    return data
+
+
+def _body(envelope: Model) -> bytes:
+    body: dict[str, Any] = {}
+    fields = envelope.__dict__
+    for name in envelope.__pydantic_fields_set__:
+        if name in _IN_HEADER:
+            continue
+        value = fields[name]
+        if type(value) is Payload:
+            body[_PAYLOADS[name]] = value.packed
+        elif value is not None:
+            body[name] = value
+    if fields["schema_version"] != SCHEMA_VERSION:
+        body["schema_version"] = fields["schema_version"]
+    try:
+        return _packb(body)
+    except (ormsgpack.MsgpackEncodeError, TypeError):
+        return pack(_plain(body), where=type(envelope).__name__)
+
+
+def _plain(body: dict[str, Any]) -> dict[str, Any]:
+    """Nested models as the dicts that their own parse takes."""
+    plain: dict[str, Any] = {}
+    for name, value in body.items():
+        if isinstance(value, Model):
+            plain[name] = value.model_dump(by_alias=True, exclude_unset=True)
+        elif isinstance(value, tuple):
+            plain[name] = [
+                item.model_dump(by_alias=True, exclude_unset=True) if isinstance(item, Model) else item
+                for item in value
+            ]
+        else:
+            plain[name] = value
+    return plain
+
+
+def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int = MAX_PAYLOAD) -> bytes:
+    """Make the envelope of a delegation.
+
+    Args:
+        delegation: `from_agent` must be set.
+        deadline: seconds by the broker's clock; 0.0 is none.
+        limit: bytes that the bus takes.
+
+    Raises:
+        PayloadTooLarge: the envelope has more bytes than `limit`.
+        InvalidEnvelope: the request id is no UUID.
+    """
+    envelope = pack_envelope(
+        Kind.DELEGATION,
+        request_id=id_bytes(delegation.request_id),
+        source=(delegation.from_agent or "").encode(),
+        target=(delegation.to_agent or "").encode(),
+        capability=delegation.capability.encode(),
+        body=_body(delegation),
+        deadline=deadline,
+        parent=id_bytes(delegation.parent) if delegation.parent else NO_ID,
+        attempt=delegation.attempt,
+    )
+    if len(envelope) > limit:
+        raise PayloadTooLarge(len(envelope), limit)
+    return envelope
+
+
+def pack_response(response: Response, *, capability: bytes = b"", target: bytes = b"", limit: int = MAX_PAYLOAD) -> bytes:
+    """Make the envelope of a response to the delegator `target`.
+
+    Raises:
+        PayloadTooLarge: the envelope has more bytes than `limit`.
+    """
+    envelope = pack_envelope(
+        Kind.RESPONSE,
+        status=response.status,
+        request_id=id_bytes(response.request_id),
+        source=(response.from_agent or "").encode(),
+        target=target,
+        capability=capability,
+        body=_body(response),
+        attempt=response.attempt,
+    )
+    if len(envelope) > limit:
+        raise PayloadTooLarge(len(envelope), limit)
+    return envelope
+
+
+def _fields(header: Header, envelope: bytes) -> dict[str, Any]:
+    body = unpack(envelope[header.body :])
+    if type(body) is not dict:
+        msg = f"The body of an envelope is a map, and this one is a {type(body).__name__}."
+        raise InvalidEnvelope(msg)
+    for name in _PAYLOADS.values():
+        packed = body.get(name)
+        if packed is not None:
+            body[name] = Payload(packed) if type(packed) is bytes else packed
+    body["request_id"] = to_text(header.request_id)
+    body["attempt"] = header.attempt
+    if header.source:
+        body["from_agent"] = header.source.decode()
+    return body
+
+
+def _validated(model: type[_M], fields: dict[str, Any]) -> _M:
+    try:
+        return model.__pydantic_validator__.validate_python(fields)  # type: ignore[no-any-return]
+    except ValidationError:
+        return model.parse(fields)
+
+
+def read_delegation(header: Header, envelope: bytes) -> Delegation:
+    """Read and validate a delegation that came from another process.
+
+    Raises:
+        InvalidEnvelope: the body is no map, or its fields do not fit.
+        IncompatibleVersion: it has a newer major schema version.
+    """
+    fields = _fields(header, envelope)
+    if header.target:
+        fields["to_agent"] = header.target.decode()
+    fields["capability"] = header.capability.decode()
+    if header.parent != NO_ID:
+        fields["parent"] = to_text(header.parent)
+    return _validated(Delegation, fields)
+
+
+def read_response(header: Header, envelope: bytes) -> Response:
+    """Read and validate a response that came from another process.
+
+    Raises:
+        InvalidEnvelope: the body is no map, or its fields do not fit.
+        IncompatibleVersion: it has a newer major schema version.
+    """
+    fields = _fields(header, envelope)
+    fields["status"] = header.status
+    return _validated(Response, fields)

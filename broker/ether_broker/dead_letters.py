@@ -1,0 +1,126 @@
+"""Dead letters: envelopes that could change nothing any more, kept to be looked at and sent again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from ether_broker.errors import UnknownDeadLetter
+
+__all__ = ["DeadLetter", "DeadLetters", "Reason"]
+
+
+@unique
+class Reason(str, Enum):
+    """Why an envelope is dead."""
+
+    UNKNOWN_AGENT = "unknown_agent"
+    """A delegation to an agent that is not there."""
+    NO_HOLDER = "no_holder"
+    """A delegation of a capability that nobody holds."""
+    EXPIRED = "expired"
+    """A delegation whose deadline passed before it was started."""
+    NODE_LOST = "node_lost"
+    """A delegation that was with a node that went down, and may not run twice."""
+    OVERLOAD = "overload"
+    """A delegation past a bound; the sender was told."""
+    DUPLICATE = "duplicate"
+    """A delegation or outcome that came before; it folded into the first."""
+    LATE = "late"
+    """A response to a delegation that had ended."""
+    UNKNOWN_REQUEST = "unknown_request"
+    """A response or cancellation of something that was never asked, or long ago."""
+    NOT_THE_SPECIALIST = "not_the_specialist"
+    """A response from an agent that the delegation was not given to."""
+    FORGED = "forged"
+    """An envelope in the name of an agent that the connection did not register (G6)."""
+    ILLEGAL = "illegal"
+    """An envelope that its state or kind does not allow."""
+    UNREACHABLE = "unreachable"
+    """A response whose delegator is gone."""
+
+    @property
+    def can_redrive(self) -> bool:
+        """Whether sending it again has a meaning: it is a delegation that was not worked on."""
+        return self in _REDRIVABLE
+
+
+_REDRIVABLE = frozenset(
+    {Reason.UNKNOWN_AGENT, Reason.NO_HOLDER, Reason.EXPIRED, Reason.NODE_LOST, Reason.OVERLOAD}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One envelope with the reason of its end."""
+
+    number: int
+    """Rises from 1; never used twice by one broker."""
+    reason: Reason
+    time: float
+    """Seconds since 1970 in UTC."""
+    node: str
+    """The node it came from."""
+    envelope: bytes
+    detail: str = ""
+
+
+class DeadLetters:
+    """The newest dead letters, bounded in count and in bytes; the oldest make room."""
+
+    def __init__(self, *, count: int = 10_000, size: int = 64 << 20) -> None:
+        self._letters: OrderedDict[int, DeadLetter] = OrderedDict()
+        self._count = count
+        self._size = size
+        self._bytes = 0
+        self._last = 0
+        self.dropped = 0
+        """How many made room for newer ones."""
+        self.totals: dict[Reason, int] = {}
+        """How many there ever were: {reason: count}."""
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def keep(self, reason: Reason, envelope: bytes, *, node: str, time: float, detail: str = "") -> DeadLetter:
+        """Keep an envelope."""
+        self._last += 1
+        letter = DeadLetter(self._last, reason, time, node, envelope, detail)
+        self._letters[letter.number] = letter
+        self._bytes += len(envelope)
+        self.totals[reason] = self.totals.get(reason, 0) + 1
+        while len(self._letters) > self._count or (self._bytes > self._size and len(self._letters) > 1):
+            self._bytes -= len(self._letters.popitem(last=False)[1].envelope)
+            self.dropped += 1
+        return letter
+
+    def list(self, *, limit: int = 100, reason: Reason | None = None) -> list[DeadLetter]:
+        """The newest first."""
+        newest = reversed(self._letters.values())
+        found = (letter for letter in newest if reason is None or letter.reason is reason)
+        return [letter for letter, _ in zip(found, range(limit), strict=False)]
+
+    def get(self, number: int) -> DeadLetter:
+        """The dead letter of that number.
+
+        Raises:
+            UnknownDeadLetter: there is none, or it has made room for newer ones.
+        """
+        letter = self._letters.get(number)
+        if letter is None:
+            held = f"{next(iter(self._letters))} to {self._last}" if self._letters else "none"
+            msg = f"There is no dead letter {number} (held: {held})."
+            raise UnknownDeadLetter(msg)
+        return letter
+
+    def discard(self, number: int) -> DeadLetter:
+        """Take a dead letter out, as when it has been redriven.
+
+        Raises:
+            UnknownDeadLetter: as `get`.
+        """
+        letter = self.get(number)
+        del self._letters[number]
+        self._bytes -= len(letter.envelope)
+        return letter

@@ -1,0 +1,105 @@
+"""The request envelope: work that one agent asks of another."""
+
+from __future__ import annotations
+
+from enum import Enum, unique
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ether_broker.frozen import FrozenDict
+from ether_broker.model import AgentName, CapabilityName, FrozenMap, Model, SchemaVersion
+from ether_broker.payload import EMPTY, Payload
+from ether_broker.version import SCHEMA_VERSION
+
+__all__ = ["Budget", "Criticality", "Delegation", "OutputContract"]
+
+
+@unique
+class Criticality(str, Enum):
+    """What a failure means for the whole (spec 3, "Unrecoverable errors")."""
+
+    CRITICAL = "critical"
+    """The whole query is to be given up."""
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Budget(Model):
+    """What the work may use; None is no limit. A child's never exceeds what is left of its parent's (G4)."""
+
+    max_cost: float | None = Field(default=None, ge=0)
+    """In the currency of the caller, usually US dollars."""
+    max_tokens: int | None = Field(default=None, ge=0)
+    max_time_sec: float | None = Field(default=None, ge=0)
+    """Seconds of work; the deadline bounds waiting too."""
+    max_iterations: int | None = Field(default=None, ge=0)
+
+
+class OutputContract(Model):
+    """What the delegator expects back (spec 2 §6.2)."""
+
+    artifact_type: str = ""
+    expected_sections: tuple[str, ...] = ()
+    quality_gates: tuple[str, ...] = ()
+
+
+class Delegation(Model):
+    """Work that one agent asks of another; immutable once made (spec 2 §6.2).
+
+    `from_agent`, `timestamp` and, where no agent was named, `to_agent` are set by the bus when it is sent.
+    """
+
+    request_id: str
+    """A UUID; the same id is the same request, so a duplicate folds into it."""
+    from_agent: AgentName | None = None
+    """The delegator; the broker holds it to the connection that registered it (G6)."""
+    to_agent: AgentName | None = None
+    """The specialist; None lets the registry choose by capability."""
+    capability: CapabilityName
+    objective: str = ""
+    """The aim in words, for specialists that read."""
+    params_payload: Payload = Field(default=EMPTY, alias="params")
+    context_payload: Payload = Field(default=EMPTY, alias="context_slice")
+    context_sha256: str | None = None
+    """Digest of the context slice, so that two delegations can prove that they saw the same (spec 2 §10 rule 3)."""
+    dependency_vector: tuple[str, ...] = ()
+    """The sections relied on (spec 2 §9)."""
+    output_contract: OutputContract | None = None
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds from sending to the deadline; None takes the bus's default."""
+    budget: Budget | None = None
+    permissions: FrozenMap = FrozenDict()
+    """What the specialist may do, as in `{"can_modify_files": False}`."""
+    criticality: Criticality = Criticality.MEDIUM
+    parent: str | None = None
+    """The request id of the delegation whose handler made this one."""
+    workflow: str | None = None
+    conversation: str | None = None
+    traceparent: str | None = None
+    """W3C trace context."""
+    attempt: Annotated[int, Field(ge=1, le=255)] = 1
+    """1 for the first run; rises when an idempotent capability is redelivered (G3)."""
+    timestamp: float | None = None
+    """Seconds since 1970 in UTC, when it was sent."""
+    external_id: str | None = None
+    """The id that another system knows it by, where that is no UUID."""
+    extensions: FrozenMap = FrozenDict()
+    """What a view of another vocabulary carries and the bus does not read."""
+    schema_version: SchemaVersion = SCHEMA_VERSION
+
+    @property
+    def params(self) -> Any:
+        """The capability's arguments, deeply frozen: a dict, or any other packed value such as bytes."""
+        return self.params_payload.value
+
+    @property
+    def context_slice(self) -> Any:
+        """The minimal context of the work, deeply frozen (spec 2 §9)."""
+        return self.context_payload.value
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds since 1970 in UTC by the delegator's clock; the supervisor's decides."""
+        return None if self.timestamp is None or self.timeout is None else self.timestamp + self.timeout

@@ -1,0 +1,64 @@
+"""Addresses that a broker can have."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from ether_broker.errors import InvalidEndpoint
+
+__all__ = ["check_endpoint", "default_endpoint", "prepare_endpoint"]
+
+_TCP = re.compile(r"tcp://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+|\*):(\d{1,5}|\*)")
+_IPC_LIMIT: Final = 107
+"""Bytes that the path of a unix socket may have (sun_path on Linux, less the final zero)."""
+
+
+def check_endpoint(endpoint: str) -> str:
+    """Return the endpoint if a broker can have it: `tcp://host:port`, `ipc:///path` or `inproc://name`.
+
+    Raises:
+        InvalidEndpoint: it is none of these; the message says what is wrong with it.
+    """
+    scheme, _, rest = endpoint.partition("://")
+    if scheme == "tcp":
+        match = _TCP.fullmatch(endpoint)
+        if match is None or (match[2] != "*" and not 0 < int(match[2]) < 1 << 16):
+            msg = f"{endpoint!r} is no TCP address: write tcp://HOST:PORT with a port of 1 to 65535."
+            raise InvalidEndpoint(msg)
+    elif scheme == "ipc":
+        if not rest.startswith("/") or len(rest.encode()) > _IPC_LIMIT:
+            msg = f"{endpoint!r} is no ipc address: write ipc:///PATH, absolute and of {_IPC_LIMIT} bytes at most."
+            raise InvalidEndpoint(msg)
+    elif scheme != "inproc" or not rest:
+        msg = f"{endpoint!r} is no address of a broker: write tcp://HOST:PORT or ipc:///PATH."
+        raise InvalidEndpoint(msg)
+    return endpoint
+
+
+def default_endpoint(name: str = "default") -> str:
+    """The ipc endpoint of the cluster of that name of this user, in the user's runtime folder."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(base) / "ether" if base else Path(tempfile.gettempdir()) / f"ether-{os.getuid()}"
+    return f"ipc://{folder / name}.sock"
+
+
+def prepare_endpoint(endpoint: str) -> None:
+    """Make the folder of an ipc socket, for its owner alone (0700).
+
+    Raises:
+        InvalidEndpoint: the folder belongs to somebody else, or others may write to it.
+    """
+    if not endpoint.startswith("ipc://"):
+        return
+    folder = Path(endpoint.removeprefix("ipc://")).parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    info = folder.stat()
+    sticky = info.st_mode & stat.S_ISVTX
+    if info.st_uid not in (os.getuid(), 0) or (info.st_mode & 0o022 and not sticky):
+        msg = f"{folder} is not yours alone, so others could put a socket there: choose a folder with mode 0700."
+        raise InvalidEndpoint(msg)

@@ -1,0 +1,317 @@
+"""What can go wrong, by whose fault.
+
+EtherError
+├── UsageError                 you called it wrongly; nothing was sent
+│   ├── InvalidEnvelope        an envelope that cannot be made or read
+│   │   ├── Unserialisable     a value that msgpack cannot carry
+│   │   └── PayloadTooLarge    a body over the limit
+│   ├── InvalidManifest        a manifest or capability declaration that contradicts itself
+│   ├── DuplicateAgent         the name is taken by a living agent
+│   ├── UnknownAgent           no agent of that name
+│   ├── UnknownDeadLetter      no dead letter of that number
+│   ├── InvalidEndpoint        not an address that a broker can have
+│   ├── InvalidSpec            a child spec, cluster file or option that cannot be
+│   └── MissingExtra           an optional dependency is not installed
+├── Closed                     you closed it: runtime, handle, mailbox, observer
+├── Unavailable                the world broke it; trying again may help
+│   ├── BrokerUnavailable      nobody answers at the broker's address
+│   ├── AddressInUse           the broker's address is taken
+│   ├── NodeRefused            the broker does not let this node in
+│   └── MailboxFull            a bounded queue has no room
+├── ProtocolError              a peer broke the wire protocol
+│   ├── MalformedFrame         bytes that are not a frame
+│   └── IncompatibleVersion    a newer major version of protocol or schema
+├── OutcomeError               a delegation ended otherwise than COMPLETED (`Response.unwrap`)
+│   ├── Rejected               REJECTED_CAPABILITY, REJECTED_CONTEXT, REJECTED_OVERLOAD
+│   ├── TimedOut               TIMEOUT
+│   ├── Cancelled              CANCELLED
+│   ├── Failed                 FAILED_EXECUTION
+│   └── Unfinished             PARTIAL or NEEDS_INPUT
+├── WaitTimeout                the waiter's patience ended; the delegation goes on
+├── AgentCrash                 a handler asks for its agent to be restarted
+└── InternalError              we have a bug
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ether_broker.response import Response
+
+__all__ = [
+    "AddressInUse",
+    "AgentCrash",
+    "BrokerUnavailable",
+    "Cancelled",
+    "Closed",
+    "DuplicateAgent",
+    "EtherError",
+    "Failed",
+    "IncompatibleVersion",
+    "InternalError",
+    "InvalidEndpoint",
+    "InvalidEnvelope",
+    "InvalidManifest",
+    "InvalidSpec",
+    "MailboxFull",
+    "MalformedFrame",
+    "MissingExtra",
+    "NodeRefused",
+    "OutcomeError",
+    "PayloadTooLarge",
+    "ProtocolError",
+    "Rejected",
+    "TimedOut",
+    "Unavailable",
+    "Unfinished",
+    "UnknownAgent",
+    "UnknownDeadLetter",
+    "Unserialisable",
+    "UsageError",
+    "WaitTimeout",
+    "nearest",
+]
+
+
+class EtherError(Exception):
+    """The base of every error that Ether raises on purpose."""
+
+    code = "error"
+    """A stable word for programs; the message is for people."""
+    retryable = False
+    """Whether the same call may succeed later without a change."""
+
+
+class UsageError(EtherError):
+    """The call was wrong; nothing was sent and nothing changed."""
+
+    code = "usage"
+
+
+class InvalidEnvelope(UsageError):
+    """An envelope that cannot be made or read: a field is missing, unknown or of the wrong type."""
+
+    code = "invalid_envelope"
+
+
+class Unserialisable(InvalidEnvelope):
+    """A value that msgpack cannot carry; the message names where it is."""
+
+    code = "unserialisable"
+
+
+class PayloadTooLarge(InvalidEnvelope):
+    """A body over the limit of the bus.
+
+    Attributes:
+        size: bytes that were to be sent.
+        limit: bytes that the bus takes.
+    """
+
+    code = "payload_too_large"
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"The envelope has {size:,} bytes and the bus takes {limit:,}: pass a path or an artifact instead."
+        )
+        self.size = size
+        self.limit = limit
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.size, self.limit)
+
+
+class InvalidManifest(UsageError):
+    """A manifest or a capability declaration that contradicts itself or the rules for names."""
+
+    code = "invalid_manifest"
+
+
+class DuplicateAgent(UsageError):
+    """The name is taken by a living agent."""
+
+    code = "duplicate_agent"
+
+
+class UnknownAgent(UsageError):
+    """No agent has that name."""
+
+    code = "unknown_agent"
+
+
+class UnknownDeadLetter(UsageError):
+    """No dead letter has that number, or it has been dropped for newer ones."""
+
+    code = "unknown_dead_letter"
+
+
+class InvalidEndpoint(UsageError):
+    """Not an address that a broker can have."""
+
+    code = "invalid_endpoint"
+
+
+class InvalidSpec(UsageError):
+    """A child spec, a cluster file or an option with a value that cannot be."""
+
+    code = "invalid_spec"
+
+
+class MissingExtra(UsageError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+    code = "missing_extra"
+
+
+class Closed(EtherError):
+    """You closed it: the runtime, the mailbox or the observer takes nothing more."""
+
+    code = "closed"
+
+
+class Unavailable(EtherError):
+    """The world broke it; trying again may help."""
+
+    code = "unavailable"
+    retryable = True
+
+
+class BrokerUnavailable(Unavailable):
+    """Nobody answers at the broker's address."""
+
+    code = "broker_unavailable"
+
+
+class AddressInUse(Unavailable):
+    """The address that the broker was to bind is taken."""
+
+    code = "address_in_use"
+
+
+class NodeRefused(Unavailable):
+    """The broker does not let this node in; the message is the broker's reason."""
+
+    code = "node_refused"
+
+
+class MailboxFull(Unavailable):
+    """A bounded queue has no room, in count or in bytes."""
+
+    code = "mailbox_full"
+
+
+class ProtocolError(EtherError):
+    """A peer broke the wire protocol."""
+
+    code = "protocol"
+
+
+class MalformedFrame(ProtocolError):
+    """Bytes that are not a frame.
+
+    Attributes:
+        data: the first 64 of the offending bytes.
+    """
+
+    code = "malformed_frame"
+
+    def __init__(self, message: str, data: bytes = b"") -> None:
+        super().__init__(message)
+        self.data = bytes(data[:64])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.data)
+
+
+class IncompatibleVersion(ProtocolError):
+    """A peer or a document speaks a newer major version."""
+
+    code = "incompatible_version"
+
+
+class OutcomeError(EtherError):
+    """A delegation ended otherwise than COMPLETED; `Response.unwrap` raises it.
+
+    Attributes:
+        response: the terminal response, whole.
+    """
+
+    code = "outcome"
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.explain())
+        self.response = response
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.response,)
+
+
+class Rejected(OutcomeError):
+    """REJECTED_CAPABILITY, REJECTED_CONTEXT or REJECTED_OVERLOAD: no work was begun."""
+
+    code = "rejected"
+
+
+class TimedOut(OutcomeError):
+    """TIMEOUT: the deadline passed."""
+
+    code = "timed_out"
+
+
+class Cancelled(OutcomeError):
+    """CANCELLED: the delegator, or an ancestor's end, called it off."""
+
+    code = "cancelled"
+
+
+class Failed(OutcomeError):
+    """FAILED_EXECUTION: the handler raised, or its node was lost."""
+
+    code = "failed"
+
+
+class Unfinished(OutcomeError):
+    """PARTIAL or NEEDS_INPUT: there is an answer, but not the whole of it."""
+
+    code = "unfinished"
+
+
+class WaitTimeout(EtherError, TimeoutError):
+    """The waiter's patience ended; the delegation goes on and can be waited for again."""
+
+    code = "wait_timeout"
+    retryable = True
+
+
+class AgentCrash(EtherError):
+    """Raise it in a handler whose agent's state is broken: the agent is restarted by its child spec.
+
+    The delegation in hand ends FAILED_EXECUTION; any other exception ends it so too, but leaves the agent running.
+    """
+
+    code = "agent_crash"
+
+
+class InternalError(EtherError):
+    """We have a bug; the message says what was found."""
+
+    code = "internal"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Say which known name is meant, for the end of an error message.
+
+    Returns:
+        `" Did you mean 'x'?"`, or the known names when none is near (at most eight), or "" when there are none.
+    """
+    names = sorted(set(known))
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    if not names:
+        return ""
+    shown = ", ".join(names[:8])
+    return f" Known: {shown}{', …' if len(names) > 8 else ''}."

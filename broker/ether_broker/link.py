@@ -1,0 +1,244 @@
+"""A node's link to the broker: what goes out is batched while it waits, never made to wait to be batched.
+
+Two DEALER sockets with one random incarnation: on `r` + incarnation a thread waits for what comes; `t` + incarnation
+sends, under a lock, from whichever thread has something to say. A sender sends by itself when the link is idle; while
+others send, what waits goes out together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import deque
+from typing import Final, Protocol
+
+import zmq
+
+from ether_broker.broker import MAX_MESSAGE
+from ether_broker.endpoint import check_endpoint
+from ether_broker.errors import EtherError, MailboxFull
+from ether_broker.router import INCARNATION
+from ether_broker.wire import BATCH, join_frame, split_frame
+
+__all__ = ["Link", "Receiver", "ZmqLink"]
+
+logger = logging.getLogger("ether.link")
+
+IDLE: Final = 150e-6
+"""Seconds without a send after which the link counts as idle; 30 µs would break batches of slower senders."""
+TICK: Final = 0.1
+"""Seconds between two ticks."""
+BACKLOG: Final = 64 << 20
+"""Bytes that may wait to be sent (G8)."""
+
+
+class Receiver(Protocol):
+    """Who gets what a link brings; all of it in the link's one receiving thread."""
+
+    def received(self, envelopes: list[bytes]) -> None:
+        """Envelopes from the broker, in order."""
+        ...
+
+    def ticked(self) -> None:
+        """About every 0.1 s."""
+        ...
+
+
+class Link(Protocol):
+    """The way to the broker."""
+
+    def open(self, receiver: Receiver) -> None:
+        """Begin to receive."""
+        ...
+
+    def greet(self, envelope: bytes) -> None:
+        """Send from the listening side: HELLO only, which tells the broker where we listen."""
+        ...
+
+    def first(self, timeout: float) -> list[bytes]:
+        """Wait for the first envelopes, before `open`; empty when the time is up."""
+        ...
+
+    @property
+    def is_receiving_thread(self) -> bool:
+        """Whether the caller is the receiving thread, which must not wait for what it would receive."""
+        ...
+
+    def send(self, envelope: bytes) -> None:
+        """Send soon, in the order of the calls of each thread; any thread may call it.
+
+        Raises:
+            MailboxFull: 64 MiB wait already.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Send what waits, now."""
+        ...
+
+    def close(self, linger: float) -> None:
+        """Send what waits within `linger` seconds, and end."""
+        ...
+
+
+class ZmqLink:
+    """A link over ZeroMQ.
+
+    Args:
+        endpoint: the broker's.
+        context: whose sockets these are; an inproc endpoint is seen by sockets of the same context only.
+    """
+
+    def __init__(self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        self.endpoint = check_endpoint(endpoint)
+        self.incarnation = os.urandom(INCARNATION)
+        self._listen = self._socket(context, b"r")
+        self._listen.setsockopt(zmq.RCVTIMEO, int(TICK * 1000))
+        self._talk = self._socket(context, b"t")
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._lock = threading.Lock()
+        self._listen_lock = threading.Lock()
+        self._kick = threading.Semaphore(0)
+        self._kicked = False
+        self._last = 0.0
+        self._closing = False
+        self._threads: list[threading.Thread] = []
+
+    def _socket(self, context: zmq.Context[zmq.Socket[bytes]], role: bytes) -> zmq.Socket[bytes]:
+        socket = context.socket(zmq.DEALER)
+        for option, value in _OPTIONS:
+            socket.setsockopt(option, value)
+        socket.setsockopt(zmq.IDENTITY, role + self.incarnation)
+        socket.connect(self.endpoint)
+        return socket
+
+    def open(self, receiver: Receiver) -> None:
+        """Begin to receive."""
+        self._threads = [
+            threading.Thread(target=self._receive, args=(receiver,), name="ether-link-receive", daemon=True),
+            threading.Thread(target=self._flush_when_kicked, name="ether-link-send", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def greet(self, envelope: bytes) -> None:
+        """Send HELLO; from the receiving thread, or before `open`. Lost when nobody is connected: say it again."""
+        with contextlib.suppress(zmq.Again):
+            self._listen.send(join_frame([envelope]), zmq.NOBLOCK)
+
+    def first(self, timeout: float) -> list[bytes]:
+        """Wait for the first envelopes, before `open`; empty when the time is up."""
+        if self._listen.poll(max(1, int(timeout * 1000)), zmq.POLLIN):
+            return split_frame(self._listen.recv())
+        return []
+
+    @property
+    def is_receiving_thread(self) -> bool:
+        """Whether the caller is the receiving thread, which must not wait for what it would receive."""
+        return bool(self._threads) and self._threads[0] is threading.current_thread()
+
+    def send(self, envelope: bytes) -> None:
+        """Send soon; see `Link.send`."""
+        if self._waiting_bytes > BACKLOG:
+            msg = f"{self._waiting_bytes:,} bytes wait to be sent to the broker, which does not take them."
+            raise MailboxFull(msg)
+        self._waiting.append(envelope)
+        self._waiting_bytes += len(envelope)
+        if time.perf_counter() - self._last > IDLE:
+            self.flush()
+        elif not self._kicked:
+            self._kicked = True
+            self._kick.release()
+
+    def flush(self) -> None:
+        """Send what waits; if another thread sends at the moment, it takes this along."""
+        waiting = self._waiting
+        while waiting and not self._closing:
+            if not self._lock.acquire(blocking=False):
+                return
+            try:
+                if not self._send_waiting():
+                    return
+            finally:
+                self._lock.release()
+
+    def _send_waiting(self) -> bool:
+        waiting, send = self._waiting, self._talk.send
+        while waiting:
+            envelopes = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
+            try:
+                send(join_frame(envelopes), zmq.NOBLOCK)
+            except zmq.Again:
+                waiting.extendleft(reversed(envelopes))
+                return False
+            self._waiting_bytes -= sum(map(len, envelopes))
+            self._last = time.perf_counter()
+        self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
+        return True
+
+    def _flush_when_kicked(self) -> None:
+        while not self._closing:
+            self._kick.acquire()
+            self._kicked = False
+            self.flush()
+
+    def _receive(self, receiver: Receiver) -> None:
+        recv = self._listen.recv
+        ticked = time.monotonic()
+        while not self._closing:
+            try:
+                message = recv()
+            except zmq.Again:
+                message = b""
+            except zmq.ZMQError:
+                if self._closing:
+                    return
+                raise
+            try:
+                if message:
+                    receiver.received(split_frame(message))
+                now = time.monotonic()
+                if now - ticked >= TICK:
+                    ticked = now
+                    self.flush()
+                    receiver.ticked()
+            except EtherError as error:
+                logger.warning("a message of the broker was not taken: %s", error)
+            except Exception:
+                logger.exception("what the broker sent broke the node's step; it is dropped")
+
+    def stop_receiving(self) -> None:
+        """End the receiving thread after what it has in hand; from that thread itself."""
+        self._closing = True
+
+    def close(self, linger: float = 1.0) -> None:
+        """Send what waits within `linger` seconds, and end."""
+        with self._lock:
+            if not self._closing:
+                self._send_waiting()
+        self._closing = True
+        self._kick.release()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(2.0)
+        self._talk.close(int(linger * 1000))
+        self._listen.close(0)
+
+
+_OPTIONS: Final = (
+    (zmq.SNDHWM, 1000),
+    (zmq.RCVHWM, 1000),
+    (zmq.MAXMSGSIZE, MAX_MESSAGE),
+    (zmq.LINGER, 0),
+    (zmq.IMMEDIATE, 1),
+    (zmq.RECONNECT_IVL, 100),
+    (zmq.RECONNECT_IVL_MAX, 2000),
+    (zmq.HEARTBEAT_IVL, 1000),
+    (zmq.HEARTBEAT_TIMEOUT, 3000),
+    (zmq.HEARTBEAT_TTL, 3000),
+    (zmq.IPV6, 1),
+)

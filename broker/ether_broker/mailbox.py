@@ -1,0 +1,134 @@
+"""An agent's mailbox at the broker: bounded in count and in bytes, emptied by credit."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["Letter", "Limits", "Mailbox", "Offer"]
+
+
+class Letter(Protocol):
+    """What a mailbox holds: something with a size that may have ended while it waited."""
+
+    size: int
+    is_over: bool
+
+
+_L = TypeVar("_L", bound=Letter)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a mailbox (G8)."""
+
+    count: int = 10_000
+    """Letters that may wait."""
+    size: int = 64 << 20
+    """Bytes that may wait."""
+    window: int = 128
+    """Delegations that the agent's node may hold at a time, started or not: its credit."""
+
+
+class Offer(Enum):
+    """What became of a letter."""
+
+    SEND = auto()
+    """There is credit: send it now; the credit is taken."""
+    QUEUED = auto()
+    """It waits."""
+    FULL = auto()
+    """A bound is reached; it was not taken."""
+
+
+class Mailbox(Generic[_L]):
+    """First in, first out; a letter leaves when the agent's node has credit for it.
+
+    Every method is O(1), amortised; nothing here reads a clock.
+    """
+
+    __slots__ = ("_bytes", "_open", "_waiting", "in_flight", "limits")
+
+    in_flight: int
+    """Letters that the node holds, and so credit taken."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.in_flight = 0
+        self._waiting: deque[_L] = deque()
+        self._bytes = 0
+        self._open = True
+
+    def __len__(self) -> int:
+        """Letters that wait, those that ended meanwhile included."""
+        return len(self._waiting)
+
+    @property
+    def outstanding(self) -> int:
+        """Letters that wait or are with the node; what the choice among holders compares."""
+        return len(self._waiting) + self.in_flight
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait."""
+        return self._bytes
+
+    def offer(self, letter: _L) -> Offer:
+        """Take a letter, or say that there is no room."""
+        limits = self.limits
+        if self._open and self.in_flight < limits.window and not self._waiting:
+            self.in_flight += 1
+            return Offer.SEND
+        if len(self._waiting) >= limits.count or self._bytes + letter.size > limits.size:
+            self._drop_ended()
+            if len(self._waiting) >= limits.count or self._bytes + letter.size > limits.size:
+                return Offer.FULL
+        self._waiting.append(letter)
+        self._bytes += letter.size
+        return Offer.QUEUED
+
+    def put_back(self, letter: _L) -> None:
+        """Place a letter that was accepted before at the front, whatever the bounds: it is not refused now."""
+        self._waiting.appendleft(letter)
+        self._bytes += letter.size
+
+    def release(self) -> None:
+        """Give one credit back: the node has answered."""
+        assert self.in_flight > 0
+        self.in_flight -= 1
+
+    def next(self) -> _L | None:
+        """The next letter to send, its credit taken; None when there is none or no credit."""
+        if not self._open or self.in_flight >= self.limits.window:
+            return None
+        while self._waiting:
+            letter = self._waiting.popleft()
+            self._bytes -= letter.size
+            if not letter.is_over:
+                self.in_flight += 1
+                return letter
+        return None
+
+    def pause(self) -> None:
+        """Keep what comes and send nothing: the agent restarts."""
+        self._open = False
+
+    def resume(self, *, reset: bool = False) -> None:
+        """Send again; with `reset`, all credit is back because the node that had it is gone."""
+        self._open = True
+        if reset:
+            self.in_flight = 0
+
+    def drain(self) -> list[_L]:
+        """Take out everything that waits and has not ended, in order."""
+        letters = [letter for letter in self._waiting if not letter.is_over]
+        self._waiting.clear()
+        self._bytes = 0
+        return letters
+
+    def _drop_ended(self) -> None:
+        kept = [letter for letter in self._waiting if not letter.is_over]
+        self._waiting = deque(kept)
+        self._bytes = sum(letter.size for letter in kept)

@@ -1,0 +1,121 @@
+"""What an agent says of itself: its capabilities and their bounds (spec 2 §4 and §5, spec 3 registry)."""
+
+from __future__ import annotations
+
+from enum import Enum, unique
+from typing import Annotated, ClassVar, Final, Self
+
+from pydantic import Field, model_validator
+
+from ether_broker.errors import InvalidManifest, UsageError
+from ether_broker.frozen import FrozenDict
+from ether_broker.model import AgentName, CapabilityName, FrozenMap, Model, SchemaVersion
+from ether_broker.version import SCHEMA_VERSION, is_semantic
+
+__all__ = ["ANY", "Capability", "Depth", "Interface", "Manifest"]
+
+ANY: Final = "*"
+"""The capability of a fallback agent: it takes what nobody else holds."""
+
+
+@unique
+class Depth(str, Enum):
+    """How deep an agent goes (spec 2 §5 `maxDepth`)."""
+
+    QUICK = "quick"
+    LEARNING = "learning"
+    DEEP = "deep"
+
+
+@unique
+class Interface(str, Enum):
+    """The patterns of delegation that an agent takes (spec 2 §7)."""
+
+    SINGLE = "single"
+    CHAINED = "chained"
+    DUAL_PHASE = "dual-phase"
+
+
+class Capability(Model):
+    """One thing that an agent does reliably (spec 2 §4)."""
+
+    name: CapabilityName
+    confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
+    constraints: tuple[str, ...] = ()
+    latency_weight: Annotated[float, Field(ge=0)] = 1.0
+    """Relative cost in time; lighter holders are preferred among equally busy ones."""
+    idempotent: bool = False
+    """Whether running it twice does no harm; then it is redelivered when its node dies (G3)."""
+    description: str = ""
+    params_schema: FrozenMap = FrozenDict()
+    """JSON Schema of the parameters; a delegation that does not fit is REJECTED_CONTEXT before any handler runs."""
+    result_schema: FrozenMap = FrozenDict()
+
+
+class Manifest(Model):
+    """An agent's entry in the registry."""
+
+    refusal: ClassVar[type[UsageError]] = InvalidManifest
+
+    agent: AgentName
+    """The id, unique among living agents."""
+    version: str = "0.1.0"
+    """Semantic version of the agent."""
+    role: str = ""
+    description: str = ""
+    capabilities: tuple[Capability, ...] = ()
+    exclusions: tuple[CapabilityName, ...] = ()
+    """Capabilities, or prefixes of such, that it never takes, whatever else would route them to it."""
+    interface: tuple[Interface, ...] = (Interface.SINGLE, Interface.CHAINED)
+    artifacts_produced: tuple[str, ...] = ()
+    max_depth: Depth = Depth.DEEP
+    tools: tuple[str, ...] = ()
+    max_concurrency: Annotated[int, Field(ge=1)] = 1
+    """Delegations that it works on at a time."""
+    notes: str = ""
+    schema_version: SchemaVersion = SCHEMA_VERSION
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not is_semantic(self.version):
+            msg = f"version {self.version!r} of {self.agent} is no semantic version, such as 1.2.0"
+            raise ValueError(msg)
+        names = [capability.name for capability in self.capabilities]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = f"{self.agent} declares {', '.join(twice)} twice"
+            raise ValueError(msg)
+        excluded = [name for name in names if self.excludes(name)]
+        if excluded:
+            msg = f"{self.agent} both declares and excludes {', '.join(excluded)}"
+            raise ValueError(msg)
+        return self
+
+    def capability(self, name: str) -> Capability | None:
+        """The declaration of exactly this name."""
+        # No index: agents declare a handful, and a cached one would go stale in `model_copy(update=…)`.
+        return next((item for item in self.capabilities if item.name == name), None)
+
+    def resolve(self, name: str) -> Capability | None:
+        """The declared capability that a name asks for, or None (G10).
+
+        In this order: the name itself; spec 1's short form, the last word of just one capability
+        (`explore_directory` for `scout.explore_directory`); a prefix, which asks for the best of what is below it;
+        `*`. An exclusion is stronger than all of them.
+        """
+        if self.excludes(name):
+            return None
+        exact = self.capability(name)
+        if exact is not None:
+            return exact
+        suffix = [item for item in self.capabilities if item.name.endswith(f".{name}")]
+        if len(suffix) == 1:
+            return suffix[0]
+        below = [item for item in self.capabilities if item.name.startswith(f"{name}.")]
+        if below:
+            return min(below, key=lambda item: (item.latency_weight, -item.confidence, item.name))
+        return self.capability(ANY)
+
+    def excludes(self, name: str) -> bool:
+        """Whether an exclusion names it or a prefix of it."""
+        return any(name == item or name.startswith(f"{item}.") for item in self.exclusions)

@@ -1,0 +1,109 @@
+"""What all envelopes share: strict frozen models, and the names that may stand in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
+
+from ether_broker.errors import InvalidEnvelope, UsageError, nearest
+from ether_broker.frozen import FrozenDict, freeze, thaw
+from ether_broker.version import SCHEMA_PATTERN, check_schema_version
+
+__all__ = ["AgentName", "CapabilityName", "FrozenMap", "Model", "SchemaVersion"]
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]*$"
+CAPABILITY_PATTERN: Final = r"^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\*)$"
+MAX_NAME: Final = 200
+
+AgentName = Annotated[str, Field(pattern=NAME_PATTERN, max_length=MAX_NAME)]
+"""Letters, digits and `_ . : @ / -`, at most 200."""
+CapabilityName = Annotated[str, Field(pattern=CAPABILITY_PATTERN, max_length=MAX_NAME)]
+"""Dotted words from the general to the special, as in `research.context.deepen`; `*` is a fallback agent's."""
+SchemaVersion = Annotated[str, Field(pattern=SCHEMA_PATTERN)]
+"""Of our major version; `Model.parse` says what is wrong with another."""
+
+
+def _frozen_map(value: Any) -> FrozenDict:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        msg = "expected a dict with text keys"
+        raise ValueError(msg)
+    return freeze(dict(value))  # type: ignore[no-any-return]
+
+
+FrozenMap = Annotated[
+    FrozenDict,
+    PlainValidator(_frozen_map),
+    PlainSerializer(thaw),
+    WithJsonSchema({"type": "object", "additionalProperties": True}),
+]
+"""A dict with text keys, deeply frozen once validated."""
+
+
+class Model(BaseModel):
+    """The base of what travels: frozen, strict about unknown fields, with errors that name the field and the fix."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=True, ser_json_bytes="base64", val_json_bytes="base64"
+    )
+
+    refusal: ClassVar[type[UsageError]] = InvalidEnvelope
+    """What `parse` raises for a document that is not valid."""
+
+    @classmethod
+    def parse(cls, data: Any) -> Self:
+        """Validate a plain dict, such as one read from JSON.
+
+        Unknown fields are errors, unless the document says a newer minor `schema_version`; then they are dropped.
+
+        Raises:
+            InvalidEnvelope: fields are missing, unknown or of the wrong type; the message names each.
+                `refusal` may say another error.
+            IncompatibleVersion: the document has a newer major version.
+        """
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            if _is_newer(data):
+                return cls._parse_known(data, error)
+            raise cls.refusal(cls._explain(error)) from error
+
+    @classmethod
+    def _parse_known(cls, data: Any, error: ValidationError) -> Self:
+        try:
+            return cls.model_validate(_without_unknown(data, error))
+        except ValidationError as remaining:
+            raise cls.refusal(cls._explain(remaining)) from remaining
+
+    @classmethod
+    def _explain(cls, error: ValidationError) -> str:
+        lines = []
+        for problem in error.errors(include_url=False, include_context=False):
+            where = ".".join(str(part) for part in problem["loc"]) or "(the whole)"
+            hint = ""
+            if problem["type"] == "extra_forbidden":
+                hint = nearest(str(problem["loc"][-1]), _names(cls)) if len(problem["loc"]) == 1 else ""
+            lines.append(f"{where}: {problem['msg']}{hint}")
+        return f"{cls.__name__} is not valid: " + "; ".join(lines)
+
+
+def _names(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _is_newer(data: Any) -> bool:
+    version = data.get("schema_version") if isinstance(data, Mapping) else None
+    return isinstance(version, str) and check_schema_version(version)
+
+
+def _without_unknown(data: Any, error: ValidationError) -> Any:
+    plain = thaw(data)
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        if problem["type"] == "extra_forbidden":
+            *path, name = problem["loc"]
+            holder = plain
+            for part in path:
+                holder = holder[part]
+            holder.pop(name, None)
+    return plain

@@ -1,0 +1,113 @@
+"""The response envelope: what became of a delegation, or how far it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field
+
+from ether_broker import errors
+from ether_broker.delegation import Delegation
+from ether_broker.frozen import FrozenDict
+from ether_broker.model import AgentName, FrozenMap, Model, SchemaVersion
+from ether_broker.payload import EMPTY, Payload
+from ether_broker.status import Status
+from ether_broker.version import SCHEMA_VERSION
+
+__all__ = ["Artifact", "ErrorInfo", "Response"]
+
+
+class Artifact(Model):
+    """A file that the specialist made; its digest seals it (G5)."""
+
+    path: str
+    sha256: str | None = None
+    size: Annotated[int, Field(ge=0)] | None = None
+    """Bytes."""
+
+
+class ErrorInfo(Model):
+    """Why a delegation failed or was refused."""
+
+    code: str
+    """A stable word for programs, such as `node_lost`; `docs/guarantees.md` lists them."""
+    message: str
+    traceback: str | None = None
+    retryable: bool = False
+    """Whether the same delegation may succeed later without a change."""
+
+
+class Response(Model):
+    """What became of a delegation, or how far it is; immutable once made (spec 2 §6.4, spec 3)."""
+
+    request_id: str
+    status: Status
+    from_agent: AgentName | None = None
+    """The specialist; the supervisor's name for a refusal or an ending that it ruled."""
+    summary: str = ""
+    data_payload: Payload = Field(default=EMPTY, alias="data")
+    artifacts: tuple[Artifact, ...] = ()
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    tools_used: tuple[str, ...] = ()
+    metrics: FrozenMap = FrozenDict()
+    metadata: FrozenMap = FrozenDict()
+    follow_ups: tuple[str, ...] = ()
+    """Capabilities recommended next (spec 2 `follow_up_recommended`)."""
+    next_actions: tuple[Delegation, ...] = ()
+    """Delegations that the specialist suggests (spec 1); nothing runs them unasked."""
+    unresolved: tuple[str, ...] = ()
+    """What is still open; the delegator must address or defer it (spec 2 §9)."""
+    questions: tuple[str, ...] = ()
+    """With NEEDS_INPUT: what the specialist must know to go on."""
+    required_fields: tuple[str, ...] = ()
+    """With REJECTED_CONTEXT: the fields that are missing or wrong."""
+    alternative_agent: AgentName | None = None
+    """With REJECTED_CAPABILITY: an agent that holds the capability."""
+    retry_after: Annotated[float, Field(ge=0)] | None = None
+    """With REJECTED_OVERLOAD: seconds after which to try again."""
+    error: ErrorInfo | None = None
+    progress: Annotated[float, Field(ge=0, le=1)] | None = None
+    """With PROGRESS: the part done, 0 to 1."""
+    elapsed: Annotated[float, Field(ge=0)] | None = None
+    """Seconds from the start of the handler to its end."""
+    attempt: Annotated[int, Field(ge=1, le=255)] = 1
+    timestamp: float | None = None
+    """Seconds since 1970 in UTC, when it was sent."""
+    external_id: str | None = None
+    extensions: FrozenMap = FrozenDict()
+    schema_version: SchemaVersion = SCHEMA_VERSION
+
+    @property
+    def data(self) -> Any:
+        """The result, deeply frozen."""
+        return self.data_payload.value
+
+    @property
+    def ok(self) -> bool:
+        """Whether the work is done as asked: COMPLETED."""
+        return self.status is Status.COMPLETED
+
+    def unwrap(self) -> Self:
+        """Return itself when COMPLETED.
+
+        Raises:
+            Rejected, TimedOut, Cancelled, Failed, Unfinished: by the status; each carries the response.
+        """
+        if self.status is Status.COMPLETED:
+            return self
+        raise _ERRORS.get(self.status, errors.Unfinished)(self)
+
+    def explain(self) -> str:
+        """One sentence: the status and its reason."""
+        reason = f"{self.error.code}: {self.error.message}" if self.error else self.summary
+        return f"{self.status.name} by {self.from_agent or 'nobody'}{': ' if reason else ''}{reason}"
+
+
+_ERRORS: Final[dict[Status, type[errors.OutcomeError]]] = {
+    Status.REJECTED_CAPABILITY: errors.Rejected,
+    Status.REJECTED_CONTEXT: errors.Rejected,
+    Status.REJECTED_OVERLOAD: errors.Rejected,
+    Status.TIMEOUT: errors.TimedOut,
+    Status.CANCELLED: errors.Cancelled,
+    Status.FAILED_EXECUTION: errors.Failed,
+}

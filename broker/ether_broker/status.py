@@ -1,0 +1,86 @@
+"""The status table of a delegation: which codes there are, which end it, and what each means elsewhere."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum, unique
+
+__all__ = ["AgentStatus", "Status"]
+
+
+@unique
+class AgentStatus(str, Enum):
+    """Spec 1 §3.1: the outcome as `AgentOutput` tells it."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    PARTIAL = "partial"
+
+
+@unique
+class Status(IntEnum):
+    """Where a delegation stands; the number is the status byte on the wire.
+
+    Codes 1 to 6 are spec 2 §6.5's. The others are extensions, registered the way spec 2 §15 asks
+    (docs/guarantees.md has the failure matrix, `ether_actors.observers.metrics` the metrics).
+    """
+
+    ACCEPTED = 1
+    """The specialist has started, and still works: a heartbeat of long work."""
+    COMPLETED = 2
+    """The work is done as asked."""
+    REJECTED_CAPABILITY = 3
+    """Nobody may do this; re-route it or report a gap. Nothing was begun."""
+    REJECTED_CONTEXT = 4
+    """Something needed is missing or of the wrong type; `required_fields` says what. Nothing was begun."""
+    TIMEOUT = 5
+    """The deadline passed. The supervisor alone says so."""
+    FAILED_EXECUTION = 6
+    """The handler raised, or its node was lost; `error` says which."""
+    PROGRESS = 7
+    """Extension: partial output of work that goes on."""
+    PARTIAL = 8
+    """Extension: ended early by budget or deadline, or parts failed; `unresolved` says what."""
+    NEEDS_INPUT = 9
+    """Extension: ended with questions; the answer is a new delegation in the same conversation."""
+    REJECTED_OVERLOAD = 10
+    """Extension: a bound was reached; `retry_after` says when to try again. Nothing was begun."""
+    CANCELLED = 11
+    """Extension: the delegator, or an ancestor's end, called it off."""
+
+    def __str__(self) -> str:
+        """The code's name, as people and logs write it."""
+        return self.name
+
+    __format__ = object.__format__  # type: ignore[assignment]  f"{status}" is the name too
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it ends the delegation; nothing after it changes anything."""
+        return self not in _RUNNING
+
+    @property
+    def is_rejection(self) -> bool:
+        """Whether it was refused before any work."""
+        return self in _REJECTIONS
+
+    @property
+    def agent_status(self) -> AgentStatus:
+        """The same in spec 1's words; running work has none yet and counts as `PARTIAL`."""
+        if self is Status.COMPLETED:
+            return AgentStatus.SUCCESS
+        return AgentStatus.PARTIAL if self in _UNFINISHED else AgentStatus.ERROR
+
+    @classmethod
+    def of_agent_status(cls, status: AgentStatus) -> Status:
+        """The code that spec 1's word stands for: success, error and partial each have one."""
+        return _OF_AGENT_STATUS[status]
+
+
+_RUNNING = frozenset({Status.ACCEPTED, Status.PROGRESS})
+_REJECTIONS = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_CONTEXT, Status.REJECTED_OVERLOAD})
+_UNFINISHED = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})
+_OF_AGENT_STATUS = {
+    AgentStatus.SUCCESS: Status.COMPLETED,
+    AgentStatus.ERROR: Status.FAILED_EXECUTION,
+    AgentStatus.PARTIAL: Status.PARTIAL,
+}

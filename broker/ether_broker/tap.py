@@ -1,0 +1,148 @@
+"""The tap: every envelope that passed, numbered, in a bounded ring that observers read at their own pace.
+
+One ring serves all observers. Each has a cursor; the broker sends it the next batch when it has acknowledged enough of
+the last ones, so an observer that stands still costs nothing and slows nobody. A cursor that falls behind the
+ring's tail is moved to it, and the numbers show the gap (G7).
+
+    batch = first:u64 next:u64 time:f64 count:u32 *( number-first:u32 length:u32 envelope )
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ether_broker.errors import MalformedFrame
+
+__all__ = ["Batch", "Cursor", "Tap", "read_batch"]
+
+_BATCH: Final = struct.Struct(">QQdI")
+_ITEM: Final = struct.Struct(">II")
+WINDOW: Final = 8
+"""Batches that an observer may have unacknowledged."""
+
+
+class Batch(NamedTuple):
+    """Envelopes that passed in one turn of the broker."""
+
+    first: int
+    """Number of the first envelope; numbers begin at 1."""
+    time: float
+    """When they passed, in seconds by the broker's clock."""
+    envelopes: Sequence[bytes]
+    size: int
+
+
+@dataclass(slots=True)
+class Cursor:
+    """How far one observer is."""
+
+    topics: tuple[bytes, ...] = ()
+    """Prefixes of capabilities that it wants; empty wants all."""
+    position: int = 1
+    """The number that it gets next."""
+    unacknowledged: deque[int] = field(default_factory=deque)
+    """The `next` of each batch under way."""
+
+    def acknowledge(self, position: int) -> None:
+        """Note that the observer has handled everything below `position`."""
+        while self.unacknowledged and self.unacknowledged[0] <= position:
+            self.unacknowledged.popleft()
+
+
+class Tap:
+    """The ring.
+
+    Args:
+        count: envelopes kept.
+        size: bytes kept.
+    """
+
+    def __init__(self, *, count: int = 65_536, size: int = 64 << 20) -> None:
+        self._batches: deque[Batch] = deque()
+        self._count = count
+        self._size = size
+        self._bytes = 0
+        self.next = 1
+        """The number that the next envelope gets."""
+
+    @property
+    def first(self) -> int:
+        """The lowest number that is still in the ring; `next` when it is empty."""
+        return self._batches[0].first if self._batches else self.next
+
+    def append(self, envelopes: Sequence[bytes], now: float) -> None:
+        """Number the envelopes of one turn."""
+        size = sum(map(len, envelopes))
+        self._batches.append(Batch(self.next, now, envelopes, size))
+        self.next += len(envelopes)
+        self._bytes += size
+        while len(self._batches) > 1 and (self.next - self._batches[0].first > self._count or self._bytes > self._size):
+            self._bytes -= self._batches.popleft().size
+
+    def read(self, cursor: Cursor, topic_of: Callable[[bytes], bytes]) -> bytes | None:
+        """Pack the next batch for a cursor and move it on; None when it has all, or enough under way."""
+        if cursor.position >= self.next or len(cursor.unacknowledged) >= WINDOW:
+            return None
+        cursor.position = max(cursor.position, self.first)
+        batch = self._find(cursor.position)
+        skip = cursor.position - batch.first
+        parts = [b""]
+        for number, envelope in enumerate(batch.envelopes[skip:] if skip else batch.envelopes):
+            if not cursor.topics or topic_of(envelope).startswith(cursor.topics):
+                parts.append(_ITEM.pack(number, len(envelope)))
+                parts.append(envelope)
+        following = batch.first + len(batch.envelopes)
+        parts[0] = _BATCH.pack(cursor.position, following, batch.time, len(parts) >> 1)
+        cursor.position = following
+        cursor.unacknowledged.append(following)
+        return b"".join(parts)
+
+    def _find(self, number: int) -> Batch:
+        if number >= self._batches[-1].first:
+            return self._batches[-1]
+        low, high = 0, len(self._batches) - 1
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if self._batches[middle].first <= number:
+                low = middle
+            else:
+                high = middle - 1
+        return self._batches[low]
+
+
+class ReadBatch(NamedTuple):
+    """A batch as an observer reads it."""
+
+    first: int
+    next: int
+    """The number after the last one that the batch covers, whether or not the topics let it through."""
+    time: float
+    envelopes: list[tuple[int, bytes]]
+    """(number, envelope)."""
+
+
+def read_batch(body: bytes) -> ReadBatch:
+    """Read what `Tap.read` packed.
+
+    Raises:
+        MalformedFrame: lengths and count do not add up.
+    """
+    try:
+        first, following, time, count = _BATCH.unpack_from(body)
+        offset = _BATCH.size
+        envelopes = []
+        for _ in range(count):
+            number, length = _ITEM.unpack_from(body, offset)
+            offset += _ITEM.size
+            envelopes.append((first + number, body[offset : offset + length]))
+            offset += length
+    except struct.error:
+        offset = -1
+    if offset != len(body):
+        msg = f"A tap batch of {len(body)} bytes does not hold what it announces."
+        raise MalformedFrame(msg, body)
+    return ReadBatch(first, following, time, envelopes)

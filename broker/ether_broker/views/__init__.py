@@ -1,0 +1,1 @@
+"""The envelopes in the words of the spec's documents, without loss both ways; one module a vocabulary."""

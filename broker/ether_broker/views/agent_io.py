@@ -1,0 +1,211 @@
+"""Spec 1 §3.1: `AgentInput` and `AgentOutput`, the standard input and output of a composable agent.
+
+    AgentInput                         Delegation
+    task_id                            request_id, and external_id when it is not the canonical text of a UUID
+    agent, action, params              to_agent ("*" is none: whoever can), capability, params
+    context.parent_task                parent: its request id, so that foreign ids link as UUIDs do
+    context.workflow .budget           workflow, budget (max_cost, max_tokens, max_time_sec, max_iterations)
+    context.permissions                permissions
+    context.…                          extensions["agent_io"]; context.ether is the residue
+
+    AgentOutput                        Response
+    status                             success COMPLETED, error FAILED_EXECUTION, partial PARTIAL
+    data                               data; data.error and data.traceback of an error are its `error`
+    metadata.duration_ms .timestamp    elapsed, timestamp
+    metadata.…                         metadata; metadata.ether is the residue
+    next_actions                       next_actions
+
+A body that is no dict stands as `{"value": …}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import PlainSerializer
+
+from ether_broker.delegation import Budget, Delegation
+from ether_broker.frozen import thaw
+from ether_broker.model import CapabilityName, FrozenMap
+from ether_broker.response import Response
+from ether_broker.status import AgentStatus, Status
+from ether_broker.views.box import boxed, is_textual, unboxed
+from ether_broker.views.notation import (
+    ANYONE,
+    AgentOrAnyone,
+    ForeignId,
+    canonical_id,
+    foreign_name,
+    identity,
+    number,
+    read_number,
+)
+from ether_broker.views.timing import read_timing, write_timing
+from ether_broker.views.view import View
+
+__all__ = ["AgentInput", "AgentOutput"]
+
+_FAILED: Final = "failed"
+_WHOLE: Final = ("max_tokens", "max_iterations")
+
+
+class AgentInput(View):
+    """The standard agent input contract."""
+
+    vocabulary: ClassVar[str] = "agent_io"
+    home: ClassVar[str] = "context"
+
+    task_id: ForeignId
+    """For provenance: a UUID, or an id of the caller's own."""
+    agent: AgentOrAnyone
+    """Which agent to invoke."""
+    action: CapabilityName
+    """What capability to use: its whole name, or the last word where that is enough."""
+    params: FrozenMap
+    """Arguments of the action."""
+    context: FrozenMap | None = None
+    """Parent task, workflow, budget, permissions, and what else the caller's agents agree upon."""
+
+    @classmethod
+    def from_delegation(cls, delegation: Delegation) -> Self:
+        """Say a delegation in spec 1's words; `to_delegation` gives it back."""
+        return cls._of(delegation)
+
+    def to_delegation(self) -> Delegation:
+        """The delegation that this asks for; the same input gives the same, with no timestamp of its own.
+
+        Raises:
+            InvalidEnvelope: a residue under `context.ether` that is none.
+        """
+        return self._to(Delegation)
+
+    def _fields(self) -> dict[str, Any]:
+        context: Mapping[str, Any] = self.context or {}
+        fields: dict[str, Any] = {
+            **identity(self.task_id),
+            "capability": self.action,
+            "params": unboxed(self.params, bare=self._is_bare),
+        }
+        if self.agent != ANYONE:
+            fields["to_agent"] = self.agent
+        if isinstance(context.get("parent_task"), str):
+            fields["parent"] = canonical_id(context["parent_task"])
+        if isinstance(context.get("workflow"), str):
+            fields["workflow"] = context["workflow"]
+        if isinstance(context.get("budget"), Mapping):
+            fields["budget"] = _read_budget(context["budget"])
+        if isinstance(context.get("permissions"), Mapping) and is_textual(context["permissions"]):
+            fields["permissions"] = context["permissions"]
+        return fields
+
+    @classmethod
+    def _document(cls, envelope: Delegation) -> dict[str, Any]:
+        params, residue = boxed(envelope.params)
+        context: dict[str, Any] = dict(residue)
+        if envelope.parent is not None:
+            context["parent_task"] = envelope.parent
+        if envelope.workflow is not None:
+            context["workflow"] = envelope.workflow
+        if envelope.budget is not None:
+            context["budget"] = _write_budget(envelope.budget)
+        if envelope.permissions:
+            context["permissions"] = thaw(envelope.permissions)
+        document = {
+            "task_id": foreign_name(envelope),
+            "agent": envelope.to_agent or ANYONE,
+            "action": envelope.capability,
+            "params": params,
+        }
+        return {**document, "context": context} if context else document
+
+
+class AgentOutput(View):
+    """The standard agent output contract."""
+
+    vocabulary: ClassVar[str] = "agent_io"
+    home: ClassVar[str] = "metadata"
+
+    task_id: ForeignId
+    """Links to the request."""
+    status: Annotated[AgentStatus, PlainSerializer(lambda status: status.value)]
+    agent: AgentOrAnyone
+    """Who completed it."""
+    data: FrozenMap
+    """The result; of an error `error`, its message, and `traceback`."""
+    metadata: FrozenMap
+    """Cost, duration_ms, model, timestamp, and what else the agent has to say of the run."""
+    next_actions: tuple[AgentInput, ...] | None = None
+    """How the chain may go on; nothing runs them unasked."""
+
+    @classmethod
+    def from_response(cls, response: Response) -> Self:
+        """Say a response in spec 1's words; `to_response` gives it back."""
+        return cls._of(response)
+
+    def to_response(self) -> Response:
+        """The response that this is; the same output gives the same.
+
+        Raises:
+            InvalidEnvelope: a residue under `metadata.ether` that is none.
+        """
+        return self._to(Response)
+
+    def _fields(self) -> dict[str, Any]:
+        data = thaw(self.data)
+        fields = {
+            **identity(self.task_id),
+            **read_timing(self.metadata),
+            "status": Status.of_agent_status(self.status),
+        }
+        if self.agent != ANYONE:
+            fields["from_agent"] = self.agent
+        if self.next_actions:
+            fields["next_actions"] = [item.to_delegation() for item in self.next_actions]
+        if self.status is AgentStatus.ERROR and isinstance(data.get("error"), str):
+            fields["error"] = _read_error(data)
+            data = data or None
+        return {**fields, "data": unboxed(data, bare=self._is_bare)}
+
+    @classmethod
+    def _document(cls, envelope: Response) -> dict[str, Any]:
+        status = envelope.status.agent_status
+        data, residue = boxed(envelope.data)
+        if envelope.error is not None and status is AgentStatus.ERROR:
+            data["error"] = envelope.error.message
+            if envelope.error.traceback is not None:
+                data["traceback"] = envelope.error.traceback
+        document: dict[str, Any] = {
+            "task_id": foreign_name(envelope),
+            "status": status.value,
+            "agent": envelope.from_agent or ANYONE,
+            "data": data,
+            "metadata": {**write_timing(envelope), **residue},
+        }
+        if envelope.next_actions:
+            actions = [AgentInput.from_delegation(item).document() for item in envelope.next_actions]
+            document["next_actions"] = actions
+        return document
+
+
+def _read_error(data: dict[str, Any]) -> dict[str, str]:
+    """Take the error out of the data of an error."""
+    error = {"code": _FAILED, "message": data.pop("error")}
+    if isinstance(data.get("traceback"), str):
+        error["traceback"] = data.pop("traceback")
+    return error
+
+
+def _read_budget(budget: Mapping[str, Any]) -> dict[str, float]:
+    limits = {}
+    for name in Budget.model_fields:
+        limit = read_number(budget.get(name))
+        if limit is not None and (name not in _WHOLE or type(budget[name]) is int):
+            limits[name] = budget[name] if name in _WHOLE else limit
+    return limits
+
+
+def _write_budget(budget: Budget) -> dict[str, float]:
+    limits = {name: getattr(budget, name) for name in Budget.model_fields}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    return {name: limit if name in _WHOLE else number(limit) for name, limit in given.items()}

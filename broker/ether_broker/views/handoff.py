@@ -1,0 +1,202 @@
+"""Spec 2 §6: the request envelope and the response envelope of a handoff.
+
+    RequestEnvelope                    Delegation
+    request_id                         request_id, and external_id when it is not the canonical text of a UUID
+    timestamp (RFC 3339)               timestamp
+    timeout_minutes                    timeout
+    the others                         of the same name; params, budget and the like are the residue, `ether`
+
+    ResponseEnvelope                   Response
+    artifact_path                      artifacts: the first one's path
+    metrics.elapsed_sec                elapsed
+    follow_up_recommended              follow_ups
+    required_fields, alternative_agent as §11 asks of a refusal
+    diagnostic_notes                   error, as §11 asks of a failure
+    the others                         of the same name; data and the like are the residue, `ether`
+
+Of a request `request_id` and `capability` are required, and of a response `request_id` and `status`: the bus
+sets the names and the time itself when they are absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from ether_broker.delegation import Delegation, OutputContract
+from ether_broker.frozen import FrozenDict, thaw
+from ether_broker.model import AgentName, CapabilityName, FrozenMap
+from ether_broker.response import Response
+from ether_broker.views.notation import (
+    ForeignId,
+    FrozenValue,
+    Positive,
+    StatusName,
+    Timestamp,
+    foreign_name,
+    identity,
+    number,
+    read_number,
+    read_time,
+    write_time,
+)
+from ether_broker.views.view import View
+
+__all__ = ["RequestEnvelope", "ResponseEnvelope"]
+
+_MINUTE = 60
+
+
+class RequestEnvelope(View):
+    """What a delegator sends to a specialist (§6.2)."""
+
+    vocabulary: ClassVar[str] = "handoff"
+
+    request_id: ForeignId
+    from_agent: AgentName | None = None
+    """The delegator."""
+    to_agent: AgentName | None = None
+    """The specialist; absent, the registry chooses by capability."""
+    timestamp: Timestamp | None = None
+    capability: CapabilityName
+    objective: str = ""
+    context_slice: FrozenValue = None
+    """Minimal but sufficient (§9)."""
+    dependency_vector: tuple[str, ...] = ()
+    """The sections relied on (§9)."""
+    output_contract: OutputContract | None = None
+    timeout_minutes: Positive | None = None
+    ether: FrozenMap = FrozenDict()
+    """What the others cannot say."""
+
+    @classmethod
+    def from_delegation(cls, delegation: Delegation) -> Self:
+        """Say a delegation in spec 2's words; `to_delegation` gives it back."""
+        return cls._of(delegation)
+
+    def to_delegation(self) -> Delegation:
+        """The delegation that this is; the same envelope gives the same.
+
+        Raises:
+            InvalidEnvelope: a residue under `ether` that is none.
+        """
+        return self._to(Delegation)
+
+    def _fields(self) -> dict[str, Any]:
+        minutes = read_number(self.timeout_minutes)
+        return {
+            **identity(self.request_id),
+            "from_agent": self.from_agent,
+            "to_agent": self.to_agent,
+            "timestamp": read_time(self.timestamp),
+            "capability": self.capability,
+            "objective": self.objective,
+            "context_slice": thaw(self.context_slice),
+            "dependency_vector": self.dependency_vector,
+            "output_contract": self.output_contract,
+            "timeout": None if minutes is None else minutes * _MINUTE,
+        }
+
+    @classmethod
+    def _document(cls, envelope: Delegation) -> dict[str, Any]:
+        contract = envelope.output_contract
+        return _present(
+            request_id=foreign_name(envelope),
+            from_agent=envelope.from_agent,
+            to_agent=envelope.to_agent,
+            timestamp=write_time(envelope.timestamp),
+            capability=envelope.capability,
+            objective=envelope.objective or None,
+            context_slice=thaw(envelope.context_slice),
+            dependency_vector=list(envelope.dependency_vector) or None,
+            output_contract=None if contract is None else _contract(contract),
+            timeout_minutes=None if envelope.timeout is None else number(envelope.timeout / _MINUTE) or None,
+        )
+
+
+class ResponseEnvelope(View):
+    """What a specialist sends back (§6.4)."""
+
+    vocabulary: ClassVar[str] = "handoff"
+
+    request_id: ForeignId
+    status: StatusName
+    from_agent: AgentName | None = None
+    artifact_path: str | None = None
+    """The specialist's working file."""
+    summary: str = ""
+    metrics: FrozenMap = FrozenDict()
+    follow_up_recommended: tuple[str, ...] = ()
+    """Capabilities."""
+    unresolved: tuple[str, ...] = ()
+    """Open issues; the delegator must address or defer them (§9)."""
+    required_fields: tuple[str, ...] = ()
+    """With REJECTED_CONTEXT (§11)."""
+    alternative_agent: AgentName | None = None
+    """With REJECTED_CAPABILITY (§11)."""
+    diagnostic_notes: str | None = None
+    """With FAILED_EXECUTION (§11)."""
+    ether: FrozenMap = FrozenDict()
+    """What the others cannot say."""
+
+    @classmethod
+    def from_response(cls, response: Response) -> Self:
+        """Say a response in spec 2's words; `to_response` gives it back."""
+        return cls._of(response)
+
+    def to_response(self) -> Response:
+        """The response that this is; the same envelope gives the same.
+
+        Raises:
+            InvalidEnvelope: a residue under `ether` that is none.
+        """
+        return self._to(Response)
+
+    def _fields(self) -> dict[str, Any]:
+        metrics = thaw(self.metrics)
+        elapsed = read_number(metrics.get("elapsed_sec"))
+        if elapsed is not None:
+            del metrics["elapsed_sec"]
+        notes = self.diagnostic_notes
+        return {
+            **identity(self.request_id),
+            "status": self.status,
+            "from_agent": self.from_agent,
+            "artifacts": () if self.artifact_path is None else ({"path": self.artifact_path},),
+            "summary": self.summary,
+            "metrics": metrics,
+            "elapsed": elapsed,
+            "follow_ups": self.follow_up_recommended,
+            "unresolved": self.unresolved,
+            "required_fields": self.required_fields,
+            "alternative_agent": self.alternative_agent,
+            "error": None if notes is None else {"code": "failed", "message": notes},
+        }
+
+    @classmethod
+    def _document(cls, envelope: Response) -> dict[str, Any]:
+        metrics = thaw(envelope.metrics)
+        if envelope.elapsed is not None:
+            metrics["elapsed_sec"] = number(envelope.elapsed)
+        return _present(
+            request_id=foreign_name(envelope),
+            status=envelope.status.name,
+            from_agent=envelope.from_agent,
+            artifact_path=envelope.artifacts[0].path if envelope.artifacts else None,
+            summary=envelope.summary or None,
+            metrics=metrics or None,
+            follow_up_recommended=list(envelope.follow_ups) or None,
+            unresolved=list(envelope.unresolved) or None,
+            required_fields=list(envelope.required_fields) or None,
+            alternative_agent=envelope.alternative_agent,
+            diagnostic_notes=envelope.error.message if envelope.error else None,
+        )
+
+
+def _contract(contract: OutputContract) -> dict[str, Any]:
+    fields = contract.model_dump(exclude_defaults=True)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    """A document's fields that are there; None stands for those that are not."""
+    return {name: value for name, value in fields.items() if value is not None}

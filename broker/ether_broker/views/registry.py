@@ -1,0 +1,164 @@
+"""What an agent says of itself: spec 2's manifest (§4.1) and registry entry (§5), and spec 3's `AgentInfo`.
+
+    CapabilityManifest        RegistryEntry             AgentInfo              Manifest
+    agent                     id                        agent_id               agent
+    version                   version                   version                version
+                              role                      name                   role
+                                                        description            description
+    capabilities              capabilities              capabilities (names)   capabilities
+    exclusions                                                                 exclusions
+                              interface                                        interface
+                              artifactsProduced                                artifacts_produced
+                              maxDepth                                         max_depth
+                                                        tools                  tools
+    notes                     notes                                            notes
+
+A descriptor of a capability has the four fields of §4.1 and, where they are not at their default, ours. An
+`AgentInfo` has no executor, which is no data: it stays where the agent runs. The rest is under `ether`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import Field, PlainSerializer
+
+from ether_broker.errors import InvalidManifest, UsageError
+from ether_broker.frozen import FrozenDict
+from ether_broker.manifest import Capability, Depth, Interface, Manifest
+from ether_broker.model import AgentName, CapabilityName, FrozenMap
+from ether_broker.views.view import View
+
+__all__ = ["AgentInfo", "CapabilityManifest", "RegistryEntry"]
+
+_DESCRIPTOR: Final = ("name", "confidence", "constraints", "latency_weight")
+_Descriptors = tuple[Capability, ...]
+
+
+class _ManifestView(View):
+    """A manifest in other words; what a document leaves out comes back as its default."""
+
+    vocabulary: ClassVar[str] = "registry"
+    refusal: ClassVar[type[UsageError]] = InvalidManifest
+
+    @classmethod
+    def from_manifest(cls, manifest: Manifest) -> Self:
+        """Say a manifest in these words; `to_manifest` gives it back."""
+        return cls._of(manifest)
+
+    def to_manifest(self) -> Manifest:
+        """The manifest that this is.
+
+        Raises:
+            InvalidManifest: it contradicts itself, or what is under `ether` does not fit.
+        """
+        return self._to(Manifest)
+
+
+class CapabilityManifest(_ManifestView):
+    """Spec 2 §4.1."""
+
+    agent: AgentName
+    version: str
+    capabilities: _Descriptors
+    exclusions: tuple[CapabilityName, ...] = ()
+    notes: str = ""
+    ether: FrozenMap = FrozenDict()
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "agent": self.agent,
+            "version": self.version,
+            "capabilities": self.capabilities,
+            "exclusions": self.exclusions,
+            "notes": self.notes,
+        }
+
+    @classmethod
+    def _document(cls, envelope: Manifest) -> dict[str, Any]:
+        document = {
+            "agent": envelope.agent,
+            "version": envelope.version,
+            "capabilities": [_descriptor(item) for item in envelope.capabilities],
+            "exclusions": list(envelope.exclusions),
+        }
+        return {**document, "notes": envelope.notes} if envelope.notes else document
+
+
+class RegistryEntry(_ManifestView):
+    """Spec 2 §5: the minimal contract of the registry."""
+
+    id: AgentName
+    version: str
+    role: str
+    capabilities: _Descriptors
+    interface: tuple[Annotated[Interface, PlainSerializer(lambda kind: kind.value)], ...]
+    artifacts_produced: Annotated[tuple[str, ...], Field(alias="artifactsProduced")]
+    max_depth: Annotated[Depth, Field(alias="maxDepth"), PlainSerializer(lambda depth: depth.value)]
+    notes: str = ""
+    ether: FrozenMap = FrozenDict()
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "agent": self.id,
+            "version": self.version,
+            "role": self.role,
+            "capabilities": self.capabilities,
+            "interface": self.interface,
+            "artifacts_produced": self.artifacts_produced,
+            "max_depth": self.max_depth,
+            "notes": self.notes,
+        }
+
+    @classmethod
+    def _document(cls, envelope: Manifest) -> dict[str, Any]:
+        document = {
+            "id": envelope.agent,
+            "version": envelope.version,
+            "role": envelope.role,
+            "capabilities": [_descriptor(item) for item in envelope.capabilities],
+            "interface": [kind.value for kind in envelope.interface],
+            "artifactsProduced": list(envelope.artifacts_produced),
+            "maxDepth": envelope.max_depth.value,
+        }
+        return {**document, "notes": envelope.notes} if envelope.notes else document
+
+
+class AgentInfo(_ManifestView):
+    """Spec 3, "Registering an Agent", without the executor."""
+
+    agent_id: AgentName
+    name: str
+    description: str
+    capabilities: tuple[CapabilityName, ...]
+    tools: tuple[str, ...] = ()
+    version: str
+    ether: FrozenMap = FrozenDict()
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "agent": self.agent_id,
+            "role": self.name,
+            "description": self.description,
+            "capabilities": [{"name": name} for name in self.capabilities],
+            "tools": self.tools,
+            "version": self.version,
+        }
+
+    @classmethod
+    def _document(cls, envelope: Manifest) -> dict[str, Any]:
+        return {
+            "agent_id": envelope.agent,
+            "name": envelope.role,
+            "description": envelope.description,
+            "capabilities": [item.name for item in envelope.capabilities],
+            "tools": list(envelope.tools),
+            "version": envelope.version,
+        }
+
+
+def _descriptor(capability: Capability) -> dict[str, Any]:
+    every = capability.model_dump()
+    changed = capability.model_dump(exclude_defaults=True)
+    document = {name: every[name] for name in _DESCRIPTOR} | changed
+    return {**document, "constraints": list(capability.constraints)}

@@ -1,0 +1,231 @@
+"""Spec 3: a subgoal with its context, and the response of the agent that worked on it.
+
+    SubgoalRequest                     Delegation
+    subgoal.id                         external_id; request_id: made of it, and of query_id if there is one
+    subgoal.description .criticality   objective, criticality
+    subgoal.…                          extensions["subgoal"]
+    context                            context_slice: what earlier subgoals gave
+    timeout                            timeout, in seconds
+    query_id                           workflow
+    agent_id, capability               to_agent, capability ("*" is whoever takes anything)
+
+    AgentResponse                      Response
+    subgoal_id                         external_id; request_id: made of it
+    summary, tools_used                of the same name; without a summary the status is told
+    data                               data; what is neither dict nor list stands as `{"value": …}`
+    confidence                         confidence; without one the least that spec 3 says of such a status
+    metadata.duration_ms .timestamp    elapsed, timestamp
+    metadata.…                         metadata; metadata.ether is the residue
+
+Spec 3 has no status. By its "Partial Success Handling" and its scoring guidelines 0.7 and more is COMPLETED,
+less is PARTIAL, and under 0.3 FAILED_EXECUTION; any other status is in the residue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import AfterValidator, PlainSerializer, WithJsonSchema
+
+from ether_broker.delegation import Criticality, Delegation
+from ether_broker.frozen import FrozenDict, freeze, thaw
+from ether_broker.model import AgentName, CapabilityName, FrozenMap
+from ether_broker.response import Response
+from ether_broker.status import Status
+from ether_broker.views.box import boxed, unboxed
+from ether_broker.views.notation import (
+    ANYONE,
+    Confidence,
+    ForeignId,
+    FrozenValue,
+    Positive,
+    canonical_id,
+    foreign_name,
+    identity,
+    number,
+    read_number,
+)
+from ether_broker.views.timing import read_timing, write_timing
+from ether_broker.views.view import View
+
+__all__ = ["AgentResponse", "SubgoalRequest"]
+
+_GOOD: Final = 0.7
+"""From here an answer counts as a success (spec 3, "Metrics")."""
+_USABLE: Final = 0.3
+"""Under it the output is unusable (spec 3, "Scoring Guidelines")."""
+_PARTIAL: Final = 0.5
+_UNFINISHED: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})
+
+
+def _subgoal(value: FrozenDict) -> FrozenDict:
+    if not isinstance(value.get("id"), str) or not value["id"]:
+        raise ValueError("a subgoal has an id, such as 'sg1'")
+    return value
+
+
+def _structured(value: Any) -> Any:
+    if value is not None and not isinstance(value, (Mapping, list, tuple)):
+        raise ValueError(f"expected a dict, a list or None, and found a {type(value).__name__}")
+    return freeze(value)
+
+
+_SUBGOAL_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"id": {"type": "string", "minLength": 1}, "description": {"type": "string"}},
+    "required": ["id"],
+}
+
+
+class SubgoalRequest(View):
+    """What an agent's `execute(subgoal, context, timeout)` is called with."""
+
+    vocabulary: ClassVar[str] = "subgoal"
+
+    subgoal: Annotated[FrozenMap, AfterValidator(_subgoal), WithJsonSchema(_SUBGOAL_SCHEMA)]
+    """`id`, `description`, `criticality`, and what else the decomposition says."""
+    context: FrozenValue = None
+    timeout: Positive | None = None
+    """Seconds."""
+    query_id: str | None = None
+    """The query that was decomposed. Subgoal ids begin anew with each query: without it, the `sg1` of two
+    queries are one and the same request, and the second folds into the first."""
+    agent_id: AgentName | None = None
+    capability: CapabilityName | None = None
+    ether: FrozenMap = FrozenDict()
+    """What the others cannot say."""
+
+    @classmethod
+    def from_delegation(cls, delegation: Delegation) -> Self:
+        """Say a delegation in spec 3's words; `to_delegation` gives it back."""
+        return cls._of(delegation)
+
+    def to_delegation(self) -> Delegation:
+        """The delegation that this asks for; the same subgoal of the same query gives the same.
+
+        Raises:
+            InvalidEnvelope: a residue under `ether` that is none.
+        """
+        return self._to(Delegation)
+
+    def _fields(self) -> dict[str, Any]:
+        goal = self.subgoal
+        fields: dict[str, Any] = {
+            **identity(goal["id"]),
+            "context_slice": thaw(self.context),
+            "timeout": read_number(self.timeout),
+            "workflow": self.query_id,
+            "to_agent": self.agent_id,
+            "capability": self.capability or ANYONE,
+        }
+        if self.query_id is not None and "external_id" in fields:
+            fields["request_id"] = canonical_id(f"{self.query_id}/{goal['id']}")
+        if isinstance(goal.get("description"), str):
+            fields["objective"] = goal["description"]
+        criticality = str(goal.get("criticality")).lower()
+        if criticality in _CRITICALITIES:
+            fields["criticality"] = criticality
+        return fields
+
+    @classmethod
+    def _document(cls, envelope: Delegation) -> dict[str, Any]:
+        goal = {"id": foreign_name(envelope)}
+        if envelope.objective:
+            goal["description"] = envelope.objective
+        if envelope.criticality is not Criticality.MEDIUM:
+            goal["criticality"] = envelope.criticality.name
+        document = {
+            "subgoal": goal,
+            "context": thaw(envelope.context_slice),
+            "timeout": None if envelope.timeout is None else number(envelope.timeout),
+            "query_id": envelope.workflow,
+            "agent_id": envelope.to_agent,
+            "capability": None if envelope.capability == ANYONE else envelope.capability,
+        }
+        return {name: value for name, value in document.items() if value is not None}
+
+
+_CRITICALITIES: Final = frozenset(item.value for item in Criticality)
+
+
+class AgentResponse(View):
+    """What every agent returns (spec 3, "Required Format")."""
+
+    vocabulary: ClassVar[str] = "subgoal"
+    home: ClassVar[str] = "metadata"
+
+    subgoal_id: ForeignId
+    """Which subgoal it addresses."""
+    summary: str
+    """What was done, in 2 to 10 sentences; not checked."""
+    data: Annotated[
+        Any,
+        AfterValidator(_structured),
+        PlainSerializer(thaw),
+        WithJsonSchema({"type": ["object", "array", "null"]}),
+    ] = None
+    confidence: Confidence
+    tools_used: tuple[str, ...]
+    metadata: FrozenMap
+    """`duration_ms`, `model_used`, `tokens_used`, `agent_version`, `retries`, `warnings`, `debug_info`, …"""
+
+    @classmethod
+    def from_response(cls, response: Response) -> Self:
+        """Say a response in spec 3's words; `to_response` gives it back."""
+        return cls._of(response)
+
+    def to_response(self, request_id: str | None = None) -> Response:
+        """The response that this is; the same gives the same.
+
+        Args:
+            request_id: of the delegation that it answers, where the subgoal's id does not tell; see
+                `SubgoalRequest.query_id`.
+
+        Raises:
+            InvalidEnvelope: a residue under `metadata.ether` that is none.
+        """
+        response = self._to(Response)
+        return response if request_id is None else response.model_copy(update={"request_id": request_id})
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            **identity(self.subgoal_id),
+            **read_timing(self.metadata),
+            "status": _status_of(self.confidence),
+            "summary": self.summary,
+            "data": self._body(),
+            "confidence": float(self.confidence),
+            "tools_used": self.tools_used,
+        }
+
+    def _body(self) -> Any:
+        return unboxed(self.data, bare=self._is_bare) if isinstance(self.data, Mapping) else thaw(self.data)
+
+    @classmethod
+    def _document(cls, envelope: Response) -> dict[str, Any]:
+        data = thaw(envelope.data)
+        residue: dict[str, Any] = {}
+        if data is not None and not isinstance(data, (dict, list)):
+            data, residue = boxed(data)
+        confidence = envelope.confidence
+        return {
+            "subgoal_id": foreign_name(envelope),
+            "summary": envelope.summary or envelope.explain(),
+            "data": data,
+            "confidence": _confidence_of(envelope.status) if confidence is None else confidence,
+            "tools_used": list(envelope.tools_used),
+            "metadata": {**write_timing(envelope), **residue},
+        }
+
+
+def _status_of(confidence: float) -> Status:
+    if confidence >= _GOOD:
+        return Status.COMPLETED
+    return Status.PARTIAL if confidence >= _USABLE else Status.FAILED_EXECUTION
+
+
+def _confidence_of(status: Status) -> float:
+    if status is Status.COMPLETED:
+        return _GOOD
+    return _PARTIAL if status in _UNFINISHED else 0.0

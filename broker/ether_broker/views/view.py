@@ -1,0 +1,198 @@
+"""What the views share: conversion that loses nothing, whatever a vocabulary has no words for.
+
+A view says what an envelope says as far as its vocabulary has the words; two methods of each view tell how:
+
+    view ── _fields ──▶ envelope        what is lost is kept in the envelope's `extensions[vocabulary]`
+    view ◀── _document ── envelope      what is lost is kept under the view's key `ether`
+
+Neither need be exact. Whatever is different after going there and back is the residue, and travels where the
+right column says. A document that came from elsewhere has none under `ether`, and an envelope that says no
+more than the view can leaves none there: the spec's examples stay word for word what they are. Of every view
+and every envelope:
+
+    View.from_x(view.to_x()) == view        View.from_x(envelope).to_x() == envelope
+
+Bytes and keys that are no text survive in Python and in msgpack, not in JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+from ether_broker.errors import EtherError, InvalidEnvelope, nearest
+from ether_broker.frozen import freeze, thaw
+from ether_broker.model import Model
+from ether_broker.status import Status
+from ether_broker.views.residue import difference, patch, pieces, same
+
+__all__ = ["BARE", "RESERVED", "View", "plain", "read"]
+
+RESERVED: Final = "ether"
+"""The key of a view that has what the vocabulary cannot say."""
+BARE: Final = "bare"
+"""In the residue: the body is no dict, and stands as the one value of one (`{"value": …}`)."""
+
+_E = TypeVar("_E", bound=Model)
+
+
+def plain(envelope: Model) -> dict[str, Any]:
+    """The envelope's fields that are not at their default, by alias, in plain values; a status by name."""
+    return _plain(envelope.model_dump(by_alias=True, exclude_defaults=True))  # type: ignore[no-any-return]
+
+
+def read(kind: type[_E], fields: Mapping[str, Any]) -> _E:
+    """Make an envelope of what `plain` gave.
+
+    Raises:
+        InvalidEnvelope: the fields do not fit (for a manifest, InvalidManifest).
+    """
+    status = fields.get("status")
+    if isinstance(status, str):
+        if status not in Status.__members__:
+            raise InvalidEnvelope(f"{status!r} is no status code.{nearest(status, Status.__members__)}")
+        fields = {**fields, "status": Status[status]}
+    return kind.parse(fields)
+
+
+def _agree(one: dict[str, Any], other: dict[str, Any], name: str) -> bool:
+    return same(one.get(name, _MISSING), other.get(name, _MISSING))
+
+
+_MISSING: Final = object()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, Enum):
+        return value.name if isinstance(value, Status) else value.value
+    return value
+
+
+class View(Model):
+    """An envelope in the words of another vocabulary; immutable."""
+
+    vocabulary: ClassVar[str]
+    """The key in the envelope's `extensions` under which lies what only the view can say."""
+    home: ClassVar[str | None] = None
+    """The field that holds `RESERVED`; None: it is a field of the view itself."""
+
+    def document(self) -> dict[str, Any]:
+        """The view as its document writes it, in plain values: the fields that were given, and no others."""
+        return _plain(self.model_dump(by_alias=True, exclude_unset=True))  # type: ignore[no-any-return]
+
+    def _fields(self) -> dict[str, Any]:
+        """The envelope's fields as far as the view says them; under `RESERVED` only `BARE` counts."""
+        raise NotImplementedError
+
+    @classmethod
+    def _document(cls, envelope: Any) -> dict[str, Any]:
+        """The document of an envelope as far as the vocabulary goes; a valid one for every envelope."""
+        raise NotImplementedError
+
+    def _to(self, kind: type[_E]) -> _E:
+        residue, document = self._split(self.document())
+        envelope = self._carried(kind, document)
+        residue.pop(BARE, None)
+        return read(kind, patch(plain(envelope), residue)) if residue else envelope
+
+    @classmethod
+    def _of(cls, envelope: Model) -> Self:
+        hints, document = cls._split(cls._document(envelope))
+        document = cls._spelled(envelope, document, hints)
+        view, residue = cls._compared(envelope, document, hints)
+        if not residue:
+            return view
+        settled = cls._split(cls._put(document, residue))[1]
+        if settled != document:
+            # The field that is to hold the residue was there and empty: the residue has to tell that too.
+            document, (_, residue) = settled, cls._compared(envelope, settled, hints)
+        return cls.parse(cls._put(document, residue))
+
+    @classmethod
+    def _compared(
+        cls, envelope: Model, document: dict[str, Any], hints: dict[str, Any]
+    ) -> tuple[Self, dict[str, Any]]:
+        """The view of a document, and what it does not carry of the envelope."""
+        view = cls.parse(cls._put(document, hints))
+        carried = view._carried(type(envelope), document)  # noqa: SLF001  an instance of our own class
+        return view, {**hints, **difference(plain(carried), plain(envelope))}
+
+    def _carried(self, kind: type[_E], document: dict[str, Any]) -> _E:
+        """The envelope of the view's document, without the residue."""
+        envelope = read(kind, self._fields())
+        if "extensions" not in kind.model_fields:
+            return envelope
+        spelled = difference(self._split(self._document(envelope))[1], document)
+        if not spelled:
+            return envelope
+        return envelope.model_copy(update={"extensions": freeze({self.vocabulary: spelled})})
+
+    @classmethod
+    def _spelled(cls, envelope: Model, document: dict[str, Any], hints: dict[str, Any]) -> dict[str, Any]:
+        """The document as it was first written, where the envelope still says the same.
+
+        An envelope may have been changed since it was made of a view: a supervisor cut its timeout. What was
+        kept of the view is a spelling of what the envelope says; it is not used once it says something else.
+        """
+        kept = getattr(envelope, "extensions", {}).get(cls.vocabulary)
+        if not isinstance(kept, Mapping):
+            return document
+        whole = plain(envelope)
+        meant = cls._meaning(type(envelope), cls._put(document, hints))
+        for spelling in [[thaw(kept)], list(pieces(thaw(kept)))]:
+            result = document
+            for piece in spelling:
+                try:
+                    candidate = cls._split(patch(result, piece))[1]
+                    means = cls._meaning(type(envelope), cls._put(candidate, hints))
+                except EtherError:
+                    continue
+                if all(_agree(means, meant, name) or _agree(means, whole, name) for name in means | meant):
+                    result = candidate
+            if result is not document:
+                return result
+        return document
+
+    @classmethod
+    def _meaning(cls, kind: type[Model], document: dict[str, Any]) -> dict[str, Any]:
+        return plain(read(kind, cls.parse(document)._fields()))
+
+    @property
+    def _is_bare(self) -> bool:
+        holder = getattr(self, self.home) if self.home else None
+        residue = holder.get(RESERVED) if holder else None
+        return isinstance(residue, Mapping) and residue.get(BARE) is True
+
+    @classmethod
+    def _split(cls, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is under `RESERVED`, and the document without it.
+
+        Raises:
+            InvalidEnvelope: it is no dict.
+        """
+        holder = document if cls.home is None else document.get(cls.home)
+        if type(holder) is not dict or RESERVED not in holder:
+            return {}, document
+        rest = {key: value for key, value in holder.items() if key != RESERVED}
+        residue = holder[RESERVED]
+        if type(residue) is not dict:
+            where = RESERVED if cls.home is None else f"{cls.home}.{RESERVED}"
+            raise InvalidEnvelope(f"{where} is reserved: it has what {cls.__name__} cannot say, as a dict.")
+        if cls.home is None:
+            return dict(residue), rest
+        if not rest and not cls.model_fields[cls.home].is_required():
+            return dict(residue), {key: value for key, value in document.items() if key != cls.home}
+        return dict(residue), {**document, cls.home: rest}
+
+    @classmethod
+    def _put(cls, document: dict[str, Any], residue: dict[str, Any]) -> dict[str, Any]:
+        if not residue:
+            return document
+        if cls.home is None:
+            return {**document, RESERVED: residue}
+        return {**document, cls.home: {**(document.get(cls.home) or {}), RESERVED: residue}}

@@ -1,0 +1,216 @@
+"""The bytes of a frame and of the envelopes in it; docs/protocol.md draws them in full.
+
+A frame is one ZeroMQ message; the envelopes that wait at the time ride in it together:
+
+    frame     = preamble *( length:u32 envelope )
+    preamble  = "ETHR" major:u8 minor:u8 count:u16                                     8 bytes
+    envelope  = header source target capability body
+    header    = kind:u8 status:u8 flags:u16 len(source):u8 len(target):u8
+                len(capability):u8 attempt:u8 deadline:f64 request_id:16s parent:16s    48 bytes
+
+All numbers are big-endian. The broker routes by the header and the three names behind it; it never reads a body
+that is not addressed to itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from enum import IntEnum, IntFlag, unique
+from typing import Final, NamedTuple
+
+from ether_broker.errors import IncompatibleVersion, MalformedFrame
+from ether_broker.ids import NO_ID
+from ether_broker.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
+
+__all__ = [
+    "BATCH",
+    "HEADER",
+    "Flag",
+    "Header",
+    "Kind",
+    "join_frame",
+    "pack_envelope",
+    "read_header",
+    "split_frame",
+]
+
+PREAMBLE: Final = struct.Struct(">4sBBH")
+HEADER: Final = struct.Struct(">BBHBBBBd16s16s")
+LENGTH: Final = struct.Struct(">I")
+MAGIC: Final = b"ETHR"
+BATCH: Final = 64
+"""Envelopes that ride in one frame at most, so that one sender's burst does not hold up the others' answers."""
+
+
+@unique
+class Kind(IntEnum):
+    """What an envelope is for."""
+
+    DELEGATION = 1
+    RESPONSE = 2
+    CANCEL = 3
+    """The delegator calls off a delegation; to the specialist, so does the supervisor."""
+    EVENT = 4
+    """Something happened that observers are told: an agent came or went, a dead letter was kept."""
+
+    HELLO = 16
+    """Node to broker: my name, incarnation and version."""
+    WELCOME = 17
+    """Broker to node: you are in; my clock and my limits."""
+    ERROR = 18
+    """Broker to node: what you sent is refused, and why."""
+    HEARTBEAT = 19
+    """Both ways: I live; from a node also how its agents are."""
+    REGISTER = 20
+    """Node to broker: this agent is mine, with its manifest."""
+    REGISTERED = 21
+    """Broker to node: the agent is in the registry."""
+    UNREGISTER = 22
+    """Node to broker: this agent is gone, or drains."""
+    OBSERVE = 23
+    """Node to broker: send me the tap from this number on."""
+    TAP = 24
+    """Broker to node: numbered envelopes as they passed."""
+    TAP_ACK = 25
+    """Node to broker: I have handled the tap up to this number."""
+    MONITOR = 26
+    """Node to broker: tell me when this agent or node goes down."""
+    DOWN = 27
+    """Broker to node: what you monitor went down, and why."""
+    BYE = 28
+    """Both ways: I leave; nothing follows."""
+
+
+@unique
+class Flag(IntFlag):
+    """Bits of a header."""
+
+    NONE = 0
+    REDELIVERED = 1
+    """The delegation was given to a node before, which was lost."""
+    HANDED_BACK = 2
+    """On UNREGISTER and BYE: what was not started may be given to another."""
+
+
+class Header(NamedTuple):
+    """An envelope's header, and where in the envelope its parts are."""
+
+    kind: int
+    status: int
+    flags: int
+    deadline: float
+    """Seconds by the broker's clock; 0.0 is none."""
+    request_id: bytes
+    parent: bytes
+    """Request id of the delegation whose handler made this one; zeros are none."""
+    attempt: int
+    source: bytes
+    """The agent that speaks, UTF-8."""
+    target: bytes
+    """The agent spoken to, UTF-8; empty where the capability decides."""
+    capability: bytes
+    body: int
+    """Where the body begins."""
+
+
+def pack_envelope(
+    kind: int,
+    *,
+    request_id: bytes = NO_ID,
+    source: bytes = b"",
+    target: bytes = b"",
+    capability: bytes = b"",
+    body: bytes = b"",
+    status: int = 0,
+    flags: int = 0,
+    deadline: float = 0.0,
+    parent: bytes = NO_ID,
+    attempt: int = 1,
+) -> bytes:
+    """Make the bytes of one envelope; the caller has checked the names' lengths (255 at most)."""
+    return b"".join((
+        HEADER.pack(
+            kind, status, flags, len(source), len(target), len(capability), attempt, deadline, request_id, parent
+        ),
+        source,
+        target,
+        capability,
+        body,
+    ))  # fmt: skip
+
+
+def read_header(envelope: bytes) -> Header:
+    """Read the header and the names of an envelope.
+
+    Raises:
+        MalformedFrame: it is shorter than its own header says.
+    """
+    try:
+        kind, status, flags, n_source, n_target, n_capability, attempt, deadline, request_id, parent = (
+            HEADER.unpack_from(envelope)
+        )
+    except struct.error:
+        msg = f"An envelope of {len(envelope)} bytes is shorter than its header of {HEADER.size}."
+        raise MalformedFrame(msg, envelope) from None
+    end_source = HEADER.size + n_source
+    end_target = end_source + n_target
+    body = end_target + n_capability
+    if body > len(envelope):
+        msg = f"An envelope of {len(envelope)} bytes announces names that end at byte {body}."
+        raise MalformedFrame(msg, envelope)
+    return Header(
+        kind, status, flags, deadline, request_id, parent, attempt,
+        envelope[HEADER.size:end_source], envelope[end_source:end_target], envelope[end_target:body], body,
+    )  # fmt: skip
+
+
+def join_frame(envelopes: Iterable[bytes]) -> bytes:
+    """Make one frame of several envelopes, at most `BATCH`."""
+    parts = [b""]
+    pack = LENGTH.pack
+    for envelope in envelopes:
+        parts.append(pack(len(envelope)))
+        parts.append(envelope)
+    parts[0] = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, len(parts) >> 1)
+    return b"".join(parts)
+
+
+def split_frame(frame: bytes) -> list[bytes]:
+    """Take a frame apart into its envelopes.
+
+    Raises:
+        MalformedFrame: the bytes are not a frame, or lengths and count do not add up.
+        IncompatibleVersion: the frame has a newer major version of the protocol.
+    """
+    try:
+        magic, major, _minor, count = PREAMBLE.unpack_from(frame)
+    except struct.error:
+        msg = f"A message of {len(frame)} bytes is shorter than a frame's preamble of {PREAMBLE.size}."
+        raise MalformedFrame(msg, frame) from None
+    if magic != MAGIC:
+        msg = f"A message that begins with {bytes(magic)!r} and not with {MAGIC!r} is no frame."
+        raise MalformedFrame(msg, frame)
+    if major > PROTOCOL_MAJOR:
+        msg = f"The peer speaks protocol {major} and this Ether {PROTOCOL_MAJOR}: upgrade agent-ether here."
+        raise IncompatibleVersion(msg)
+    return list(_envelopes(frame, count))
+
+
+def _envelopes(frame: bytes, count: int) -> Iterator[bytes]:
+    size = len(frame)
+    offset = PREAMBLE.size
+    unpack = LENGTH.unpack_from
+    for _ in range(count):
+        if offset + LENGTH.size > size:
+            break
+        start = offset + LENGTH.size
+        offset = start + unpack(frame, offset)[0]
+        if offset > size:
+            break
+        yield frame[start:offset]
+    else:
+        if offset == size:
+            return
+    msg = f"A frame of {size} bytes does not hold the {count} envelopes that it announces."
+    raise MalformedFrame(msg, frame)

@@ -1,0 +1,128 @@
+"""Ether: an actor message bus for AI agents.
+
+General layout, from the ground up; imports point down only:
+
+    ether_broker    what travels and how: envelopes, wire, routing, sockets
+    ether_actors    who acts: Agent, supervisor, registry, restarts, observers
+    ether           what you import and run: Runtime, nodes, clusters, the command line
+
+Everything for users is here, and in `ether.testing`, `ether.views` and `ether.observers`.
+"""
+
+import logging as _logging
+
+from ether.monitor import Monitor
+from ether.runtime import AgentRef, Runtime
+from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent
+from ether_actors.budget import BudgetAccount
+from ether_actors.capability import capability
+from ether_actors.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.handle import Handle, Stream, as_completed
+from ether_actors.observer import Observation, Observer
+from ether_actors.task import Task
+from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
+from ether_broker.errors import (
+    AddressInUse,
+    AgentCrash,
+    BrokerUnavailable,
+    Cancelled,
+    Closed,
+    DuplicateAgent,
+    EtherError,
+    Failed,
+    IncompatibleVersion,
+    InvalidEndpoint,
+    InvalidEnvelope,
+    InvalidManifest,
+    InvalidSpec,
+    MailboxFull,
+    NodeRefused,
+    OutcomeError,
+    PayloadTooLarge,
+    Rejected,
+    TimedOut,
+    Unavailable,
+    Unfinished,
+    UnknownAgent,
+    UnknownDeadLetter,
+    Unserialisable,
+    UsageError,
+    WaitTimeout,
+)
+from ether_broker.frozen import thaw
+from ether_broker.mailbox import Limits
+from ether_broker.manifest import Capability, Manifest
+from ether_broker.response import Artifact, ErrorInfo, Response
+from ether_broker.status import AgentStatus, Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    # Running
+    "AgentRef",
+    "Limits",
+    "Runtime",
+    # Agents
+    "Agent",
+    "AsyncAgent",
+    "BudgetAccount",
+    "Task",
+    "ThreadedAgent",
+    "capability",
+    # Delegations
+    "AgentStatus",
+    "Artifact",
+    "Budget",
+    "Capability",
+    "Criticality",
+    "Delegation",
+    "ErrorInfo",
+    "Handle",
+    "Manifest",
+    "OutputContract",
+    "Response",
+    "Status",
+    "Stream",
+    "as_completed",
+    "thaw",
+    # Supervision
+    "Backoff",
+    "ChildSpec",
+    "Monitor",
+    "Restart",
+    "Strategy",
+    "SupervisorSpec",
+    # Observers
+    "Observation",
+    "Observer",
+    # Errors
+    "AddressInUse",
+    "AgentCrash",
+    "BrokerUnavailable",
+    "Cancelled",
+    "Closed",
+    "DuplicateAgent",
+    "EtherError",
+    "Failed",
+    "IncompatibleVersion",
+    "InvalidEndpoint",
+    "InvalidEnvelope",
+    "InvalidManifest",
+    "InvalidSpec",
+    "MailboxFull",
+    "NodeRefused",
+    "OutcomeError",
+    "PayloadTooLarge",
+    "Rejected",
+    "TimedOut",
+    "Unavailable",
+    "Unfinished",
+    "UnknownAgent",
+    "UnknownDeadLetter",
+    "Unserialisable",
+    "UsageError",
+    "WaitTimeout",
+    "__version__",
+]  # fmt: skip
+
+_logging.getLogger("ether").addHandler(_logging.NullHandler())

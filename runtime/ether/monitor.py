@@ -1,0 +1,49 @@
+"""A monitor: told once when an agent or a node goes down (as OTP's `monitor/2`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["Monitor"]
+
+
+class Monitor:
+    """Fires once: when its target goes down, or at once when it is not there."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        """An agent's name, or `node:NAME`."""
+        self.reason = ""
+        """Why it went down; `unknown` if it was not there. Empty until it has fired."""
+        self._fired = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[Monitor], None]] = []
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it has fired."""
+        return self._fired.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it fires; False when `timeout` seconds were not enough."""
+        return self._fired.wait(timeout)
+
+    def add_callback(self, callback: Callable[[Monitor], None]) -> None:
+        """Call `callback(monitor)` when it fires, at once if it has; in a thread of the node's pool."""
+        with self._lock:
+            if not self.is_down:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def fire(self, reason: str) -> None:
+        """Note that the target went down."""
+        with self._lock:
+            if self.is_down:
+                return
+            self.reason = reason
+            callbacks = self._callbacks
+            self._fired.set()
+        for callback in callbacks:
+            callback(self)

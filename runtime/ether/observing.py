@@ -1,0 +1,60 @@
+"""Where an observer runs: a thread of its own that takes the tap's batches and says when it has handled them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from ether_actors.observer import Observer
+from ether_broker.tap import read_batch
+
+__all__ = ["Observing"]
+
+
+class Observing:
+    """One observer at work.
+
+    Args:
+        observer: whose methods are called.
+        acknowledge: tells the broker that everything below a number has been handled.
+    """
+
+    def __init__(self, observer: Observer, acknowledge: Callable[[int], None]) -> None:
+        self.observer = observer
+        self._acknowledge = acknowledge
+        self._batches: SimpleQueue[bytes | None] = SimpleQueue()
+        self._caught_up = threading.Condition()
+        name = f"ether-observer-{type(observer).__name__}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self, position: int) -> None:
+        """Begin with the message of that number."""
+        self.observer.position = position
+        self._thread.start()
+
+    def post(self, batch: bytes) -> None:
+        """Take a batch from the link."""
+        self._batches.put(batch)
+
+    def wait(self, number: int, timeout: float) -> bool:
+        """Wait until everything below `number` has been handled; False when `timeout` seconds were not enough."""
+        with self._caught_up:
+            return self._caught_up.wait_for(lambda: self.observer.position >= number, timeout)
+
+    def stop(self, timeout: float = 2.0) -> None:
+        """End after the batches that are there, waiting at most `timeout` seconds."""
+        self._batches.put(None)
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        observer = self.observer
+        observer.guard(observer.on_start)
+        while (body := self._batches.get()) is not None:
+            batch = read_batch(body)
+            observer.observe(batch)
+            self._acknowledge(batch.next)
+            with self._caught_up:
+                self._caught_up.notify_all()
+        observer.guard(observer.on_stop)

@@ -1,0 +1,420 @@
+"""The runtime: what a user holds. It embeds a whole bus, or joins one; the code that uses it is the same."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import secrets
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import zmq
+
+from ether.dead_letter import DeadLetterView
+from ether.monitor import Monitor
+from ether.node import Node
+from ether.observing import Observing
+from ether_actors.agent import Agent, default_name
+from ether_actors.child_spec import SupervisorSpec
+from ether_actors.handle import Handle
+from ether_actors.observer import Observer
+from ether_actors.supervisor import Supervisor
+from ether_actors.supervisor_actor import SupervisorActor
+from ether_broker.broker import BrokerSocket
+from ether_broker.clock import SystemClock
+from ether_broker.delegation import Budget, Delegation
+from ether_broker.errors import Closed, UsageError
+from ether_broker.link import ZmqLink
+from ether_broker.mailbox import Limits
+from ether_broker.response import Response
+
+__all__ = ["AgentRef", "Runtime"]
+
+_JOIN: Final = 10.0
+_O = TypeVar("_O", bound=Observer)
+_numbers = itertools.count(1)
+
+
+class AgentRef:
+    """An agent that was started here."""
+
+    __slots__ = ("_runtime", "name")
+
+    def __init__(self, name: str, runtime: Runtime) -> None:
+        self.name = name
+        """Its name on the bus."""
+        self._runtime = runtime
+
+    def delegate(self, capability: str, params: Any = None, **options: Any) -> Handle:
+        """Delegate to this very agent; as `Runtime.delegate`."""
+        return self._runtime.delegate(capability, params, to=self.name, **options)
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop it: what runs has `timeout` seconds, what was not started goes to other holders or is refused."""
+        self._runtime.stop(self.name, timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"<AgentRef {self.name}>"
+
+
+class Runtime:
+    """A bus of one's own in this process, or a place on a bus that is there; a context manager.
+
+        with Runtime() as bus:                          # everything here
+        with Runtime.connect("tcp://host:7421") as bus: # a node of a cluster
+
+    Leaving the block drains it: no new work, `drain` seconds for what runs, then CANCELLED for what is still waited for.
+    Every method may be called from any thread.
+
+    Args:
+        name: of the node, unique on the bus; default: host, process id and four random letters.
+        threads: handlers of plain methods that run here at a time, those that wait for sub-delegations not counted.
+        limits: bounds of the agents' mailboxes at the embedded broker.
+        drain: seconds that running work has when the runtime is closed.
+        bind: an address for the embedded broker, so that others can join too; default: none, only this process.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        threads: int = 4,
+        limits: Limits | None = None,
+        drain: float = 5.0,
+        bind: str | None = None,
+    ) -> None:
+        self._name = name or _default_name()
+        self._threads = threads
+        self._limits = limits
+        self._drain = drain
+        self._bind = bind
+        self._url: str | None = None
+        self._join_timeout = _JOIN
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._supervisor: Any = None
+        self._node: Node | None = None
+
+    @classmethod
+    def connect(
+        cls, url: str, *, name: str | None = None, threads: int = 4, drain: float = 5.0, timeout: float = _JOIN
+    ) -> Self:
+        """A runtime that joins the bus at `url` when it is opened.
+
+        Args:
+            url: `tcp://HOST:PORT` or `ipc:///PATH`.
+            name: as above.
+            threads: as above.
+            drain: as above.
+            timeout: seconds to wait for the broker's answer.
+
+        Raises:
+            InvalidEndpoint: on opening; not an address.
+            BrokerUnavailable: on opening; nobody answers there.
+            NodeRefused: on opening; the broker does not let this node in.
+        """
+        runtime = cls(name=name, threads=threads, drain=drain)
+        runtime._url = url
+        runtime._join_timeout = timeout
+        return runtime
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def open(self) -> Self:
+        """Start; the same as entering the `with` block.
+
+        Raises:
+            UsageError: it is open already.
+            AddressInUse, InvalidEndpoint, BrokerUnavailable, NodeRefused: as the constructors say.
+        """
+        if self._node is not None:
+            msg = "The runtime is open already: open it once, or make another."
+            raise UsageError(msg)
+        self._context = zmq.Context()
+        try:
+            url = self._url or self._start_broker(self._context)
+            link = ZmqLink(url, self._context)
+            node = Node(self._name, link, SystemClock(), threads=self._threads)
+            try:
+                node.join(self._join_timeout)
+            except BaseException:
+                link.close(0.0)
+                raise
+        except BaseException:
+            self._stop_broker()
+            raise
+        self._node = node
+        return self
+
+    def _start_broker(self, context: zmq.Context[zmq.Socket[bytes]]) -> str:
+        socket = BrokerSocket(self._bind or f"inproc://ether-{next(_numbers)}", context)
+        self._supervisor = SupervisorActor.start(socket, Supervisor(limits=self._limits))
+        return socket.endpoint
+
+    def _stop_broker(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.stop(block=True, timeout=5.0)
+            self._supervisor = None
+        if self._context is not None:
+            self._context.destroy(linger=0)
+            self._context = None
+
+    def close(self, drain: float | None = None) -> None:
+        """Drain and end; the same as leaving the `with` block. A second call does nothing.
+
+        Args:
+            drain: seconds that running work has; default: the constructor's.
+        """
+        node, self._node = self._node, None
+        if node is not None:
+            node.close(self._drain if drain is None else drain)
+            self._stop_broker()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:  # fmt: skip
+        self.close(0.0 if kind is not None else None)
+
+    @property
+    def node(self) -> Node:
+        """The node underneath.
+
+        Raises:
+            Closed: the runtime is not open.
+        """
+        if self._node is None:
+            msg = "The runtime is not open: use it in a `with` block."
+            raise Closed(msg)
+        return self._node
+
+    @property
+    def name(self) -> str:
+        """The node's name, in which plain code delegates."""
+        return self._name
+
+    # -- agents --------------------------------------------------------------------------------------------------
+
+    def start(self, agent: type[Agent] | Callable[..., Agent], *args: Any, name: str | None = None, **kwargs: Any) -> AgentRef:
+        """Start an agent here; it is in the registry when this returns.
+
+        Args:
+            agent: the class, or a callable that makes one; called again for each restart.
+            args: for the class.
+            name: on the bus; default: the class's name as `code-reviewer`, with a number if that is taken here.
+            kwargs: for the class.
+
+        Raises:
+            DuplicateAgent: the name is taken.
+            InvalidManifest: the class declares something impossible.
+            Exception: what `__init__` or `on_start` raised.
+        """
+        return self.start_many(agent, 1, *args, name=name, **kwargs)[0]
+
+    def start_many(
+        self, agent: type[Agent] | Callable[..., Agent], count: int, *args: Any, name: str | None = None, **kwargs: Any
+    ) -> list[AgentRef]:
+        """Start several agents of one kind at once; with a `name`, all but the first get a number behind it.
+
+        Raises:
+            Exception: as `start`; then none of them runs.
+        """
+        node = self.node
+        cls = agent if isinstance(agent, type) else None
+        if cls is not None and not issubclass(cls, Agent):
+            msg = f"{cls.__name__} is not an Agent: derive it from ether.Agent."
+            raise UsageError(msg)
+        base = name or (default_name(cls) if cls is not None else "agent")
+        if name is not None and count == 1:
+            names = [name]
+        else:
+            names = list(itertools.islice(self._free_names(base), count))
+        make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
+        cells = node.start_agents(names, make, cls)
+        return [AgentRef(cell.name, self) for cell in cells]
+
+    def _free_names(self, base: str) -> Any:
+        node = self.node
+        taken = node.agent_names
+        for number in itertools.count(1):
+            candidate = base if number == 1 else f"{base}-{number}"
+            if candidate not in taken:
+                yield candidate
+
+    def supervise(self, spec: SupervisorSpec, timeout: float = 30.0) -> None:
+        """Start a tree of agents under OTP's restart strategies, and wait until all of them run.
+
+        Raises:
+            WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
+            Exception: what kept the first of them from starting; then none of them runs.
+        """
+        self.node.supervise(spec, timeout)
+
+    def stop(self, name: str, timeout: float = 5.0) -> None:
+        """Stop an agent of this node for good; as `AgentRef.stop`.
+
+        Raises:
+            UnknownAgent: it is not on this node.
+        """
+        self.node.stop_agent(name, timeout)
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    def delegate(
+        self,
+        capability: str,
+        params: Any = None,
+        *,
+        to: str | None = None,
+        timeout: float | None = None,
+        budget: Budget | None = None,
+        objective: str = "",
+        context: Any = None,
+        **fields: Any,
+    ) -> Handle:
+        """Delegate work; exactly one outcome comes of it (G1).
+
+        Args:
+            capability: what is asked for; a prefix asks for anything below it.
+            params: the capability's arguments: a dict, a pydantic model, or bytes.
+            to: the agent; None lets the registry choose the best holder.
+            timeout: seconds to the deadline; None is 60.
+            budget: what the work may use.
+            objective: the aim in words.
+            context: the context slice; its digest is sealed into the delegation.
+            fields: any other field of `Delegation`.
+
+        Raises:
+            InvalidEnvelope: a field is unknown or of the wrong type, or a value cannot travel.
+            PayloadTooLarge: over the bus's limit.
+            Closed: the runtime is not open.
+        """
+        node = self.node
+        wanted = {
+            "request_id": node.new_id(), "from_agent": self._name, "capability": capability,
+            "params": params, "timestamp": node.wall(),
+        }  # fmt: skip
+        if to is not None:
+            wanted["to_agent"] = to
+        if timeout is not None:
+            wanted["timeout"] = timeout
+        if budget is not None:
+            wanted["budget"] = budget
+        if objective:
+            wanted["objective"] = objective
+        if fields:
+            wanted.update(fields)
+        if context is not None:
+            wanted["context_slice"] = context
+        return self.send(Delegation.parse(wanted))
+
+    def send(self, delegation: Delegation) -> Handle:
+        """Send a delegation that was made elsewhere, as by a view; the runtime speaks as its delegator.
+
+        Raises:
+            PayloadTooLarge, InvalidEnvelope, Closed: as `delegate`.
+        """
+        node = self.node
+        missing: dict[str, Any] = {}
+        if delegation.from_agent != self._name:
+            missing["from_agent"] = self._name
+        if delegation.timestamp is None:
+            missing["timestamp"] = node.wall()
+        if delegation.context_payload.packed != _NONE and delegation.context_sha256 is None:
+            missing["context_sha256"] = delegation.context_payload.digest()
+        if missing:
+            delegation = delegation.model_copy(update=missing)
+        deadline = None if delegation.timeout is None else node.monotonic() + delegation.timeout
+        return node.delegate(delegation, deadline)
+
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    def observe(self, observer: _O, *, since: int = 0) -> _O:
+        """Attach an observer; returns it.
+
+        Args:
+            observer: runs in a thread of its own until the runtime is closed, or `unobserve`.
+            since: the number of the first message that it gets; 0 is from now on.
+        """
+        self.node.observe(observer, since)
+        return observer
+
+    def unobserve(self, observer: Observer) -> None:
+        """Detach an observer; what is under way to it is still handled."""
+        self.node.unobserve(observer)
+
+    def settle(self, observer: Observer, timeout: float = 5.0) -> bool:
+        """Wait until an observer has seen everything that has passed so far; False when the time was not enough."""
+        number = int(self.statistics()["tap_next"])
+        observing: Observing | None = self.node.observing(observer)
+        return observing is not None and observing.wait(number, timeout)
+
+    def monitor(self, target: str) -> Monitor:
+        """Be told once when an agent, or `node:NAME`, goes down (as OTP's `monitor`)."""
+        return self.node.monitor(target)
+
+    # -- what the bus tells of itself ----------------------------------------------------------------------------
+
+    def _tell(self, capability: str, params: dict[str, Any] | None = None, timeout: float = 10.0) -> Any:
+        response: Response = self.delegate(capability, params or {}, timeout=timeout).result(timeout + 5.0)
+        return response.unwrap().data
+
+    def agents(self) -> list[dict[str, Any]]:
+        """Every agent on the bus that has capabilities: name, node, condition, load, outcomes."""
+        return self._tell("ether.agents")  # type: ignore[no-any-return]
+
+    def manifests(self, agent: str | None = None) -> list[dict[str, Any]]:
+        """Every agent's manifest, or one's."""
+        return self._tell("ether.manifests", {} if agent is None else {"agent": agent})  # type: ignore[no-any-return]
+
+    def capabilities(self) -> dict[str, list[str]]:
+        """{capability: names of its holders}."""
+        return self._tell("ether.capabilities")  # type: ignore[no-any-return]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Every node on the bus."""
+        return self._tell("ether.nodes")  # type: ignore[no-any-return]
+
+    def statistics(self) -> dict[str, Any]:
+        """Counts since the broker started: accepted, open, outcomes, dead letters, the tap's next number."""
+        return self._tell("ether.statistics")  # type: ignore[no-any-return]
+
+    def dead_letters(self, *, limit: int = 100, reason: str | None = None) -> list[DeadLetterView]:
+        """The newest dead letters first.
+
+        Raises:
+            Rejected: there is no such reason.
+        """
+        found = self._tell("ether.dead-letters", {"limit": limit, "reason": reason})
+        return [DeadLetterView(letter) for letter in found]
+
+    def dead_letter(self, number: int) -> DeadLetterView:
+        """One dead letter, with its envelope.
+
+        Raises:
+            UnknownDeadLetter: there is none of that number any more.
+        """
+        return DeadLetterView.of(self.delegate("ether.dead-letter", {"number": number}).result(15.0))
+
+    def redrive(self, number: int, *, timeout: float | None = None) -> Handle:
+        """Delegate the work of a dead letter again, under a new request id, and take the dead letter out.
+
+        Raises:
+            UnknownDeadLetter: there is none of that number any more.
+            UsageError: it is a response, or work that was done in part; the message says which.
+        """
+        letter = self.dead_letter(number)
+        handle = self.send(letter.again(self.node.new_id(), timeout))
+        self.delegate("ether.dead-letter", {"number": number, "discard": True}).result(15.0)
+        return handle
+
+
+def _default_name() -> str:
+    host = "".join(c if c.isalnum() or c in "-_" else "-" for c in platform.node()) or "host"
+    return f"{host}-{os.getpid()}-{secrets.token_hex(2)}"
+
+
+_NONE: Final = b"\xc0"

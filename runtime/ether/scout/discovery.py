@@ -1,0 +1,170 @@
+"""Discovery: which files of a directory are worth reading."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from ether.scout.language import BINARY_SUFFIXES, language_of
+from ether.scout.limits import Limits
+from ether.scout.words import words
+
+__all__ = ["Candidate", "Discovery", "discover", "is_test_path"]
+
+_JUNK: Final = words(
+    "__pycache__ __pypackages__ node_modules bower_components site-packages htmlcov CVS .git .hg .svn "
+    ".bzr .jj .venv .tox .nox .eggs .cache .idea .vscode .mypy_cache .pytest_cache .ruff_cache "
+    ".hypothesis .ipynb_checkpoints .import_linter_cache .ether"
+)
+"""Directories that nobody wrote by hand, whatever surrounds them."""
+_JUNK_SUFFIXES: Final = (".egg-info", ".dist-info", ".egg")
+_ARTEFACTS: Final = frozenset({"build", "dist", "target", "out", "_build", "venv", "env"})
+"""Directories that are usually built, but may be sources (PyPI has a package `build`): see `_is_built`."""
+_BUILD_FILES: Final = (
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "Cargo.toml",
+    "package.json",
+    "pom.xml",
+    "Makefile",
+)
+_VENDORED: Final = frozenset(
+    {"_vendor", "vendor", "vendored", "_vendored", "third_party", "thirdparty", "extern", "_extern"}
+)
+_TEST_PARTS: Final = frozenset({"tests", "test", "spec", "specs", "__tests__"})
+_TEST_NAME: Final = re.compile(r"^(?:test_.*|.*_test|.*_spec|.*\.(?:test|spec)|conftest|tests)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that is worth reading."""
+
+    path: Path
+    """Where to open it."""
+    name: str
+    """Relative to the root, with forward slashes."""
+    size: int
+    """Bytes, when it was listed."""
+    language: str | None
+    """By its name; None when only its first line can tell."""
+    vendored: bool
+    """It lies in a directory for other people's code: counted, not judged."""
+
+
+@dataclass(slots=True)
+class Discovery:
+    """What a walk found, and what it left out and why."""
+
+    files: list[Candidate] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """{reason: count of files or directories}."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be listed, one sentence each."""
+
+
+def is_test_path(name: str) -> bool:
+    """Whether a relative path is a test by the conventions of pytest, Jest, Go and RSpec."""
+    path = PurePosixPath(name)
+    return not _TEST_PARTS.isdisjoint(path.parts[:-1]) or bool(_TEST_NAME.match(path.stem))
+
+
+def discover(root: Path, limits: Limits | None = None, *, cancelled: Callable[[], bool] = bool) -> Discovery:
+    """List the files under `root` that are worth reading, in path order: twice the same on the same tree.
+
+    Left out, and counted by reason: version control, caches, environments, dependencies, build artefacts,
+    binaries, files over `limits.file_bytes`, what is not a regular file, and every symbolic link (a link may
+    leave the root or lead back into it). Directories that cannot be listed become notes. `root` itself is
+    never left out.
+
+    Args:
+        root: an existing directory; it may be a symbolic link.
+        limits: the bounds; `Limits()` unless given.
+        cancelled: asked once a directory; when true, the walk ends early with what it has.
+    """
+    limits = limits or Limits()
+    found = Discovery()
+    for candidate in _walk(root, limits, found, cancelled):
+        if len(found.files) == limits.files:
+            found.notes.append(f"Only the first {limits.files:,} files were looked at.")
+            break
+        found.files.append(candidate)
+    found.files.sort(key=lambda file: file.name)
+    return found
+
+
+def _walk(root: Path, limits: Limits, found: Discovery, cancelled: Callable[[], bool]) -> Iterator[Candidate]:
+    """Depth first with a stack of our own: `os.walk` follows or hides what must be counted here."""
+    pending: list[tuple[Path, str, int, bool]] = [(root, "", 0, False)]
+    while pending and not cancelled():
+        directory, prefix, depth, vendored = pending.pop()
+        below: list[tuple[Path, str, int, bool]] = []
+        for entry in _entries(directory, prefix, found):
+            name = prefix + entry.name
+            if entry.is_symlink():
+                found.skipped["symbolic link"] += 1
+            elif entry.is_dir(follow_symlinks=False):
+                if _is_junk(entry, directory):
+                    found.skipped["generated or foreign directory"] += 1
+                elif depth == limits.depth:
+                    found.skipped["directory below the depth asked for"] += 1
+                else:
+                    inside = vendored or entry.name in _VENDORED
+                    below.append((Path(entry.path), name + "/", depth + 1, inside))
+            elif candidate := _candidate(entry, name, vendored=vendored, limits=limits, found=found):
+                yield candidate
+        pending.extend(reversed(below))
+
+
+def _entries(directory: Path, prefix: str, found: Discovery) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        found.notes.append(f"{prefix or '.'}: cannot be listed ({error.strerror or error}).")
+        return []
+
+
+def _is_junk(entry: os.DirEntry[str], parent: Path) -> bool:
+    if entry.name in _JUNK or entry.name.endswith(_JUNK_SUFFIXES):
+        return True
+    return entry.name in _ARTEFACTS and _is_built(Path(entry.path), parent)
+
+
+def _is_built(directory: Path, parent: Path) -> bool:
+    """Whether a directory called `build` or the like was made by a tool: it is beside a build file."""
+    if (directory / "pyvenv.cfg").exists():
+        return True
+    return not (directory / "__init__.py").exists() and any((parent / name).exists() for name in _BUILD_FILES)
+
+
+def _candidate(
+    entry: os.DirEntry[str], name: str, *, vendored: bool, limits: Limits, found: Discovery
+) -> Candidate | None:
+    path = Path(entry.path)
+    try:
+        if not entry.is_file(follow_symlinks=False):
+            found.skipped["not a regular file"] += 1
+            return None
+        size = entry.stat(follow_symlinks=False).st_size
+    except OSError as error:
+        found.notes.append(f"{name}: vanished while it was listed ({error.strerror or error}).")
+        return None
+    if path.suffix.lower() in BINARY_SUFFIXES:
+        found.skipped["binary"] += 1
+        return None
+    if size > limits.file_bytes:
+        found.skipped[f"larger than {limits.file_bytes:,} bytes"] += 1
+        found.notes.append(f"{name}: {size:,} bytes, not read.")
+        return None
+    return Candidate(path, _printable(name), size, language_of(path), vendored)
+
+
+def _printable(name: str) -> str:
+    """A file name may hold bytes that are no UTF-8 (surrogates in Python), which JSON cannot carry."""
+    return name.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,102 @@
+"""A finding: one thing at one place that a maintainer should know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["Confidence", "Finding", "Severity"]
+
+
+class Severity(StrEnum):
+    """How much it matters, if it is true."""
+
+    ERROR = "error"
+    """It fails, or does something else than it says, when it runs."""
+    WARNING = "warning"
+    """It works today, and breaks or hides a failure under a condition that is named."""
+    INFO = "info"
+    """It costs the reader or the next change something; nothing breaks."""
+
+    @property
+    def rank(self) -> int:
+        """0 for the gravest: the order of every listing."""
+        return _SEVERITIES.index(self)
+
+
+class Confidence(StrEnum):
+    """How sure the analysis is, without running the code."""
+
+    HIGH = "high"
+    """Follows from the text alone."""
+    MEDIUM = "medium"
+    """Rests on a habit (a name, a usual library), and may be meant."""
+
+
+_SEVERITIES = tuple(Severity)
+_CONFIDENCES = tuple(Confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, why it matters, where it stands and what mends it."""
+
+    rule: str
+    """The name of its rule, such as `mutable-default`."""
+    severity: Severity
+    confidence: Confidence
+    path: str
+    """Relative to the directory that was analysed, with forward slashes."""
+    line: int
+    """From 1."""
+    column: int
+    """From 1, in characters."""
+    message: str
+    """What was seen and why it matters, in one or two sentences."""
+    fix: str
+    symbol: str = ""
+    """The dotted name of the function or class round it; empty at module level."""
+
+    @property
+    def order(self) -> tuple[int, int, str, int, int, str]:
+        """The sort key: gravest first, surest first, then by place."""
+        confidence = _CONFIDENCES.index(self.confidence)
+        return self.severity.rank, confidence, self.path, self.line, self.column, self.rule
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as a JSON object; `from_json` reads it back."""
+        return {
+            "rule": self.rule,
+            "severity": self.severity.value,
+            "confidence": self.confidence.value,
+            "path": self.path,
+            "line": self.line,
+            "column": self.column,
+            "message": self.message,
+            "fix": self.fix,
+            "symbol": self.symbol,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Finding:
+        """Read what `to_json` wrote; `column`, `fix`, `symbol` and `confidence` may be missing.
+
+        Raises:
+            ValueError: a field is missing, or no severity or confidence has that name.
+        """
+        try:
+            return cls(
+                rule=str(data["rule"]),
+                severity=Severity(data["severity"]),
+                confidence=Confidence(data.get("confidence", Confidence.MEDIUM)),
+                path=str(data["path"]),
+                line=int(data["line"]),
+                column=int(data.get("column", 1)),
+                message=str(data["message"]),
+                fix=str(data.get("fix", "")),
+                symbol=str(data.get("symbol", "")),
+            )
+        except KeyError as error:
+            raise ValueError(f"A finding has no {error.args[0]!r}: {dict(data)!r:.200}") from None

@@ -1,0 +1,129 @@
+"""The outline of a Python module: its classes and functions, with what can be counted of each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ether.scout.complexity import complexity, nesting
+from ether.scout.python_module import FUNCTIONS, Function, PythonModule
+from ether.scout.syntax import arguments_of, last_name, shown
+
+__all__ = ["Symbol", "outline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A class, function or method."""
+
+    kind: str
+    """`class`, `function` or `method`; `async` is in the signature."""
+    name: str
+    qualname: str
+    line: int
+    end_line: int
+    signature: str
+    decorators: tuple[str, ...]
+    documented: bool
+    complexity: int = 0
+    """0 for a class."""
+    nesting: int = 0
+    children: tuple[Symbol, ...] = field(default=())
+
+    @property
+    def lines(self) -> int:
+        """From the `def` or `class` line to the last, both counted."""
+        return self.end_line - self.line + 1
+
+    @property
+    def is_public(self) -> bool:
+        """Whether no part of its dotted name starts with an underscore."""
+        return not any(part.startswith("_") for part in self.qualname.split("."))
+
+    def walk(self) -> Iterator[Symbol]:
+        """Itself and everything inside it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def to_json(self) -> dict[str, Any]:
+        """The symbol and its children as a JSON object; what is empty or zero is left out."""
+        data: dict[str, Any] = {
+            "kind": self.kind,
+            "name": self.name,
+            "line": self.line,
+            "end_line": self.end_line,
+            "signature": self.signature,
+            "decorators": list(self.decorators),
+            "documented": self.documented,
+            "complexity": self.complexity,
+            "nesting": self.nesting,
+            "children": [child.to_json() for child in self.children],
+        }
+        return {key: value for key, value in data.items() if value or key == "documented"}
+
+
+def outline(module: PythonModule) -> list[Symbol]:
+    """The symbols of a module in the order of the text, nested as in it; those in `if` and `try` too."""
+    return list(_symbols(module.tree.body, "", in_class=False))
+
+
+def _symbols(body: list[ast.stmt], prefix: str, *, in_class: bool) -> Iterator[Symbol]:
+    """Statements nest at most a hundred deep (the tokenizer's own bound), so recursion is safe here."""
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            yield _class(statement, prefix)
+        elif isinstance(statement, FUNCTIONS):
+            yield _function(statement, prefix, in_class=in_class)
+        else:
+            for name in ("body", "orelse", "finalbody"):
+                yield from _symbols(getattr(statement, name, []), prefix, in_class=in_class)
+            for handler in getattr(statement, "handlers", []):
+                yield from _symbols(handler.body, prefix, in_class=in_class)
+
+
+def _class(node: ast.ClassDef, prefix: str) -> Symbol:
+    qualname = prefix + node.name
+    bases = ", ".join(shown(base) for base in node.bases)
+    return Symbol(
+        kind="class",
+        name=node.name,
+        qualname=qualname,
+        line=node.lineno,
+        end_line=node.end_lineno or node.lineno,
+        signature=f"class {node.name}({bases})" if bases else f"class {node.name}",
+        decorators=_decorators(node),
+        documented=ast.get_docstring(node, clean=False) is not None,
+        children=tuple(_symbols(node.body, qualname + ".", in_class=True)),
+    )
+
+
+def _function(node: Function, prefix: str, *, in_class: bool) -> Symbol:
+    qualname = prefix + node.name
+    return Symbol(
+        kind="method" if in_class else "function",
+        name=node.name,
+        qualname=qualname,
+        line=node.lineno,
+        end_line=node.end_lineno or node.lineno,
+        signature=_signature(node),
+        decorators=_decorators(node),
+        documented=ast.get_docstring(node, clean=False) is not None,
+        complexity=complexity(node),
+        nesting=nesting(node),
+        children=tuple(_symbols(node.body, qualname + ".", in_class=False)),
+    )
+
+
+def _signature(node: Function) -> str:
+    word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+    starred = {id(node.args.vararg): "*", id(node.args.kwarg): "**"}
+    parameters = ", ".join(starred.get(id(arg), "") + arg.arg for arg in arguments_of(node))
+    returns = f" -> {shown(node.returns)}" if node.returns else ""
+    return f"{word} {node.name}({parameters}){returns}"
+
+
+def _decorators(node: Function | ast.ClassDef) -> tuple[str, ...]:
+    return tuple(last_name(decorator) or "…" for decorator in node.decorator_list)

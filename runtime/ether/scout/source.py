@@ -1,0 +1,124 @@
+"""A source file as text: decoded as its own language would decode it."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from ether.scout.discovery import Candidate, is_test_path
+from ether.scout.language import PYTHON, language_of_shebang
+
+__all__ = ["Source", "Unreadable", "read"]
+
+_GENERATED: Final = re.compile(
+    r"@generated|DO NOT (?:EDIT|MODIFY)|(?:auto-?generated|generated (?:by|from|with)) ", re.IGNORECASE
+)
+_GENERATED_FROM: Final = re.compile(r"\bgenerated from .+ (?:by|with) ", re.IGNORECASE)
+"""In a docstring too; the looser words above may there describe what the module does."""
+_HEADER_LINES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that could not be read as text, and why."""
+
+    name: str
+    reason: str
+    """`binary`, or a sentence."""
+    is_source: bool = False
+    """Python would refuse it: that is a finding, not only a note."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a file, with Unix line ends."""
+
+    name: str
+    """Relative to the root, with forward slashes."""
+    language: str
+    text: str
+    size: int
+    """Bytes on disk."""
+    vendored: bool = False
+    note: str = ""
+    """How the text differs from what is on disk, if it does."""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines as Python counts them: `str.splitlines` would also split at form feeds and U+2028."""
+        return self.text.split("\n")
+
+    @property
+    def line_count(self) -> int:
+        """Lines, without the empty one after the last line end."""
+        return len(self.lines) - (1 if not self.lines[-1] else 0)
+
+    @cached_property
+    def is_test(self) -> bool:
+        """Whether it is a test, by its path."""
+        return is_test_path(self.name)
+
+    @cached_property
+    def is_generated(self) -> bool:
+        """Whether its first lines say that a program wrote it."""
+        head = self.lines[:_HEADER_LINES]
+        comments = (line for line in head if line.lstrip().startswith(("#", "//", "/*", "*", "<!--")))
+        return any(map(_GENERATED.search, comments)) or any(map(_GENERATED_FROM.search, head))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its maintainer can act on a finding in it: neither vendored nor generated."""
+        return not (self.vendored or self.is_generated)
+
+
+def read(candidate: Candidate) -> Source | Unreadable:
+    """Read a file; never raises for what a file can be.
+
+    Python is decoded by its declaration (PEP 263), anything else as UTF-8 or by its byte order mark; other
+    bytes fall back to Latin-1 with a note. A file that vanished or may not be read is `Unreadable`.
+    """
+    try:
+        data = candidate.path.read_bytes()
+    except OSError as error:
+        return Unreadable(candidate.name, f"cannot be read ({error.strerror or error})")
+    language = candidate.language or _language_inside(data)
+    if language == PYTHON:
+        return _read_python(candidate, data)
+    if b"\0" in data[:8192] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return Unreadable(candidate.name, "binary")
+    text, note = _decode(data)
+    return Source(candidate.name, language or "other", _unix(text), len(data), candidate.vendored, note)
+
+
+def _language_inside(data: bytes) -> str | None:
+    if not data.startswith(b"#!"):
+        return None
+    return language_of_shebang(data[:200].split(b"\n", 1)[0].decode("latin-1"))
+
+
+def _read_python(candidate: Candidate, data: bytes) -> Source | Unreadable:
+    if b"\0" in data:
+        return Unreadable(candidate.name, "contains null bytes, which Python refuses", is_source=True)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError, ValueError) as error:
+        return Unreadable(candidate.name, f"cannot be decoded ({error})", is_source=True)
+    return Source(candidate.name, PYTHON, _unix(text), len(data), candidate.vendored)
+
+
+def _decode(data: bytes) -> tuple[str, str]:
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        return data.decode(encoding), ""
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "not UTF-8; read as Latin-1"
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")

@@ -1,0 +1,267 @@
+"""A shell for the stateful tests: it answers when told to, keeps its own books, and checks each effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from ether_actors.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restart_events import (
+    Add,
+    ChildStarted,
+    ChildStopped,
+    Down,
+    Effect,
+    Escalate,
+    Event,
+    Exit,
+    Gone,
+    Path,
+    Remove,
+    Restarted,
+    SetTimer,
+    Start,
+    StartChild,
+    Stop,
+    StopChild,
+    TimerFired,
+)
+from ether_actors.restarts import SupervisionTree
+from ether_actors.tree import Lifecycle
+from ether_broker.errors import Closed, Unavailable
+
+
+@dataclass
+class Life:
+    """An incarnation that runs, or may."""
+
+    incarnation: int
+    phase: str = "starting"
+
+
+class World:
+    """What runs, by its own books, and what must always hold."""
+
+    def __init__(self, spec: SupervisorSpec, seed: int) -> None:
+        self.tree = SupervisionTree(spec, Random(seed))
+        self.now = 0.0
+        self.lives: dict[Path, Life] = {}
+        self.ended: list[tuple[Path, int]] = []
+        self.timers: dict[int, SetTimer] = {}
+        self.gone: set[Path] = set()
+        self.seen: set[Path] = set()
+        self.removed: set[Path] = set()
+        self.added: set[Path] = set()
+        self.specs = dict(paths(spec, ()))
+        self.fallen: dict[Path, int] = {}
+        """{agent: the newest incarnation when it, or one that takes it along, last had to wait}"""
+        self.budget: dict[Path, list[float]] = {}
+        """{supervisor of agents only that is one_for_one: when it decided on restarts since it is up}"""
+        self.halted: dict[Path, int] = {}
+        """{one of them that stops: what it had spent when it began to}"""
+        self.newest = 0
+        """The newest incarnation."""
+        self.order: list[Path] = []
+        """All that is known, each supervisor before its children, siblings in start order."""
+        self.stopping = False
+        self.over = False
+        self.tell(Start())
+
+    # What must hold
+
+    def check_rest(self) -> None:
+        states = {path: at.state for path, at in self.tree.statistics().children.items()}
+        up = {path for path, state in states.items() if state is Lifecycle.RUNNING}
+        assert set(states.values()) <= {Lifecycle.RUNNING, Lifecycle.DONE}
+        assert set(self.lives) == {path for path in up if isinstance(self.specs[path], ChildSpec)}
+        assert self.over or self.lasting() <= up
+        assert not set(self.lives) & self.gone
+        assert self.seen - set(states) <= self.gone
+        for path, newest in self.fallen.items():
+            if path in self.lives:
+                assert self.lives[path].incarnation > newest, f"{path} was not taken along"
+
+    def lasting(self) -> set[Path]:
+        """Those that nothing but the end of the tree may end."""
+        fragile = {path for path, spec in self.specs.items() if spec.restart is Restart.TEMPORARY}
+        fragile = (fragile | self.removed | self.added) - {self.order[0]}
+        permanent = {path for path, spec in self.specs.items() if spec.restart is Restart.PERMANENT}
+        return {path for path in permanent if not any(_is_below(weak, path) for weak in fragile)}
+
+    def check_budgets(self) -> None:
+        for path in self.budget:
+            assert self.spent(path) <= _supervisor(self.specs[path]).intensity
+
+    def spent(self, path: Path) -> int:
+        since = self.now - _supervisor(self.specs[path]).period
+        return sum(time >= since for time in self.budget[path])
+
+    # Telling, and checking each effect
+
+    def tell(self, event: Event, ends: Path | None = None, fired: Path | None = None) -> tuple[Effect, ...]:
+        falls: list[tuple[Path, int]] = []
+        if ends:
+            falls = [(ends, self.lives.pop(ends).incarnation)]
+            self.ended += falls
+        effects = self.tree.step(event, self.now)
+        self.order = list(self.tree.statistics().children)
+        added = (*event.path, event.spec.id) if isinstance(event, Add) else None
+        for effect in effects:
+            assert not self.over, f"{effect} after the end"
+            self.check(effect, planned={fired, added})
+        for path in self.budget:
+            if self.tree.state(path) is Lifecycle.STOPPING:
+                self.halted.setdefault(path, self.spent(path))
+        told = [e.path for e in effects if isinstance(e, Down) and isinstance(self.specs[e.path], ChildSpec)]
+        assert told == [path for path, _ in falls], "exactly one Down for each incarnation that ended"
+        self.over = self.over or Gone(self.order[0]) in effects
+        return effects
+
+    def check(self, effect: Effect, planned: set[Path | None]) -> None:
+        match effect:
+            case StartChild(path, _, incarnation):
+                assert path not in self.lives, f"{path} runs already"
+                assert incarnation > self.newest
+                assert self.strategy(path) is Strategy.ONE_FOR_ONE or not self.later(path)
+                self.newest = incarnation
+                self.lives[path] = Life(incarnation)
+                if path in self.seen and path not in planned:
+                    self.charge(path)
+                self.seen.add(path)
+                self.gone.discard(path)
+            case StopChild(path, _, _, incarnation):
+                assert self.lives[path].incarnation == incarnation
+                assert self.lives[path].phase != "stopping"
+                assert path in self.removed or not self.later(path), "stops are in reverse start order"
+                self.lives[path].phase = "stopping"
+            case SetTimer(token, at, path):
+                assert token not in self.timers
+                assert self.now < at <= self.now + 2.0
+                assert not any(_is_below(path, life) for life in self.lives)
+                self.timers[token] = effect
+                self.charge(path)
+                for fallen in self.group(path):
+                    self.fallen[fallen] = self.newest
+            case Restarted(path):
+                assert path not in self.lives or self.lives[path].phase == "up"
+            case Down(path, reason, detail):
+                if isinstance(self.specs[path], SupervisorSpec):
+                    assert not any(_is_below(path, life) for life in self.lives)
+                    if path in self.budget and reason is Exit.CRASH:
+                        spent = self.halted.get(path, self.spent(path))
+                        assert spent == _supervisor(self.specs[path]).intensity, "it gave up too early"
+                        assert "restarts in" in detail
+                    self.budget.pop(path, None)
+                    self.halted.pop(path, None)
+            case Gone(path):
+                assert not any(_is_below(path, life) for life in self.lives)
+                self.gone.add(path)
+            case Escalate():
+                assert not self.lives
+
+    def charge(self, path: Path) -> None:
+        """A restart of `path` has been decided."""
+        above = path[:-1]
+        spec = _supervisor(self.specs[above])
+        inner = {type(spec) for path, spec in self.specs.items() if path[:-1] == above}
+        is_up = self.tree.state(above) in {Lifecycle.RUNNING, Lifecycle.STOPPING}
+        if is_up and spec.strategy is Strategy.ONE_FOR_ONE and SupervisorSpec not in inner:
+            self.budget.setdefault(above, []).append(self.now)
+
+    def fire(self, timer: SetTimer) -> None:
+        del self.timers[timer.token]
+        self.now = max(self.now, timer.at)
+        self.tell(TimerFired(timer.token), fired=timer.path)
+
+    def add(self, path: Path, spec: ChildSpec | SupervisorSpec) -> None:
+        self.added.add((*path, spec.id))
+        self.specs.update(paths(spec, path))
+        self.change(Add(path, spec), path)
+
+    def remove(self, path: Path) -> None:
+        self.removed.add(path)
+        self.change(Remove(path), path[:-1])
+
+    def change(self, event: Add | Remove, path: Path) -> None:
+        before = self.tree.statistics()
+        ended = self.tree.state(self.order[0]) in {Lifecycle.STOPPING, Lifecycle.DONE}
+        is_up = self.tree.state(path) in {Lifecycle.STARTING, Lifecycle.RUNNING}
+        if is_up and not ended:
+            self.tell(event)
+            return
+        with pytest.raises(Closed if ended else Unavailable):
+            self.tell(event)
+        assert self.tree.statistics() == before
+
+    def start(self, path: Path, incarnation: int | None = None) -> None:
+        self.lives[path].phase = "up"
+        self.tell(ChildStarted(path, incarnation))
+
+    def stop(self) -> None:
+        self.stopping = True
+        self.tell(Stop())
+
+    def pass_time(self, seconds: float) -> None:
+        until = self.now + seconds
+        while due := [timer for timer in self.timers.values() if timer.at <= until]:
+            self.fire(min(due, key=lambda timer: timer.at))
+        self.now = until
+
+    def rest(self) -> None:
+        """From here on all goes well, until nothing is left to happen."""
+        while True:
+            if starting := self.in_phase("starting"):
+                self.start(starting[0])
+            elif stopping := self.in_phase("stopping"):
+                self.tell(ChildStopped(stopping[0]), ends=stopping[0])
+            elif self.timers:
+                self.fire(min(self.timers.values(), key=lambda timer: timer.at))
+            else:
+                break
+        self.check_rest()
+
+    # Looking
+
+    def in_phase(self, phase: str) -> list[Path]:
+        return [path for path, life in self.lives.items() if life.phase == phase]
+
+    def strategy(self, path: Path) -> Strategy:
+        return _supervisor(self.specs[path[:-1]]).strategy
+
+    def siblings(self, path: Path) -> list[Path]:
+        return [other for other in self.order if other[:-1] == path[:-1]]
+
+    def later(self, path: Path) -> list[Path]:
+        """What still runs of the siblings after it."""
+        siblings = self.siblings(path)
+        after = siblings[siblings.index(path) + 1 :] if path in siblings else []
+        return [life for life in self.lives if any(_is_below(sibling, life) for sibling in after)]
+
+    def group(self, path: Path) -> list[Path]:
+        """The agents that a restart of `path` takes along, itself among them."""
+        siblings = self.siblings(path)
+        match self.strategy(path):
+            case Strategy.ONE_FOR_ONE:
+                siblings = [path]
+            case Strategy.REST_FOR_ONE:
+                siblings = siblings[siblings.index(path) :]
+        return [other for other in self.order if any(_is_below(sibling, other) for sibling in siblings)]
+
+
+def paths(spec: ChildSpec | SupervisorSpec, above: Path) -> Iterator[tuple[Path, ChildSpec | SupervisorSpec]]:
+    path = (*above, spec.id)
+    yield path, spec
+    for inner in spec.children if isinstance(spec, SupervisorSpec) else ():
+        yield from paths(inner, path)
+
+
+def _is_below(path: Path, other: Path) -> bool:
+    return other[: len(path)] == path
+
+
+def _supervisor(spec: ChildSpec | SupervisorSpec) -> SupervisorSpec:
+    assert isinstance(spec, SupervisorSpec)
+    return spec

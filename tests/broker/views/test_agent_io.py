@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ether_broker.delegation import Budget, Delegation
+from ether_broker.errors import InvalidEnvelope
+from ether_broker.ids import foreign_id, new_id, to_text
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.status import AgentStatus, Status
+from ether_broker.views.agent_io import AgentInput, AgentOutput
+from tests.broker.strategies import (
+    agent_names,
+    capability_names,
+    delegations,
+    ids,
+    json_maps,
+    json_values,
+    responses,
+    texts,
+)
+from tests.broker.views import spec_examples
+from tests.broker.views.laws import document_survives, envelope_survives, envelope_survives_as_json
+
+REQUEST = to_text(new_id())
+
+budget_documents = st.dictionaries(
+    st.sampled_from(["max_cost", "max_tokens", "max_time_sec", "max_iterations", "currency"]), json_values
+)
+contexts = st.fixed_dictionaries(
+    {},
+    optional={
+        "parent_task": ids | json_values,
+        "workflow": json_values,
+        "budget": budget_documents | json_values,
+        "permissions": json_values,
+        "force_refresh": json_values,
+    },
+)
+input_documents = st.fixed_dictionaries(
+    {
+        "task_id": ids,
+        "agent": agent_names | st.just("*"),
+        "action": capability_names,
+        "params": json_maps,
+    },
+    optional={"context": st.none() | contexts},
+)
+metadata = st.fixed_dictionaries(
+    {},
+    optional={
+        "duration_ms": json_values | st.integers(0, 10**6),
+        "timestamp": json_values
+        | st.sampled_from(["2025-12-03T15:45:00Z", "2025-12-03t15:45:00.1234567+02:00"]),
+        "cost": json_values,
+    },
+)
+output_documents = st.fixed_dictionaries(
+    {
+        "task_id": ids,
+        "status": st.sampled_from(["success", "error", "partial"]),
+        "agent": agent_names | st.just("*"),
+        "data": json_maps | st.fixed_dictionaries({"error": texts}, optional={"traceback": json_values}),
+        "metadata": metadata,
+    },
+    optional={"next_actions": st.none() | st.lists(input_documents, max_size=2)},
+)
+
+
+@pytest.mark.parametrize("document", spec_examples.AGENT_INPUTS)
+def test_example_inputs_survive_word_for_word(document: dict[str, Any]):
+    document_survives(AgentInput, document)
+
+
+@pytest.mark.parametrize("document", spec_examples.AGENT_OUTPUTS)
+def test_example_outputs_survive_word_for_word(document: dict[str, Any]):
+    document_survives(AgentOutput, document)
+
+
+@given(input_documents)
+def test_any_input_survives(document: dict[str, Any]):
+    document_survives(AgentInput, document)
+
+
+@given(output_documents)
+def test_any_output_survives(document: dict[str, Any]):
+    document_survives(AgentOutput, document)
+
+
+@given(delegations())
+def test_any_delegation_survives(delegation: Delegation):
+    envelope_survives(AgentInput, delegation)
+
+
+@given(responses())
+def test_any_response_survives(response: Response):
+    envelope_survives(AgentOutput, response)
+
+
+@given(delegations(json_values))
+def test_any_delegation_that_json_can_say_survives_as_json(delegation: Delegation):
+    envelope_survives_as_json(AgentInput, delegation)
+
+
+@given(responses(json_values))
+def test_any_response_that_json_can_say_survives_as_json(response: Response):
+    envelope_survives_as_json(AgentOutput, response)
+
+
+def test_an_input_is_a_delegation_in_other_words():
+    delegation = AgentInput.parse(json.loads(spec_examples.AGENT_INPUT)).to_delegation()
+
+    assert delegation.request_id == "550e8400-e29b-41d4-a716-446655440000"
+    assert delegation.external_id is None
+    assert delegation.to_agent == "scout"
+    assert delegation.capability == "explore_directory"
+    assert delegation.params == {"path": "/workspace/projects/reveal", "depth": 2}
+    assert delegation.workflow == "code_review_campaign"
+    assert delegation.budget == Budget(max_cost=0.5, max_time_sec=300)
+    assert delegation.timestamp is None
+
+
+def test_bounds_of_autonomy_reach_the_delegation():
+    delegation = AgentInput.parse(spec_examples.BOUNDED_INPUT).to_delegation()
+
+    assert delegation.budget == Budget(max_cost=0.5, max_time_sec=300, max_iterations=20)
+    assert delegation.permissions == {"can_modify_files": False, "can_access_network": False}
+    assert delegation.external_id == "..."
+
+
+def test_a_foreign_parent_links_to_the_request_that_its_task_became():
+    parent = AgentInput(task_id="abc-def-123", agent="scout", action="explore", params={})
+    child = AgentInput.parse(json.loads(spec_examples.AGENT_INPUT))
+
+    assert child.to_delegation().parent == parent.to_delegation().request_id
+
+
+def test_the_same_input_is_the_same_request():
+    document = json.loads(spec_examples.AGENT_OUTPUT)["next_actions"][0]
+
+    first, second = AgentInput.parse(document).to_delegation(), AgentInput.parse(document).to_delegation()
+
+    assert first == second
+    assert first.request_id == to_text(foreign_id("new-uuid"))
+
+
+def test_an_output_is_a_response_in_other_words():
+    response = AgentOutput.parse(json.loads(spec_examples.AGENT_OUTPUT)).to_response()
+
+    assert response.status is Status.COMPLETED
+    assert response.from_agent == "scout"
+    assert response.data["files_found"] == 42
+    assert response.elapsed == 3.5
+    assert response.timestamp == 1764776700.0
+    assert response.metadata == {"cost": 0.0012, "iterations": 8, "model": "llama-3.3-70b-versatile"}
+    assert [action.capability for action in response.next_actions] == ["analyze_file"]
+
+
+def test_an_error_is_a_failure_with_its_message_and_traceback():
+    response = AgentOutput.parse(spec_examples.FAILED_ACTION).to_response()
+
+    assert response.status is Status.FAILED_EXECUTION
+    assert response.error == ErrorInfo(
+        code="failed",
+        message="Insufficient budget for exploration",
+        traceback="Traceback (most recent call last):\n",
+    )
+    assert response.data is None
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        (Status.ACCEPTED, AgentStatus.PARTIAL),
+        (Status.COMPLETED, AgentStatus.SUCCESS),
+        (Status.REJECTED_CAPABILITY, AgentStatus.ERROR),
+        (Status.REJECTED_CONTEXT, AgentStatus.ERROR),
+        (Status.TIMEOUT, AgentStatus.ERROR),
+        (Status.FAILED_EXECUTION, AgentStatus.ERROR),
+        (Status.PROGRESS, AgentStatus.PARTIAL),
+        (Status.PARTIAL, AgentStatus.PARTIAL),
+        (Status.NEEDS_INPUT, AgentStatus.PARTIAL),
+        (Status.REJECTED_OVERLOAD, AgentStatus.ERROR),
+        (Status.CANCELLED, AgentStatus.ERROR),
+    ],
+)
+def test_each_status_has_its_word_in_spec_1(status: Status, word: AgentStatus):
+    output = AgentOutput.from_response(Response(request_id=REQUEST, status=status))
+
+    assert output.status is word
+    assert output.to_response().status is status
+
+
+def test_a_failure_tells_its_error_where_spec_1_looks_for_it():
+    error = ErrorInfo(code="node_lost", message="the node is gone", traceback="…", retryable=True)
+    response = Response(request_id=REQUEST, status=Status.FAILED_EXECUTION, from_agent="scout", error=error)
+
+    output = AgentOutput.from_response(response)
+
+    assert output.data == {"error": "the node is gone", "traceback": "…"}
+    assert output.metadata["ether"] == {"error": {"code": "node_lost", "retryable": True}}
+
+
+@pytest.mark.parametrize("data", [[1, 2], "text", b"opaque", 7, {1: "one"}])
+def test_data_that_is_no_dict_stands_as_the_value_of_one(data: Any):
+    response = Response(request_id=REQUEST, status=Status.COMPLETED, from_agent="scout", data=data)
+
+    output = AgentOutput.from_response(response)
+
+    assert output.data == {"value": data}
+    assert output.metadata == {"ether": {"bare": True}}
+    assert output.to_response() == response
+
+
+def test_a_dict_with_the_one_key_value_is_itself():
+    response = Response(request_id=REQUEST, status=Status.COMPLETED, from_agent="scout", data={"value": 1})
+
+    output = AgentOutput.from_response(response)
+
+    assert output.metadata == {}
+    assert output.to_response().data == {"value": 1}
+
+
+def test_no_residue_when_spec_1_has_words_for_everything():
+    delegation = Delegation(request_id=REQUEST, to_agent="scout", capability="explore", params={"path": "."})
+
+    assert AgentInput.from_delegation(delegation).document() == {
+        "task_id": REQUEST,
+        "agent": "scout",
+        "action": "explore",
+        "params": {"path": "."},
+    }
+
+
+def test_what_spec_1_cannot_say_is_under_one_key():
+    delegation = Delegation(
+        request_id=REQUEST,
+        from_agent="planner",
+        to_agent="scout",
+        capability="explore",
+        params={},
+        timeout=2.5,
+    )
+
+    assert AgentInput.from_delegation(delegation).context == {
+        "ether": {"from_agent": "planner", "timeout": 2.5}
+    }
+
+
+def test_a_spelling_is_not_used_once_the_envelope_says_something_else():
+    context = {"budget": {"max_time_sec": 300, "currency": "EUR"}, "parent_task": "abc-def-123", "note": 1}
+    view = AgentInput(task_id="t", agent="scout", action="explore", params={}, context=context)
+
+    cut = view.to_delegation().model_copy(update={"budget": Budget(max_time_sec=20.0), "parent": REQUEST})
+    again = AgentInput.from_delegation(cut)
+
+    assert again.context is not None
+    assert again.context["budget"] == {"max_time_sec": 20, "currency": "EUR"}
+    assert again.context["parent_task"] == REQUEST
+    assert again.context["note"] == 1
+    assert again.to_delegation() == cut
+
+
+@pytest.mark.parametrize("missing", ["task_id", "agent", "action", "params"])
+def test_an_input_without_a_required_field_is_refused_by_name(missing: str):
+    document = json.loads(spec_examples.AGENT_INPUT)
+    del document[missing]
+
+    with pytest.raises(InvalidEnvelope, match=rf"AgentInput is not valid: {missing}: Field required"):
+        AgentInput.parse(document)
+
+
+def test_an_unknown_field_is_refused_with_the_nearest_name():
+    document = {**json.loads(spec_examples.AGENT_INPUT), "parms": {}}
+
+    with pytest.raises(InvalidEnvelope, match=r"parms: .* Did you mean 'params'\?"):
+        AgentInput.parse(document)
+
+
+@pytest.mark.parametrize("agent", ["", "two words", "**", "-x", "a" * 201])
+def test_a_name_that_no_agent_can_have_is_refused(agent: str):
+    with pytest.raises(InvalidEnvelope, match="agent: "):
+        AgentInput.parse({"task_id": "t", "agent": agent, "action": "explore", "params": {}})
+
+
+def test_an_empty_task_id_is_refused():
+    with pytest.raises(InvalidEnvelope, match="task_id: "):
+        AgentInput.parse({"task_id": "", "agent": "scout", "action": "explore", "params": {}})
+
+
+def test_the_reserved_key_takes_a_residue_only():
+    view = AgentInput(task_id="t", agent="scout", action="explore", params={}, context={"ether": "mine"})
+
+    with pytest.raises(InvalidEnvelope, match=r"context\.ether is reserved"):
+        view.to_delegation()
+
+
+@pytest.mark.parametrize(
+    ("residue", "complaint"),
+    [
+        ({"timeuot": 5}, r"timeuot: .* Did you mean 'timeout'\?"),
+        ({"timeout": "soon"}, "timeout: "),
+        ({"drop": "params"}, "drop: expected a list of paths"),
+        ({"drop": [[]]}, "drop: expected a list of paths"),
+    ],
+)
+def test_a_residue_that_is_none_is_refused(residue: dict[str, Any], complaint: str):
+    view = AgentInput(task_id="t", agent="scout", action="explore", params={}, context={"ether": residue})
+
+    with pytest.raises(InvalidEnvelope, match=complaint):
+        view.to_delegation()
+
+
+def test_a_residue_with_an_unknown_status_is_refused_with_the_nearest():
+    view = AgentOutput(
+        task_id="t",
+        status=AgentStatus.ERROR,
+        agent="scout",
+        data={},
+        metadata={"ether": {"status": "TIMOUT"}},
+    )
+
+    with pytest.raises(InvalidEnvelope, match=r"'TIMOUT' is no status code\. Did you mean 'TIMEOUT'\?"):
+        view.to_response()
+
+
+def test_a_view_does_not_change():
+    view = AgentInput.parse(json.loads(spec_examples.AGENT_INPUT))
+
+    with pytest.raises(TypeError, match="does not change"):
+        view.params["path"] = "/"
+    with pytest.raises(ValueError, match="frozen"):
+        view.agent = "other"  # type: ignore[misc]

@@ -1,0 +1,40 @@
+"""What holds for every test: nothing is left behind, and random examples can be had again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import zmq.utils.garbage
+from hypothesis import settings
+
+from tests.leaks import Census, leaked_since, mark_this_run
+
+# No deadline for an example: on two shared cores it would say how busy the machine is.
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("dev", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _census_knows_this_run() -> Iterator[None]:
+    mark_this_run()
+    # At the first message sent without a copy, pyzmq opens a thread, a context and a socket, and keeps them
+    # until the process ends. Here from the start, they are no test's leak. Shorter messages it always copies.
+    with zmq.Context() as context, context.socket(zmq.PAIR) as one, context.socket(zmq.PAIR) as other:
+        one.bind("inproc://first")
+        other.connect("inproc://first")
+        one.send(bytes(zmq.COPY_THRESHOLD + 1), copy=False)
+        other.recv()
+    yield
+    zmq.utils.garbage.gc.stop()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a thread, a process, a socket or a ZeroMQ context."""
+    before = Census.take()
+    yield
+    if left := leaked_since(before):
+        pytest.fail("left behind:\n" + "\n".join(left), pytrace=False)

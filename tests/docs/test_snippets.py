@@ -1,0 +1,21 @@
+"""Every code block of the README and of `docs/` does what the text says; `block.py` has the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.session import run_document
+from tests.support import REPOSITORY
+
+DOCUMENTS = [
+    path for path in (REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/**/*.md"))) if path.exists()
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_document_does_what_it_says(document: Path, tmp_path: Path) -> None:
+    run_document(document, tmp_path)
