@@ -63,7 +63,7 @@ class Administration:
         envelope = pack_response(response, capability=header.capability, target=header.source)
         records.router.send(session, envelope)
         records.passing.append(envelope)
-        records.outcomes["COMPLETED"] = records.outcomes.get("COMPLETED", 0) + 1
+        records.outcomes[Status.COMPLETED] = records.outcomes.get(Status.COMPLETED, 0) + 1
 
     def agents(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Every agent: name, node, condition, load, outcomes; one only with `agent`."""
@@ -114,7 +114,7 @@ class Administration:
         return {
             "accepted": records.accepted,
             "open": len(records.ledger),
-            "outcomes": dict(records.outcomes),
+            "outcomes": _by_name(records.outcomes),
             "dead_letters": {reason.value: count for reason, count in records.dead_letters.totals.items()},
             "dead_letters_held": len(records.dead_letters),
             "messages_refused": records.router.refused,
@@ -154,7 +154,7 @@ def _whole(params: dict[str, Any], name: str, default: int | None) -> int:
 
 
 def _describe(agent: Registration) -> dict[str, Any]:
-    recent = sorted(agent.recent)
+    recent = sorted(agent.recent or ())
     return {
         "agent": agent.manifest.agent,
         "node": agent.session.node,
@@ -166,10 +166,14 @@ def _describe(agent: Registration) -> dict[str, Any]:
         "queued": len(agent.mailbox),
         "in_flight": agent.mailbox.in_flight,
         "load": agent.load,
-        "outcomes": dict(agent.ended),
+        "outcomes": _by_name(agent.ended),
         "p50": recent[len(recent) // 2] if recent else None,
         "p99": recent[int(len(recent) * 0.99)] if recent else None,
     }
+
+
+def _by_name(counts: dict[int, int]) -> dict[str, int]:
+    return {Status(status).name: count for status, count in counts.items()}
 
 
 def _summary(letter: DeadLetter) -> dict[str, Any]:

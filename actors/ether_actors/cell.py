@@ -26,6 +26,7 @@ from ether_actors.task import Host, Task
 from ether_broker.codec import read_delegation
 from ether_broker.errors import AgentCrash, EtherError
 from ether_broker.ids import to_text
+from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
 from ether_broker.wire import Header
@@ -58,6 +59,10 @@ class CellHost(Host, Protocol):
 
     def answer(self, work: Work, response: Response) -> None:
         """Send an outcome."""
+        ...
+
+    def complete(self, work: Work, data: Payload, elapsed: float) -> None:
+        """Send the outcome of a handler that has nothing to say but its data."""
         ...
 
     def flush(self) -> None:
@@ -281,7 +286,6 @@ class Cell:
         """Run a delegation; False if it goes on in the event loop."""
         header = work.header
         host = self._host
-        response: Response | None
         deadline = host.local_deadline(header.deadline)
         if work.cancelled or (deadline is not None and host.monotonic() >= deadline):
             response = self._refuse(work, Status.CANCELLED, "not_started", "It had ended before it was started.")
@@ -303,11 +307,9 @@ class Cell:
             if inspect.iscoroutine(value):
                 host.loop.call(lambda: self._begin(work, handler, value))
                 return False
-            response = self._complete(task, handler, value)
+            self._complete(work, task, handler, value)
         except BaseException as error:  # noqa: BLE001  trap 2: pykka would stop every actor in the process
             self._fail(work, task, error)
-            return True
-        self._finish(work, response)
         return True
 
     def _begin(self, work: Work, handler: Handler, coroutine: Any) -> None:
@@ -318,26 +320,25 @@ class Cell:
     async def _await(self, work: Work, handler: Handler, coroutine: Any) -> None:
         assert work.task is not None
         try:
-            response = self._complete(work.task, handler, await coroutine)
+            self._complete(work, work.task, handler, await coroutine)
         except BaseException as error:  # noqa: BLE001  trap 2, and a cancelled handler has to be answered for
             self._fail(work, work.task, error)
-        else:
-            self._finish(work, response)
         finally:
             self.inbox.done()
             self._host.flush()
 
-    def _complete(self, task: Task, handler: Handler, value: Any) -> Response:
+    def _complete(self, work: Work, task: Task, handler: Handler, value: Any) -> None:
         value = handler.result(value)
         if isinstance(value, Response):
-            return value.model_copy(update={
+            self._finish(work, value.model_copy(update={
                 "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
                 "attempt": task.attempt, "timestamp": self._host.wall(),
-            })  # fmt: skip
-        return Response(
-            request_id=task.request_id, status=Status.COMPLETED, from_agent=self.name, data=value,
-            elapsed=task.elapsed, attempt=task.attempt, timestamp=self._host.wall(),
-        )  # fmt: skip
+            }))  # fmt: skip
+            return
+        payload = Payload.of(value, where="the result")
+        task.close()
+        self.works.pop(work.header.request_id, None)
+        self._host.complete(work, payload, task.elapsed)
 
     def _fail(self, work: Work, task: Task | None, error: BaseException) -> None:
         if isinstance(error, Misfit):

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.deadlines import Deadlines
 from ether_broker.ids import NO_ID
 
 if TYPE_CHECKING:
-    from ether_actors.registry import Registration
+    from ether_actors.registry import Choice, Registration
     from ether_broker.router import Session
     from ether_broker.wire import Header
 
 __all__ = ["Entry", "Ledger", "State"]
 
 
-class State(Enum):
+class State(IntEnum):
     """The life of a delegation; docs/guarantees.md draws it."""
 
-    QUEUED = auto()
+    QUEUED = 0
     """Accepted; waits in the specialist's mailbox."""
-    SENT = auto()
+    SENT = 1
     """With the specialist's node; nobody knows yet whether it was started."""
-    RUNNING = auto()
+    RUNNING = 2
     """The specialist has said ACCEPTED or PROGRESS."""
-    ENDED = auto()
+    ENDED = 3
     """Has its one outcome; nothing changes it."""
 
 
-_ALLOWED: Final = {
-    State.QUEUED: frozenset({State.SENT, State.ENDED}),
-    State.SENT: frozenset({State.RUNNING, State.ENDED, State.QUEUED}),
-    State.RUNNING: frozenset({State.RUNNING, State.ENDED, State.QUEUED}),
-    State.ENDED: frozenset[State](),
-}
+_QUEUED, _SENT, _RUNNING, _ENDED = State
+_ALLOWED: Final = (
+    (_SENT, _ENDED),
+    (_RUNNING, _ENDED, _QUEUED),
+    (_RUNNING, _ENDED, _QUEUED),
+    (),
+)
+"""The steps from each state; a tuple, because hashing an Enum's member is a call into Python."""
 
 
 class Entry:
@@ -75,15 +77,15 @@ class Entry:
     """Whether the specialist's node still has it, ended or not."""
 
     def __init__(
-        self, header: Header, envelope: bytes, delegator: Session, agent: Registration, *, idempotent: bool,
-        pinned: bool, deadline: float, now: float,
+        self, header: Header, envelope: bytes, delegator: Session, choice: Choice, *, pinned: bool, deadline: float,
+        now: float,
     ) -> None:  # fmt: skip
         self.request_id = header.request_id
         self.source = header.source
         self.delegator = delegator
-        self.agent = agent
-        self.capability = header.capability
-        self.idempotent = idempotent
+        self.agent = choice.agent
+        self.capability = choice.name
+        self.idempotent = choice.idempotent
         self.pinned = pinned
         self.parent = header.parent
         self.children = None
@@ -93,13 +95,13 @@ class Entry:
         self.attempt = header.attempt
         self.envelope = envelope
         self.size = len(envelope)
-        self.state = State.QUEUED
+        self.state = _QUEUED
         self.holds_credit = False
 
     @property
     def is_over(self) -> bool:
         """Whether it has its outcome."""
-        return self.state is State.ENDED
+        return self.state is _ENDED
 
 
 class Ledger:
@@ -154,7 +156,7 @@ class Ledger:
         """
         assert state in _ALLOWED[entry.state], f"{entry.state} -> {state}"
         entry.state = state
-        if state is State.ENDED:
+        if state is _ENDED:
             self._forget(entry)
 
     def _forget(self, entry: Entry) -> None:

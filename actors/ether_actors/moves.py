@@ -76,7 +76,6 @@ class Moves:
         """Begin to stop the children of a supervisor and then itself, which will have ended with `reason`."""
         supervisor.move(Lifecycle.STOPPING)
         supervisor.verdict = (reason, detail)
-        supervisor.queue.clear()
         supervisor.plan = Plan(stops=supervisor.children)
         self.agenda.append(supervisor)
 

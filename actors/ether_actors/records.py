@@ -45,8 +45,8 @@ class Records:
         """The time of this turn, in seconds by the broker's clock."""
         self.wall = 0.0
         """The same in seconds since 1970 in UTC."""
-        self.outcomes: dict[str, int] = {}
-        """Delegations that ended: {status name: count}."""
+        self.outcomes: dict[int, int] = {}
+        """Delegations that ended: {status: count}."""
         self.accepted = 0
 
     def answer(

@@ -44,12 +44,10 @@ class Registration:
     condition: Condition = Condition.UP
     load: dict[str, object] = field(default_factory=dict)
     """What its node last said of it: running, waiting, busy_since."""
-    ended: dict[str, int] = field(default_factory=dict)
-    """Outcomes so far: {status name: count}."""
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=256))
-    """Seconds from acceptance to outcome of the last ones."""
-    done: int = 0
-    """Answers so far; what a heartbeat's rate is read from."""
+    ended: dict[int, int] = field(default_factory=dict)
+    """Outcomes so far: {status: count}."""
+    recent: deque[float] | None = None
+    """Seconds from acceptance to outcome of the last 256; None before the first."""
 
 
 class Choice(NamedTuple):
@@ -58,6 +56,9 @@ class Choice(NamedTuple):
     agent: Registration
     capability: Capability
     """As declared; the delegation's may be a short form or a prefix of it."""
+    name: bytes
+    """The capability's name as it travels."""
+    idempotent: bool
     tier: int
     """0 for the capability itself, 1 for one below it or a short form, 2 for a fallback agent's `*`."""
 
@@ -192,7 +193,8 @@ def _choice(agent: Registration, name: str) -> Choice | None:
     capability = agent.manifest.resolve(name)
     if capability is None:
         return None
-    return Choice(agent, capability, 0 if capability.name == name else 2 if capability.name == ANY else 1)
+    tier = 0 if capability.name == name else 2 if capability.name == ANY else 1
+    return Choice(agent, capability, capability.name.encode(), capability.idempotent, tier)
 
 
 def _standing(choice: Choice) -> tuple[int, float, float]:

@@ -285,7 +285,7 @@ class SupervisionTree:
         if supervisor.state is Lifecycle.STARTING:
             self._moves.up(supervisor)
         elif supervisor.state is Lifecycle.STOPPING:
-            supervisor.queue.clear()
+            supervisor.queue.clear()  # whatever was to be decided: its own supervisor decides now
             self._ended(supervisor, *supervisor.verdict)
 
     def _ended(self, child: Child, reason: Exit, detail: str) -> None:

@@ -5,6 +5,7 @@ A ruling changes the ledger and puts envelopes into outboxes; docs/guarantees.md
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from ether_actors.ledger import Entry, State
@@ -28,6 +29,8 @@ MAX_ATTEMPTS: Final = 5
 MAX_DEPTH: Final = 128
 """Delegations in a chain; a longer one is taken for a runaway recursion."""
 
+_RECENT: Final = 256
+_HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RUNNING: Final = frozenset({Status.ACCEPTED, Status.PROGRESS})
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
 
@@ -87,14 +90,9 @@ class Rulings:
             raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
         choice = self._named(header, busy) if header.target else self._any(header, busy)
         agent = choice.agent
-        capability = choice.capability.name.encode()
-        if header.target != agent.name or header.capability != capability or header.deadline != deadline:
-            header = header._replace(target=agent.name, capability=capability, deadline=deadline)
-            envelope = _rehead(header, envelope)
-        entry = Entry(
-            header, envelope, session, agent,
-            idempotent=choice.capability.idempotent, pinned=bool(header.target), deadline=deadline, now=now,
-        )  # fmt: skip
+        if header.target != agent.name or header.capability != choice.name or header.deadline != deadline:
+            envelope = _rehead(header, envelope, target=agent.name, capability=choice.name, deadline=deadline)
+        entry = Entry(header, envelope, session, choice, pinned=bool(header.target), deadline=deadline, now=now)
         offer = agent.mailbox.offer(entry)
         if offer is Offer.FULL:
             raise _overload(agent)
@@ -198,7 +196,7 @@ class Rulings:
             records.ledger.advance(entry, State.RUNNING)
             records.router.send(entry.delegator, envelope)
             records.passing.append(envelope)
-        elif header.flags & Flag.HANDED_BACK:
+        elif header.flags & _HANDED_BACK:
             self.handed_back(entry)
         else:
             self._finish(entry, status, envelope)
@@ -248,12 +246,13 @@ class Rulings:
                 self.rule(running, Status.CANCELLED, "parent_ended", message)
 
     def _count(self, status: Status, entry: Entry | None) -> None:
-        name = status.name
         outcomes = self._records.outcomes
-        outcomes[name] = outcomes.get(name, 0) + 1
+        outcomes[status] = outcomes.get(status, 0) + 1
         if entry is not None:
             agent = entry.agent
-            agent.ended[name] = agent.ended.get(name, 0) + 1
+            agent.ended[status] = agent.ended.get(status, 0) + 1
+            if agent.recent is None:
+                agent.recent = deque(maxlen=_RECENT)
             agent.recent.append(self._records.now - entry.opened)
 
     # -- endings that the supervisor rules -----------------------------------------------------------------------
@@ -292,7 +291,10 @@ class Rulings:
         header = read_header(entry.envelope)
         error = ErrorInfo(code=code, message=message, retryable=status is Status.TIMEOUT or code == "node_lost")
         session = entry.delegator
+        was_waiting = entry.state is State.QUEUED
         records.ledger.advance(entry, State.ENDED)
+        if was_waiting:
+            entry.agent.mailbox.forget(entry)
         envelope = records.answer(session, header, status, error, attempt=entry.attempt)
         if session.lost:
             records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
@@ -304,21 +306,19 @@ class Rulings:
         if not agent.mailbox.outstanding:
             return
         self.drained(agent)
-        again: list[Entry] = []
-        for entry in self._work_of(agent):
-            if entry.state is State.QUEUED:
-                continue
-            if entry.idempotent and entry.attempt < MAX_ATTEMPTS:
-                self._reopen(entry, again=True)
-                again.append(entry)
-            else:
-                entry.holds_credit = False
-                self._records.bury(Reason.NODE_LOST, entry.envelope, entry.delegator, why)
-                message = f"{_text(agent.name)} was lost with its node ({why}); the work may have been done in part."
-                self.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
+        sent = [entry for entry in self._work_of(agent) if entry.state is not State.QUEUED]
+        again = [entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]
         for entry in reversed(again):
+            self._reopen(entry, again=True)
             if entry.pinned or not self._reroute(entry):
                 agent.mailbox.put_back(entry)
+        for entry in sent:
+            if entry.state is State.QUEUED or entry.is_over:
+                continue
+            entry.holds_credit = False
+            self._records.bury(Reason.NODE_LOST, entry.envelope, entry.delegator, why)
+            message = f"{_text(agent.name)} was lost with its node ({why}); the work may have been done in part."
+            self.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
         self._records.ledger.forget_held(agent)
         self.pump_holders(again)
 
@@ -326,20 +326,22 @@ class Rulings:
         """Find other holders for what waits for an agent that takes nothing new."""
         if not agent.mailbox.outstanding:
             return
-        waiting = [entry for entry in self._work_of(agent) if entry.state is State.QUEUED]
-        moved = [entry for entry in reversed(waiting) if not entry.pinned and self._reroute(entry)]
+        moved: list[Entry] = []
+        for entry in reversed(agent.mailbox.drain()):
+            if not entry.pinned and self._reroute(entry):
+                moved.append(entry)
+            else:
+                agent.mailbox.put_back(entry)
         self.pump_holders(moved)
 
     def gone(self, agent: Registration) -> None:
         """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost."""
         if not agent.mailbox.outstanding:
             return
-        self.drained(agent)
-        for entry in self._work_of(agent):
-            if entry.state is State.QUEUED:
-                message = f"{_text(agent.name)} has left and nobody else holds {_text(entry.capability)!r}."
-                self.rule(entry, Status.REJECTED_CAPABILITY, "agent_gone", message)
         self.lost(agent, "it left")
+        for entry in self._work_of(agent):
+            message = f"{_text(agent.name)} has left and nobody else holds {_text(entry.capability)!r}."
+            self.rule(entry, Status.REJECTED_CAPABILITY, "agent_gone", message)
 
     def handed_back(self, entry: Entry) -> None:
         """Take back work that its node had not started, and give it to another holder, or keep it for the same one."""
@@ -359,17 +361,17 @@ class Rulings:
             entry.attempt += 1
             header = read_header(entry.envelope)
             flags = header.flags | Flag.REDELIVERED
-            entry.envelope = _rehead(header._replace(attempt=entry.attempt, flags=flags), entry.envelope)
+            entry.envelope = _rehead(header, entry.envelope, attempt=entry.attempt, flags=flags)
 
     def _reroute(self, entry: Entry) -> bool:
         """Put a waiting entry into another holder's mailbox; its holder's `pump` sends it."""
         choice = self._records.registry.choose(entry.capability, (entry.agent,))
-        if choice is None or (entry.idempotent and not choice.capability.idempotent):
+        if choice is None or (entry.idempotent and not choice.idempotent):
             return False
         header = read_header(entry.envelope)
-        capability = choice.capability.name.encode()
         entry.agent = choice.agent
-        entry.envelope = _rehead(header._replace(target=choice.agent.name, capability=capability), entry.envelope)
+        entry.capability = choice.name
+        entry.envelope = _rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
         choice.agent.mailbox.put_back(entry)
         return True
 
@@ -415,12 +417,19 @@ def _overload(agent: Registration) -> Refusal:
     )
 
 
-def _rehead(header: Header, envelope: bytes) -> bytes:
-    """The envelope with another header and the same body."""
+def _rehead(
+    header: Header, envelope: bytes, *, target: bytes | None = None, capability: bytes | None = None,
+    deadline: float | None = None, attempt: int | None = None, flags: int | None = None,
+) -> bytes:  # fmt: skip
+    """The envelope with some of its header changed and the same body."""
     return pack_envelope(
-        header.kind, request_id=header.request_id, source=header.source, target=header.target,
-        capability=header.capability, body=envelope[header.body :], status=header.status, flags=header.flags,
-        deadline=header.deadline, parent=header.parent, attempt=header.attempt,
+        header.kind, request_id=header.request_id, source=header.source,
+        target=header.target if target is None else target,
+        capability=header.capability if capability is None else capability,
+        body=envelope[header.body :], status=header.status,
+        flags=header.flags if flags is None else int(flags),
+        deadline=header.deadline if deadline is None else deadline,
+        parent=header.parent, attempt=header.attempt if attempt is None else attempt,
     )  # fmt: skip
 
 

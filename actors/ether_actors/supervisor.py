@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from ether_actors.administration import PREFIX, Administration
 from ether_actors.membership import Membership
@@ -22,11 +23,14 @@ from ether_broker.ids import new_id, to_text
 from ether_broker.mailbox import Limits
 from ether_broker.router import Session, topic_of
 from ether_broker.tap import Tap
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_broker.wire import Header, Kind, pack_envelope, read_header
 
 __all__ = ["Supervisor"]
 
 logger = logging.getLogger("ether.supervisor")
+
+_DELEGATION: Final = int(Kind.DELEGATION)
+_RESPONSE: Final = int(Kind.RESPONSE)
 
 
 
@@ -80,28 +84,30 @@ class Supervisor:
             header = read_header(envelope)
             kind = header.kind
             if session is None:
-                if kind != Kind.HELLO:
-                    msg = "The first envelope of a peer is HELLO."
-                    raise MalformedFrame(msg, envelope)
-                self._membership.hello(routing_id, header, envelope)
-            elif kind == Kind.DELEGATION:
+                self._greet(routing_id, header, envelope)
+            elif kind == _RESPONSE:
+                self._rulings.response(session, header, envelope)
+            elif kind == _DELEGATION:
                 if header.capability.startswith(PREFIX):
                     self._administration.handle(session, header, envelope)
                 else:
                     self._rulings.delegation(session, header, envelope)
-            elif kind == Kind.RESPONSE:
-                self._rulings.response(session, header, envelope)
             else:
-                self._control(session, routing_id, kind, envelope)
+                self._control(session, routing_id, header, envelope)
         except EtherError as error:
             self.records.router.refuse(routing_id, error)
         except Exception:
             logger.exception("an envelope of %s broke the supervisor's step; it is dropped", routing_id[:8].hex())
 
-    def _control(self, session: Session, routing_id: bytes, kind: int, envelope: bytes) -> None:
-        header = read_header(envelope)
+    def _greet(self, routing_id: bytes, header: Header, envelope: bytes) -> None:
+        if header.kind != Kind.HELLO:
+            msg = "The first envelope of a peer is HELLO."
+            raise MalformedFrame(msg, envelope)
+        self._membership.hello(routing_id, header, envelope)
+
+    def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:
         membership = self._membership
-        match kind:
+        match header.kind:
             case Kind.CANCEL:
                 self._rulings.cancel(session, header, envelope)
             case Kind.HEARTBEAT:
@@ -123,7 +129,7 @@ class Supervisor:
             case Kind.BYE:
                 membership.bye(session)
             case _:
-                msg = f"An envelope of kind {kind} is not for the broker."
+                msg = f"An envelope of kind {header.kind} is not for the broker."
                 raise MalformedFrame(msg, envelope)
 
     def _feed_observers(self) -> None:

@@ -143,6 +143,7 @@ class Supervisor(_Child):
             The children that were added later: they do not come back, as with OTP.
         """
         assert self.plan is None
+        assert not self.queue
         known, self.children = self.children, {}
         for spec in self.spec.children:
             child = known.get(spec.id)
@@ -152,7 +153,6 @@ class Supervisor(_Child):
             else:
                 child = make(spec, self)
             self.children[spec.id] = child
-        self.queue.clear()
         self.window = IntensityWindow(self.spec.intensity, self.spec.period)
         return list(known.values())
 

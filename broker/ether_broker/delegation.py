@@ -61,7 +61,9 @@ class Delegation(Model):
     objective: str = ""
     """The aim in words, for specialists that read."""
     params_payload: Payload = Field(default=EMPTY, alias="params")
+    """The capability's arguments."""
     context_payload: Payload = Field(default=EMPTY, alias="context_slice")
+    """The minimal context of the work (spec 2 §9)."""
     context_sha256: str | None = None
     """Digest of the context slice, so that two delegations can prove that they saw the same (spec 2 §10 rule 3)."""
     dependency_vector: tuple[str, ...] = ()

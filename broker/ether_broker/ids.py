@@ -25,8 +25,7 @@ class _Source:
 
     def __init__(self) -> None:
         self._seed()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._seed)
+        os.register_at_fork(after_in_child=self._seed)
 
     def _seed(self) -> None:
         # A lock of its own: the parent's may have been held by another thread when it forked.
@@ -76,7 +75,7 @@ def foreign_id(text: str) -> bytes:
     try:
         return to_bytes(text)
     except ValueError:
-        digest = bytearray(hashlib.sha256(text.encode()).digest()[:16])
+        digest = bytearray(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:16])
         digest[6] = digest[6] & 0x0F | 0x80
         digest[8] = digest[8] & 0x3F | 0x80
         return bytes(digest)

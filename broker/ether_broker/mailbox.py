@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 __all__ = ["Letter", "Limits", "Mailbox", "Offer"]
 
@@ -17,6 +17,7 @@ class Letter(Protocol):
     is_over: bool
 
 
+_SLACK: Final = 64
 _L = TypeVar("_L", bound=Letter)
 
 
@@ -49,7 +50,7 @@ class Mailbox(Generic[_L]):
     Every method is O(1), amortised; nothing here reads a clock.
     """
 
-    __slots__ = ("_bytes", "_open", "_waiting", "in_flight", "limits")
+    __slots__ = ("_bytes", "_count", "_open", "_waiting", "in_flight", "limits")
 
     in_flight: int
     """Letters that the node holds, and so credit taken."""
@@ -58,17 +59,18 @@ class Mailbox(Generic[_L]):
         self.limits = limits
         self.in_flight = 0
         self._waiting: deque[_L] = deque()
+        self._count = 0
         self._bytes = 0
         self._open = True
 
     def __len__(self) -> int:
-        """Letters that wait, those that ended meanwhile included."""
-        return len(self._waiting)
+        """Letters that wait."""
+        return self._count
 
     @property
     def outstanding(self) -> int:
         """Letters that wait or are with the node; what the choice among holders compares."""
-        return len(self._waiting) + self.in_flight
+        return self._count + self.in_flight
 
     @property
     def waiting_bytes(self) -> int:
@@ -78,21 +80,28 @@ class Mailbox(Generic[_L]):
     def offer(self, letter: _L) -> Offer:
         """Take a letter, or say that there is no room."""
         limits = self.limits
-        if self._open and self.in_flight < limits.window and not self._waiting:
+        if self._open and self.in_flight < limits.window and not self._count:
             self.in_flight += 1
             return Offer.SEND
-        if len(self._waiting) >= limits.count or self._bytes + letter.size > limits.size:
-            self._drop_ended()
-            if len(self._waiting) >= limits.count or self._bytes + letter.size > limits.size:
-                return Offer.FULL
+        if self._count >= limits.count or self._bytes + letter.size > limits.size:
+            return Offer.FULL
         self._waiting.append(letter)
+        self._count += 1
         self._bytes += letter.size
         return Offer.QUEUED
 
     def put_back(self, letter: _L) -> None:
         """Place a letter that was accepted before at the front, whatever the bounds: it is not refused now."""
         self._waiting.appendleft(letter)
+        self._count += 1
         self._bytes += letter.size
+
+    def forget(self, letter: _L) -> None:
+        """Make room for another: the letter waits here and has ended. It is taken out when its turn comes."""
+        self._count -= 1
+        self._bytes -= letter.size
+        if len(self._waiting) > 2 * self._count + _SLACK:
+            self._waiting = deque(other for other in self._waiting if not other.is_over)
 
     def release(self) -> None:
         """Give one credit back: the node has answered."""
@@ -105,8 +114,9 @@ class Mailbox(Generic[_L]):
             return None
         while self._waiting:
             letter = self._waiting.popleft()
-            self._bytes -= letter.size
             if not letter.is_over:
+                self._count -= 1
+                self._bytes -= letter.size
                 self.in_flight += 1
                 return letter
         return None
@@ -125,10 +135,5 @@ class Mailbox(Generic[_L]):
         """Take out everything that waits and has not ended, in order."""
         letters = [letter for letter in self._waiting if not letter.is_over]
         self._waiting.clear()
-        self._bytes = 0
+        self._count = self._bytes = 0
         return letters
-
-    def _drop_ended(self) -> None:
-        kept = [letter for letter in self._waiting if not letter.is_over]
-        self._waiting = deque(kept)
-        self._bytes = sum(letter.size for letter in kept)

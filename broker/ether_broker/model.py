@@ -33,7 +33,7 @@ def _frozen_map(value: Any) -> FrozenDict:
 
 
 FrozenMap = Annotated[
-    FrozenDict,
+    Mapping[str, Any],
     PlainValidator(_frozen_map),
     PlainSerializer(thaw),
     WithJsonSchema({"type": "object", "additionalProperties": True}),
@@ -41,8 +41,16 @@ FrozenMap = Annotated[
 """A dict with text keys, deeply frozen once validated."""
 
 
+_new = object.__new__
+_set_fields_set = BaseModel.__dict__["__pydantic_fields_set__"].__set__
+_set_extra = BaseModel.__dict__["__pydantic_extra__"].__set__
+_set_private = BaseModel.__dict__["__pydantic_private__"].__set__
+
+
 class Model(BaseModel):
     """The base of what travels: frozen, strict about unknown fields, with errors that name the field and the fix."""
+
+    _default_values: ClassVar[dict[str, Any]]
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=True, ser_json_bytes="base64", val_json_bytes="base64"
@@ -50,6 +58,27 @@ class Model(BaseModel):
 
     refusal: ClassVar[type[UsageError]] = InvalidEnvelope
     """What `parse` raises for a document that is not valid."""
+
+    @classmethod
+    def trusted(cls, fields: dict[str, Any]) -> Self:
+        """Make one of fields that are known to be valid, by their Python names; a third of the time of validating.
+
+        Only for what the bus has checked itself; `model_construct` does the same in more than validating takes.
+        """
+        self = _new(cls)
+        values = self.__dict__
+        values.update(cls.__dict__.get("_default_values") or cls._defaults())
+        values.update(fields)
+        _set_fields_set(self, set(fields))
+        _set_extra(self, None)
+        _set_private(self, None)
+        return self
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        fields = cls.model_fields.items()
+        cls._default_values = {name: field.get_default() for name, field in fields if not field.is_required()}
+        return cls._default_values
 
     @classmethod
     def parse(cls, data: Any) -> Self:

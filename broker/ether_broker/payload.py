@@ -30,8 +30,6 @@ def _convert(value: Any) -> Any:
         return dict(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, (bytearray, memoryview)):
-        return bytes(value)
     raise TypeError
 
 
@@ -73,8 +71,10 @@ def _find(value: Any, path: str) -> tuple[str, Any]:
 def unpack(data: bytes) -> Any:
     """Read msgpack into plain Python values; maps may have keys of any scalar type.
 
+    Bytes after the first value are not looked at: ormsgpack does not tell of them.
+
     Raises:
-        InvalidEnvelope: the bytes are not one msgpack value.
+        InvalidEnvelope: the bytes do not begin with a msgpack value.
     """
     try:
         return ormsgpack.unpackb(data, option=ormsgpack.OPT_NON_STR_KEYS)

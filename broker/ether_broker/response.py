@@ -46,6 +46,7 @@ class Response(Model):
     """The specialist; the supervisor's name for a refusal or an ending that it ruled."""
     summary: str = ""
     data_payload: Payload = Field(default=EMPTY, alias="data")
+    """The result."""
     artifacts: tuple[Artifact, ...] = ()
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     tools_used: tuple[str, ...] = ()

@@ -32,12 +32,12 @@ from ether_actors.pool import Pool
 from ether_actors.task import Task
 from ether_broker import errors
 from ether_broker.clock import Clock
-from ether_broker.codec import id_bytes, pack_delegation, pack_response
+from ether_broker.codec import id_bytes, pack_delegation, pack_outcome, pack_response
 from ether_broker.delegation import Delegation
 from ether_broker.errors import EtherError
 from ether_broker.ids import new_id, to_text
 from ether_broker.link import Link
-from ether_broker.payload import MAX_PAYLOAD, pack, unpack
+from ether_broker.payload import MAX_PAYLOAD, Payload, pack, unpack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import HEARTBEAT, SILENCE
 from ether_broker.status import Status
@@ -550,6 +550,15 @@ class Node:
             )  # fmt: skip
             envelope = pack_response(failure, capability=header.capability, target=header.source)
         self._link_send(envelope)
+
+    def complete(self, work: Work, data: Payload, elapsed: float) -> None:
+        """Send the outcome of a handler that has nothing to say but its data."""
+        try:
+            envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._limit)
+        except errors.PayloadTooLarge as error:
+            self._refuse(work.header, Status.FAILED_EXECUTION, error)
+        else:
+            self._link_send(envelope)
 
     def progress(self, task: Task, response: Response) -> None:
         """Send a PROGRESS response."""

@@ -40,6 +40,7 @@ class Life:
 
     incarnation: int
     phase: str = "starting"
+    was_up: bool = False
 
 
 class World:
@@ -55,6 +56,10 @@ class World:
         self.seen: set[Path] = set()
         self.removed: set[Path] = set()
         self.added: set[Path] = set()
+        self.never_again: set[Path] = set()
+        """Added, and removed again."""
+        self.waits: dict[Path, float] = {}
+        """{path: until when it has to wait, or had}"""
         self.specs = dict(paths(spec, ()))
         self.fallen: dict[Path, int] = {}
         """{agent: the newest incarnation when it, or one that takes it along, last had to wait}"""
@@ -78,6 +83,7 @@ class World:
         assert set(states.values()) <= {Lifecycle.RUNNING, Lifecycle.DONE}
         assert set(self.lives) == {path for path in up if isinstance(self.specs[path], ChildSpec)}
         assert self.over or self.lasting() <= up
+        assert not self.never_again & set(states)
         assert not set(self.lives) & self.gone
         assert self.seen - set(states) <= self.gone
         for path, newest in self.fallen.items():
@@ -111,7 +117,7 @@ class World:
         added = (*event.path, event.spec.id) if isinstance(event, Add) else None
         for effect in effects:
             assert not self.over, f"{effect} after the end"
-            self.check(effect, planned={fired, added})
+            self.check(effect, fired, added)
         for path in self.budget:
             if self.tree.state(path) is Lifecycle.STOPPING:
                 self.halted.setdefault(path, self.spent(path))
@@ -120,7 +126,7 @@ class World:
         self.over = self.over or Gone(self.order[0]) in effects
         return effects
 
-    def check(self, effect: Effect, planned: set[Path | None]) -> None:
+    def check(self, effect: Effect, fired: Path | None, added: Path | None) -> None:
         match effect:
             case StartChild(path, _, incarnation):
                 assert path not in self.lives, f"{path} runs already"
@@ -128,7 +134,9 @@ class World:
                 assert self.strategy(path) is Strategy.ONE_FOR_ONE or not self.later(path)
                 self.newest = incarnation
                 self.lives[path] = Life(incarnation)
-                if path in self.seen and path not in planned:
+                if path == fired:
+                    assert self.now >= self.waits[path], "an old timer must not shorten a newer wait"
+                elif path in self.seen and path != added:
                     self.charge(path)
                 self.seen.add(path)
                 self.gone.discard(path)
@@ -142,6 +150,7 @@ class World:
                 assert self.now < at <= self.now + 2.0
                 assert not any(_is_below(path, life) for life in self.lives)
                 self.timers[token] = effect
+                self.waits[path] = at
                 self.charge(path)
                 for fallen in self.group(path):
                     self.fallen[fallen] = self.newest
@@ -191,6 +200,8 @@ class World:
         is_up = self.tree.state(path) in {Lifecycle.STARTING, Lifecycle.RUNNING}
         if is_up and not ended:
             self.tell(event)
+            if event.path in self.added:
+                self.never_again.add(event.path)
             return
         with pytest.raises(Closed if ended else Unavailable):
             self.tell(event)
@@ -198,6 +209,7 @@ class World:
 
     def start(self, path: Path, incarnation: int | None = None) -> None:
         self.lives[path].phase = "up"
+        self.lives[path].was_up = True
         self.tell(ChildStarted(path, incarnation))
 
     def stop(self) -> None:
@@ -227,6 +239,9 @@ class World:
 
     def in_phase(self, phase: str) -> list[Path]:
         return [path for path, life in self.lives.items() if life.phase == phase]
+
+    def waiting(self) -> list[Path]:
+        return [path for path in self.order if self.tree.state(path) is Lifecycle.BACKOFF]
 
     def strategy(self, path: Path) -> Strategy:
         return _supervisor(self.specs[path[:-1]]).strategy

@@ -68,6 +68,32 @@ def test_the_restart_of_an_earlier_sibling_overtakes_a_wait() -> None:
     assert shell.passes(9.0) == []  # b's timer means nothing any more
 
 
+def test_an_old_timer_does_not_shorten_a_newer_wait() -> None:
+    shell = running(supervisor("a b", Strategy.REST_FOR_ONE, intensity=9))
+    shell.exits("b")
+    shell.exits("b")  # until 0.1
+    shell.exits("a")  # and both are up again
+
+    assert shell.exits("b")[-1] == "wait b 0.20"
+    assert shell.passes(0.15) == []
+    assert shell.passes(0.05) == ["start b", "restarted b 3"]
+
+
+def test_a_restart_that_was_due_and_has_been_overtaken_does_not_shorten_a_newer_wait() -> None:
+    shell = running(supervisor("a b c", Strategy.REST_FOR_ONE, intensity=9))
+    shell.exits("b")
+    shell.held = {"c"}
+    shell.exits("b")
+    shell.exits("a")  # waits until c has stopped
+    shell.passes(0.1)  # b's restart is due, and waits behind a's
+    shell.failing["b"] = 1
+
+    lines = shell.stopped("c")
+
+    assert lines[1:] == ["start a", "restarted a 1", "start b", "down b unstarted", "wait b 0.20"]
+    assert shell.state("b") is Lifecycle.BACKOFF
+
+
 def test_an_exit_that_waits_when_its_supervisor_gives_up_is_forgotten() -> None:
     inner = SupervisorSpec("inner", Strategy.REST_FOR_ONE, intensity=1, children=children("x y z"))
     shell = running(SupervisorSpec("root", children=(inner,)))

@@ -72,6 +72,45 @@ def test_a_child_added_behind_an_exit_that_waits_starts_with_the_group_and_once(
     ]
 
 
+def test_a_child_that_starts_slowly_after_it_was_added_stops_and_starts_with_its_group() -> None:
+    shell = running(supervisor("a", Strategy.ONE_FOR_ALL))
+    shell.held = {"b"}
+    shell.add("", child("b"))
+
+    assert shell.exits("a") == ["down a crash", "stop b"]
+    assert shell.stopped("b") == ["down b shutdown", "start a", "restarted a 1", "start b"]
+
+
+def test_a_child_that_waits_to_be_added_does_not_start_when_its_supervisor_stops() -> None:
+    inner = SupervisorSpec("inner", Strategy.ONE_FOR_ALL, children=children("x y"))
+    shell = running(SupervisorSpec("root", Strategy.ONE_FOR_ALL, children=(child("a"), inner)))
+    shell.held = {"inner/y"}
+    shell.exits("inner/x")
+    shell.add("inner", child("z"))
+    shell.exits("a")
+    shell.held.clear()
+
+    lines = shell.stopped("inner/y")
+
+    assert "start inner/z" not in lines
+    assert "gone inner/z" in lines
+    assert shell.running() == "root a inner inner/x inner/y"
+
+
+def test_a_removal_that_waits_when_its_supervisor_stops_is_forgotten() -> None:
+    inner = SupervisorSpec("inner", Strategy.ONE_FOR_ALL, children=children("x y z"))
+    shell = running(SupervisorSpec("root", Strategy.ONE_FOR_ALL, children=(child("a"), inner)))
+    shell.held = {"inner/z"}
+    shell.exits("inner/x")
+    shell.remove("inner/x")
+    shell.exits("a")
+    shell.held.clear()
+
+    shell.stopped("inner/z")
+
+    assert shell.running() == "root a inner inner/x inner/y inner/z"
+
+
 def test_an_added_child_is_lost_when_its_supervisor_is_restarted() -> None:
     inner = SupervisorSpec("inner", intensity=0, children=children("x"))
     shell = running(SupervisorSpec("root", children=(inner,)))

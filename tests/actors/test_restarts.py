@@ -251,6 +251,17 @@ def test_an_exit_instead_of_a_stopped_ends_the_stop() -> None:
     assert shell.exits("b") == ["down b crash", "start a", "restarted a 1", "start b"]
 
 
+def test_a_failed_start_instead_of_a_stopped_ends_the_stop_and_the_group_starts() -> None:
+    shell = running(supervisor("a b", Strategy.ONE_FOR_ALL))
+    shell.held = {"c"}
+    shell.add("", child("c"))
+    shell.exits("a")  # c is told to stop while it starts
+
+    lines = shell.not_started("c")
+
+    assert [line for line in lines if line.startswith("start ")] == ["start a", "start b", "start c"]
+
+
 def test_a_slow_restart_holds_up_nobody_under_one_for_one() -> None:
     shell = running(supervisor("a b"))
     shell.held = {"a"}
@@ -264,6 +275,7 @@ def test_a_slow_restart_holds_up_nobody_under_one_for_one() -> None:
 
 def test_a_failed_restart_counts_waits_and_is_tried_again() -> None:
     shell = running(supervisor("a", intensity=4, backoff=STEADY))
+    shell.now += 60.0  # a long time well; what fails after it is the start
     shell.failing["a"] = 2
 
     assert shell.exits("a") == ["down a crash", "start a", "down a unstarted", "wait a 0.10"]

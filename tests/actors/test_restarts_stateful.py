@@ -21,7 +21,7 @@ from tests.actors.restart_world import World
 
 BACKOFFS = (AT_ONCE, Backoff(maximum=2.0))
 STRATEGIES = st.sampled_from(Strategy)
-RESTARTS = st.sampled_from(Restart)
+RESTARTS = st.sampled_from([Restart.PERMANENT, *Restart])
 EXITS = st.sampled_from([Exit.NORMAL, Exit.SHUTDOWN, Exit.CRASH])
 
 
@@ -36,7 +36,7 @@ def trees(draw: st.DrawFn, id_: str = "root", depth: int = 3) -> SupervisorSpec:
     return SupervisorSpec(
         id_,
         draw(STRATEGIES),
-        intensity=draw(st.integers(0, 4)),
+        intensity=draw(st.sampled_from([0, 1, 2, 4, 9])),
         period=draw(st.sampled_from([1.0, 5.0])),
         backoff=draw(st.sampled_from(BACKOFFS)),
         children=tuple(children),
@@ -66,12 +66,22 @@ class Supervision(RuleBasedStateMachine):
         path, incarnation = self.choose(data, "up", named=named)
         self.world.tell(ChildExited(path, reason, "boom", incarnation), ends=path)
 
+    @precondition(lambda self: self.world.in_phase("up"))
+    @rule()
+    def the_newest_child_crashes(self) -> None:
+        path = self.world.in_phase("up")[-1]
+        self.world.tell(ChildExited(path, Exit.CRASH, "boom"), ends=path)
+
     @precondition(lambda self: self.world.in_phase("stopping"))
-    @rule(data=st.data(), by_itself=st.booleans(), named=st.booleans())
-    def a_stop_is_answered(self, data: st.DataObject, by_itself: bool, named: bool) -> None:
+    @rule(data=st.data(), obeys=st.booleans(), named=st.booleans())
+    def a_stop_is_answered(self, data: st.DataObject, obeys: bool, named: bool) -> None:
         path, incarnation = self.choose(data, "stopping", named=named)
-        exited, stopped = ChildExited(path, Exit.CRASH, "boom", incarnation), ChildStopped(path, incarnation)
-        self.world.tell(exited if by_itself else stopped, ends=path)
+        if obeys:
+            self.world.tell(ChildStopped(path, incarnation), ends=path)
+        elif self.world.lives[path].was_up:
+            self.world.tell(ChildExited(path, Exit.CRASH, "boom", incarnation), ends=path)
+        else:
+            self.world.tell(ChildStartFailed(path, "no luck", incarnation), ends=path)
 
     @precondition(lambda self: self.world.ended)
     @rule(data=st.data(), report=st.sampled_from([ChildStarted, ChildStartFailed, ChildExited, ChildStopped]))
@@ -100,6 +110,11 @@ class Supervision(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_child_is_removed(self, data: st.DataObject) -> None:
         self.world.remove(data.draw(st.sampled_from(self.world.order[1:])))
+
+    @precondition(lambda self: self.world.waiting())
+    @rule(data=st.data())
+    def a_waiting_child_is_removed(self, data: st.DataObject) -> None:
+        self.world.remove(data.draw(st.sampled_from(self.world.waiting())))
 
     @precondition(lambda self: self.world.newest > 12)
     @rule()

@@ -17,6 +17,7 @@ Bytes and keys that are no text survive in Python and in msgpack, not in JSON.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -85,14 +86,14 @@ class View(Model):
         """The view as its document writes it, in plain values: the fields that were given, and no others."""
         return _plain(self.model_dump(by_alias=True, exclude_unset=True))  # type: ignore[no-any-return]
 
+    @abstractmethod
     def _fields(self) -> dict[str, Any]:
         """The envelope's fields as far as the view says them; under `RESERVED` only `BARE` counts."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def _document(cls, envelope: Any) -> dict[str, Any]:
         """The document of an envelope as far as the vocabulary goes; a valid one for every envelope."""
-        raise NotImplementedError
 
     def _to(self, kind: type[_E]) -> _E:
         residue, document = self._split(self.document())

@@ -10,15 +10,25 @@ from ether.scout.python_module import SCOPES, Function
 __all__ = ["complexity", "nesting"]
 
 _BRANCHES: Final = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler)
-_NESTING: Final = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match)
+_NESTING: Final = (
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.Try,
+    ast.TryStar,
+    ast.With,
+    ast.AsyncWith,
+    ast.Match,
+)
 
 
 def complexity(function: Function) -> int:
     """The cyclomatic complexity after McCabe: 1, and 1 more for each decision.
 
     Decisions are `if`, `elif`, `for`, `while`, `except`, a conditional expression, each `for` and `if` of a
-    comprehension, each further operand of `and` and `or`, and each `case` but the catch-all. Nested functions and
-    classes count for themselves.
+    comprehension, each further operand of `and` and `or`, and each `case` but the catch-all. Nested functions
+    and classes count for themselves.
     """
     total = 1
     stack: list[ast.AST] = list(function.body)

@@ -7,13 +7,19 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["DocumentedParameter", "documented_parameters"]
+__all__ = ["DocumentedParameter", "docstring_node", "documented_parameters"]
 
-_GOOGLE: Final = re.compile(r"^(?P<indent>[ \t]*)(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments):\s*$")
-_GOOGLE_ENTRY: Final = re.compile(r"^(?P<names>\*{0,2}[A-Za-z_]\w*(?:\s*,\s*\*{0,2}[A-Za-z_]\w*)*)\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:(?!:)(?:\s|$)")
+_GOOGLE: Final = re.compile(
+    r"^(?P<indent>[ \t]*)(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments):\s*$"
+)
+_NAMES: Final = r"(?P<names>\*{0,2}[A-Za-z_]\w*(?:\s*,\s*\*{0,2}[A-Za-z_]\w*)*)"
+_GOOGLE_ENTRY: Final = re.compile(rf"^{_NAMES}\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:(?!:)(?:\s|$)")
 _NUMPY: Final = re.compile(r"^(?P<indent>[ \t]*)(?:Parameters|Other Parameters)\s*$")
-_NUMPY_ENTRY: Final = re.compile(r"^(?P<names>\*{0,2}[A-Za-z_]\w*(?:\s*,\s*\*{0,2}[A-Za-z_]\w*)*)\s*(?::.*)?$")
-_SPHINX: Final = re.compile(r"^\s*:(?:param|parameter|arg|argument|key|keyword|kwarg)\s+(?:[^:]*\s)?\\?(?P<names>\*{0,2}\w+)\s*:")
+_NUMPY_ENTRY: Final = re.compile(rf"^{_NAMES}\s*(?::.*)?$")
+_SPHINX: Final = re.compile(
+    r"^\s*:(?:param|parameter|arg|argument|key|keyword|kwarg)\s+(?:[^:]*\s)?\\?(?P<names>\*{0,2}\w+)\s*:"
+)
+_TOO_LONG: Final = 500
 _UNDERLINE: Final = re.compile(r"^\s*-{3,}\s*$")
 
 
@@ -28,7 +34,7 @@ class DocumentedParameter:
 
 
 def documented_parameters(docstring: str) -> list[DocumentedParameter]:
-    """The parameters in the `Args:` section (Google), under `Parameters` (NumPy), or in `:param x:` (Sphinx)."""
+    """The parameters in an `Args:` section (Google), under `Parameters` (NumPy), in `:param x:` (Sphinx)."""
     lines = docstring.expandtabs().split("\n")
     found: list[DocumentedParameter] = []
     position = 0
@@ -39,7 +45,11 @@ def documented_parameters(docstring: str) -> list[DocumentedParameter]:
         elif match := _GOOGLE.match(line):
             position = _section(lines, position + 1, len(match["indent"]), _GOOGLE_ENTRY, found)
             continue
-        elif (match := _NUMPY.match(line)) and position + 1 < len(lines) and _UNDERLINE.match(lines[position + 1]):
+        elif (
+            (match := _NUMPY.match(line))
+            and position + 1 < len(lines)
+            and _UNDERLINE.match(lines[position + 1])
+        ):
             position = _section(lines, position + 2, len(match["indent"]) - 1, _NUMPY_ENTRY, found)
             continue
         position += 1
@@ -63,15 +73,19 @@ def _section(
         if indent <= outer or (position + 1 < len(lines) and _UNDERLINE.match(lines[position + 1])):
             return position
         depth = indent if depth is None else depth
-        if indent == depth and (match := entry.match(line.strip())):
-            for name in match["names"].split(","):
-                found.append(DocumentedParameter(name.strip().lstrip("*"), position))
+        if indent == depth and len(line) < _TOO_LONG and (match := entry.match(line.strip())):
+            names = (name.strip().lstrip("*") for name in match["names"].split(","))
+            found.extend(DocumentedParameter(name, position) for name in names)
     return len(lines)
 
 
 def docstring_node(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.Constant | None:
     """The literal that is the docstring, for its line; None without one."""
     first = node.body[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+    if (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    ):
         return first.value
     return None

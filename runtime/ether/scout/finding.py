@@ -65,6 +65,11 @@ class Finding:
         confidence = _CONFIDENCES.index(self.confidence)
         return self.severity.rank, confidence, self.path, self.line, self.column, self.rule
 
+    @property
+    def subject(self) -> str:
+        """The first piece of code in the message: what the finding is about."""
+        return self.message.partition("`")[2].partition("`")[0]
+
     def to_json(self) -> dict[str, Any]:
         """The finding as a JSON object; `from_json` reads it back."""
         return {

@@ -1,16 +1,16 @@
-"""Which modules of a directory import which, and where that goes round in circles."""
+"""Which modules of a directory import which."""
 
 from __future__ import annotations
 
 import ast
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ether.scout.python_module import PythonModule
 from ether.scout.syntax import is_type_checking_guard
 
-__all__ = ["Edge", "ImportGraph", "module_name"]
+__all__ = ["Edge", "ImportCollector", "ImportGraph", "module_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,10 @@ class Edge:
     """Whether it runs when the importing module is imported: not in a function, not under TYPE_CHECKING."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Import:
     """An import as written, before it is known which modules there are."""
 
-    source: str
-    is_init: bool
     path: str
     line: int
     at_import: bool
@@ -39,7 +37,79 @@ class _Import:
     names: tuple[str, ...]
 
 
-def module_name(path: str, packages: frozenset[str] | set[str], root_name: str) -> str:
+@dataclass(frozen=True, slots=True)
+class ImportGraph:
+    """The imports between the modules of one directory."""
+
+    modules: dict[str, str]
+    """{dotted name: path}."""
+    edges: list[Edge]
+    """Once for each pair of modules; an import that runs at import time stands for those that do not."""
+    external: Counter[str]
+    """{top-level package outside the directory: modules that import it}, the standard library included."""
+
+
+class ImportCollector:
+    """Takes modules in one at a time; only the whole directory tells what their imports mean."""
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+        self._imports: list[_Import] = []
+
+    def add(self, module: PythonModule) -> None:
+        """Take a module and its imports in."""
+        self._paths.append(module.name)
+        for node in module.of(ast.Import):
+            now = _runs_at_import(module, node)
+            self._imports += [
+                _Import(module.name, node.lineno, now, 0, alias.name, ()) for alias in node.names
+            ]
+        for source in module.of(ast.ImportFrom):
+            now = _runs_at_import(module, source)
+            names = tuple(alias.name for alias in source.names)
+            self._imports.append(
+                _Import(module.name, source.lineno, now, source.level, source.module or "", names)
+            )
+
+    def graph(self, root_name: str) -> ImportGraph:
+        """Draw the graph.
+
+        Args:
+            root_name: the dotted name of the root directory, for when it is a package itself.
+        """
+        names = _module_names(self._paths, root_name)
+        modules = {name: path for path, name in names.items()}
+        best: dict[tuple[str, str], Edge] = {}
+        outside: set[tuple[str, str]] = set()
+        for one in self._imports:
+            source = names[one.path]
+            for target in _targets(one, source, modules):
+                if target not in modules:
+                    if not one.level:
+                        outside.add((target.partition(".")[0], source))
+                elif target != source:
+                    known = best.get((source, target))
+                    if known is None or (one.at_import and not known.at_import):
+                        best[source, target] = Edge(source, target, one.path, one.line, one.at_import)
+        external = Counter(package for package, _ in outside)
+        return ImportGraph(modules, [best[pair] for pair in sorted(best)], external)
+
+
+def _module_names(paths: list[str], root_name: str) -> dict[str, str]:
+    """{path: dotted name}, each name once: of two scripts called alike one gets its path instead."""
+    packages = {path.rpartition("/")[0] for path in paths if path.rpartition("/")[2] == "__init__.py"}
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for path in sorted(paths, key=lambda path: (path.count("/"), path)):
+        name = module_name(path, packages, root_name)
+        if name in taken:
+            name = path.removesuffix(".py").replace("/", ".")
+        names[path] = name
+        taken.add(name)
+    return names
+
+
+def module_name(path: str, packages: set[str], root_name: str) -> str:
     """The dotted name under which a file is imported.
 
     Args:
@@ -48,7 +118,8 @@ def module_name(path: str, packages: frozenset[str] | set[str], root_name: str) 
         root_name: what the root is called, for when it is a package itself.
 
     Returns:
-        The dotted name from the topmost package on, such as `click.core`; for a file outside any package its stem.
+        The dotted name from the topmost package on, such as `click.core`; for a file outside any package its
+        stem.
     """
     directory, _, file = path.rpartition("/")
     parts = [] if file == "__init__.py" else [file.removesuffix(".py")]
@@ -60,152 +131,34 @@ def module_name(path: str, packages: frozenset[str] | set[str], root_name: str) 
     return ".".join(reversed(parts)) or root_name
 
 
-@dataclass(slots=True)
-class ImportGraph:
-    """The imports between the modules of one directory; others (the standard library, dependencies) only counted."""
+def _targets(one: _Import, source: str, modules: dict[str, str]) -> Iterator[str]:
+    base = _base(one, source)
+    if not one.names:
+        yield _known_prefix(base, modules)
+    for name in one.names:
+        submodule = f"{base}.{name}" if base else name
+        yield submodule if submodule in modules else _known_prefix(base, modules)
 
-    modules: dict[str, str] = field(default_factory=dict)
-    """{dotted name: path}."""
-    external: Counter[str] = field(default_factory=Counter)
-    """{top-level package outside the directory: modules that import it}; filled by `edges`."""
-    _imports: list[_Import] = field(default_factory=list)
 
-    def add(self, name: str, module: PythonModule) -> None:
-        """Take a module and its imports in."""
-        self.modules[name] = module.name
-        statements: list[ast.Import | ast.ImportFrom] = [*module.of(ast.Import), *module.of(ast.ImportFrom)]
-        for statement in statements:
-            at_import = _runs_at_import(module, statement)
-            place = (name, module.is_init, module.name, statement.lineno, at_import)
-            if isinstance(statement, ast.Import):
-                self._imports.extend(_Import(*place, 0, alias.name, ()) for alias in statement.names)
-            else:
-                names = tuple(alias.name for alias in statement.names)
-                self._imports.append(_Import(*place, statement.level, statement.module or "", names))
+def _base(one: _Import, source: str) -> str:
+    """The absolute name of what stands after `from` or `import`."""
+    if not one.level:
+        return one.module
+    parts = source.split(".")
+    up = one.level - 1 if one.path.rpartition("/")[2] == "__init__.py" else one.level
+    package = parts[: max(0, len(parts) - up)]
+    return ".".join([*package, one.module] if one.module else package)
 
-    def edges(self) -> list[Edge]:
-        """The imports between modules of the directory, once for each pair; one that runs at import wins."""
-        self.external.clear()
-        best: dict[tuple[str, str], Edge] = {}
-        outside: set[tuple[str, str]] = set()
-        for one in self._imports:
-            for target in self._targets(one):
-                if target not in self.modules:
-                    outside.add((target.partition(".")[0], one.source))
-                elif target != one.source:
-                    edge = Edge(one.source, target, one.path, one.line, one.at_import)
-                    known = best.get((one.source, target))
-                    if known is None or (edge.at_import and not known.at_import):
-                        best[one.source, target] = edge
-        self.external.update(package for package, _ in outside)
-        return [best[pair] for pair in sorted(best)]
 
-    def _targets(self, one: _Import) -> Iterator[str]:
-        base = self._base(one)
-        if not one.names:
-            yield self._known_prefix(base)
-            return
-        for name in one.names:
-            submodule = f"{base}.{name}" if base else name
-            yield submodule if submodule in self.modules else self._known_prefix(base)
-
-    def _base(self, one: _Import) -> str:
-        """The absolute name of what stands after `from` or `import`."""
-        if not one.level:
-            return one.module
-        parts = one.source.split(".")
-        drop = one.level - 1 if one.is_init else one.level
-        package = parts[: len(parts) - drop] if drop else parts
-        return ".".join([*package, one.module] if one.module else package)
-
-    def _known_prefix(self, name: str) -> str:
-        """The longest beginning of a dotted name that is a module of the directory; the name itself when none is."""
-        parts = name.split(".")
-        for length in range(len(parts), 0, -1):
-            prefix = ".".join(parts[:length])
-            if prefix in self.modules:
-                return prefix
-        return name
+def _known_prefix(name: str, modules: dict[str, str]) -> str:
+    """The longest beginning of a dotted name that is a module here; the name itself when none is."""
+    parts = name.split(".")
+    prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in modules), name)
 
 
 def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    return not any(isinstance(above, functions) or is_type_checking_guard(above) for above in module.ancestors(statement))
-
-
-def cycles(edges: Iterable[Edge]) -> list[list[Edge]]:
-    """For each group of modules that import one another when imported, a shortest way round, as its edges.
-
-    Imports inside functions and under TYPE_CHECKING do not count: they are how a cycle is broken.
-    """
-    graph: dict[str, dict[str, Edge]] = {}
-    for edge in edges:
-        if edge.at_import:
-            graph.setdefault(edge.source, {})[edge.target] = edge
-    rounds = []
-    for group in _groups(graph):
-        candidates = (_shortest(graph, start, group) for start in sorted(group))
-        rounds.append(min((found for found in candidates if found), key=len))
-    return sorted(rounds, key=lambda way: (len(way), way[0].source))
-
-
-def _groups(graph: dict[str, dict[str, Edge]]) -> list[set[str]]:
-    """Strongly connected components of two modules or more: Tarjan's, with a stack instead of recursion."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    groups: list[set[str]] = []
-    for root in sorted(graph):
-        if root in index:
-            continue
-        work: list[tuple[str, Iterator[str]]] = [(root, iter(sorted(graph[root])))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, targets = work[-1]
-            target = next(targets, None)
-            if target is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    group = _pop_group(stack, on_stack, node)
-                    if len(group) > 1:
-                        groups.append(group)
-            elif target not in index:
-                index[target] = low[target] = len(index)
-                stack.append(target)
-                on_stack.add(target)
-                work.append((target, iter(sorted(graph.get(target, {})))))
-            elif target in on_stack:
-                low[node] = min(low[node], index[target])
-    return groups
-
-
-def _pop_group(stack: list[str], on_stack: set[str], last: str) -> set[str]:
-    group: set[str] = set()
-    while last not in group:
-        member = stack.pop()
-        on_stack.discard(member)
-        group.add(member)
-    return group
-
-
-def _shortest(graph: dict[str, dict[str, Edge]], start: str, group: set[str]) -> list[Edge]:
-    """The edges of a shortest way from a module back to itself, breadth first."""
-    came_by: dict[str, Edge] = {}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
-        for target, edge in sorted(graph.get(node, {}).items()):
-            if target == start:
-                way = [edge]
-                while way[0].source != start:
-                    way.insert(0, came_by[way[0].source])
-                return way
-            if target in group and target not in came_by:
-                came_by[target] = edge
-                queue.append(target)
-    return []
+    return not any(
+        isinstance(above, functions) or is_type_checking_guard(above) for above in module.ancestors(statement)
+    )

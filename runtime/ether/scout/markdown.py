@@ -18,6 +18,10 @@ _REFERENCE: Final = re.compile(r"^\s{0,3}\[[^\]^]+\]:\s*<?(\S+?)>?(?:\s|$)")
 _ELSEWHERE: Final = re.compile(r"^(?:[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|/|\{|<|\$|mailto:)")
 
 
+_TOO_LONG: Final = 5_000
+"""Characters: no prose, and the patterns take a time that grows with the square of the line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A link to a file by a relative path."""
@@ -37,7 +41,7 @@ def headings(lines: list[str]) -> list[tuple[int, int, str]]:
 
 
 def links(lines: list[str]) -> Iterator[Link]:
-    """The relative links and images outside code; absolute ones, anchors alone and templates are not followed."""
+    """The relative links and images outside code; absolute ones, anchors and templates are left out."""
     for number, line in _prose(lines):
         plain = _CODE.sub("", line)
         targets = [match[1] for match in _LINK.finditer(plain)]
@@ -53,6 +57,8 @@ def _prose(lines: list[str]) -> Iterator[tuple[int, str]]:
     """The numbered lines outside fenced code."""
     fence: str | None = None
     for number, line in enumerate(lines, 1):
+        if len(line) > _TOO_LONG:
+            continue
         match = _FENCE.match(line)
         if fence is not None:
             if match and match[1].startswith(fence) and not line.strip(" `~"):

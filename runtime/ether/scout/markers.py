@@ -12,7 +12,9 @@ from ether.scout.source import Source
 
 __all__ = ["Marker", "markers_in"]
 
-_MARKER: Final = re.compile(r"(?:^\W*(?=\w+\b)|\b(?=\w+[:(]))(TODO|FIXME|XXX|HACK|BUG)\b(?:\([^)]*\))?:?\s*(.*)")
+_MARKER: Final = re.compile(
+    r"(?:^\W*(?=\w+\b)|\b(?=\w+[:(]))(TODO|FIXME|XXX|HACK|BUG)\b(?:\([^)]*\))?:?\s*(.*)"
+)
 """At the start of a comment, or with a colon or an owner after it: prose may speak of a bug."""
 _COMMENT: Final = re.compile(r"(?:#|//|/\*|--|<!--|;|%|\*)\s*(.*)")
 _PROSE: Final = frozenset({"Markdown", "Text", "reStructuredText", "JSON", "HTML", "SVG", "XML"})
@@ -31,7 +33,7 @@ class Marker:
 
 
 def markers_in(source: Source, module: PythonModule | None = None) -> Iterator[Marker]:
-    """The markers in the comments of a file; in Python by its tokens, elsewhere by what looks like a comment."""
+    """The markers in a file's comments; in Python by its tokens, elsewhere by what looks like one."""
     if module is None and source.language in _PROSE:
         return
     comments = module.comments.items() if module else _comments(source)

@@ -11,13 +11,13 @@ from ether_broker.response import Response
 from ether_broker.views.residue import same
 from ether_broker.views.view import View, plain
 
-__all__ = ["document_survives", "envelope_survives", "envelope_survives_as_json", "envelope_of", "view_of"]
+__all__ = ["document_survives", "envelope_of", "envelope_survives", "envelope_survives_as_json", "view_of"]
 
 Envelope = Delegation | Response | Manifest
 
 
 def view_of(kind: Any, envelope: Envelope) -> Any:
-    """The view of an envelope, by whichever of `from_delegation`, `from_response` and `from_manifest` it has."""
+    """The view of an envelope, by `from_delegation`, `from_response` or `from_manifest`."""
     return getattr(kind, f"from_{type(envelope).__name__.lower()}")(envelope)
 
 

@@ -1,7 +1,7 @@
 """The examples of the spec's documents 1, 2 and 3, word for word.
 
-JSON examples stand as their text; those that the spec writes in Python stand as Python. Where the spec has "...",
-the nearest thing that can be read stands here, and a comment says so.
+JSON examples stand as their text; those that the spec writes in Python stand as Python. Where the spec has
+"...", the nearest thing that can be read stands here, and a comment says so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-# --- Spec 1, Agent Ether -------------------------------------------------------------------------------------
+# --- Spec 1, Agent Ether -----------------------------------------------------------------------------------
 
 AGENT_INPUT: Final = """
 {
@@ -133,7 +133,7 @@ CACHED_OUTPUT: Final[dict[str, Any]] = {
 WORKFLOW_ACCEPTED: Final = """{"job_id": "abc-123", "status": "running"}"""
 """§8.4."""
 
-# --- Spec 2, Agentic Interaction & Orchestration -------------------------------------------------------------
+# --- Spec 2, Agentic Interaction & Orchestration -----------------------------------------------------------
 
 CAPABILITY_MANIFEST: Final = """
 {
@@ -220,7 +220,7 @@ SUGGESTION_RECORD: Final = """
 """
 """§8.3."""
 
-# --- Spec 3, Agent Integration Guide -------------------------------------------------------------------------
+# --- Spec 3, Agent Integration Guide -----------------------------------------------------------------------
 
 SUMMARIES: Final = (
     "Created users table with email_verified column. Added index on email field for faster lookups. Migration script generated at migrations/001_users.sql.",  # noqa: E501
@@ -469,7 +469,7 @@ SUBGOAL_REQUESTS: Final[tuple[dict[str, Any], ...]] = (
     {"subgoal": {"id": "sg2", "description": "Implement"}, "context": IMPLEMENTATION},
     {"subgoal": {"id": "sg4", "criticality": "CRITICAL"}, "context": [ANALYSIS, FAILED_EXECUTION]},
 )
-""""Agent Execution Patterns": `execute_agent(agent, subgoal, context=…)`, `execute(subgoal, context, timeout=60)`."""
+""""Agent Execution Patterns": `execute_agent(agent, subgoal, context=…)`, `execute(self, subgoal, …)`."""
 
 MANIFESTS: Final = (json.loads(CAPABILITY_MANIFEST),)
 REGISTRY_ENTRIES: Final = (REGISTRY_ENTRY,)

@@ -265,6 +265,30 @@ def test_a_spelling_is_not_used_once_the_envelope_says_something_else():
     assert again.to_delegation() == cut
 
 
+@pytest.mark.parametrize("context", [{}, None])
+def test_an_empty_context_makes_room_for_the_residue_and_is_told_by_it(context: dict[str, Any] | None):
+    view = AgentInput(task_id="t", agent="scout", action="explore", params={}, context=context)
+
+    sent = view.to_delegation().model_copy(update={"from_agent": "planner"})
+    again = AgentInput.from_delegation(sent)
+
+    assert again.context is not None
+    assert list(again.context) == ["ether"]
+    assert again.to_delegation() == sent
+    assert AgentInput.from_delegation(again.to_delegation()) == again
+
+
+def test_what_is_kept_for_the_view_may_be_nonsense_and_is_kept_nevertheless():
+    for nonsense in (5, "text", {"context": {"ether": 1}}, {"drop": 7}, {"agent": "two words"}, {"": {}}):
+        delegation = Delegation(
+            request_id=REQUEST, to_agent="scout", capability="a", params={}, extensions={"agent_io": nonsense}
+        )
+        view = AgentInput.from_delegation(delegation)
+
+        assert view.agent == "scout"
+        assert view.to_delegation() == delegation
+
+
 @pytest.mark.parametrize("missing", ["task_id", "agent", "action", "params"])
 def test_an_input_without_a_required_field_is_refused_by_name(missing: str):
     document = json.loads(spec_examples.AGENT_INPUT)

@@ -239,6 +239,13 @@ def test_a_status_that_is_no_code_is_refused(status: Any):
         ResponseEnvelope.parse({"request_id": "r", "status": status})
 
 
+def test_a_status_may_be_given_as_itself():
+    view = ResponseEnvelope(request_id="r", status=Status.CANCELLED)
+
+    assert view.status is Status.CANCELLED
+    assert view.document() == {"request_id": "r", "status": "CANCELLED"}
+
+
 def test_a_misspelt_status_is_refused_with_the_nearest():
     with pytest.raises(InvalidEnvelope, match=r"Did you mean 'COMPLETED'\?"):
         ResponseEnvelope.parse({"request_id": "r", "status": "COMPLETE"})

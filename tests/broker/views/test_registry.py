@@ -110,9 +110,7 @@ def test_an_entry_without_a_required_field_is_refused_by_name(missing: str):
 def test_an_entry_that_contradicts_itself_is_refused():
     document = {**spec_examples.REGISTRY_ENTRY, "version": "latest"}
 
-    with pytest.raises(
-        InvalidManifest, match="'latest' of research-agent is no semantic version, such as 1.2.0"
-    ):
+    with pytest.raises(InvalidManifest, match=r"'latest' of research-agent is no semantic version"):
         RegistryEntry.parse(document).to_manifest()
 
 

@@ -146,7 +146,7 @@ def _unused(module: PythonModule) -> Iterator[Finding]:
 
 
 def _offers(statement: ast.ImportFrom, stem: str) -> bool:
-    """Whether a public module takes names from a private one to offer them: `machinery` from `._bootstrap`."""
+    """Whether a public module takes names from a private one to offer them: `util` from `._bootstrap`."""
     source = (statement.module or "").rpartition(".")[2]
     if source in {"__future__", "_" + stem}:
         return True

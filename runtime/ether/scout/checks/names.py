@@ -87,7 +87,9 @@ def _undefined(module: PythonModule) -> Iterator[Finding]:
         if node.id not in missing or not isinstance(node.ctx, ast.Load):
             continue
         if not _is_local(module, node) and not _is_expected(module, node):
-            sure = Confidence.MEDIUM if module.source.is_test else Confidence.HIGH  # a test may want the NameError
+            sure = (
+                Confidence.MEDIUM if module.source.is_test else Confidence.HIGH
+            )  # a test may want the NameError
             yield UNDEFINED.at(module, node, f"`{node.id}` is not defined", confidence=sure)
             missing.discard(node.id)  # told once a module: the first place is enough to mend it
 

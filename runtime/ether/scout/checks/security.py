@@ -71,7 +71,7 @@ TOKEN_IN_TEXT = Rule(
 RULES: Final = (SHELL, EVALUATED, YAML_LOAD, NO_VERIFICATION, TEMPORARY_NAME, SECRET, TOKEN_IN_TEXT)
 
 TOKENS: Final = re.compile(
-    r"\b(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{60,}|sk_live_[A-Za-z0-9]{24,}"
+    r"\b(?:AKIA(?![0-9A-Z]*EXAMPLE)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{60,}|sk_live_[A-Za-z0-9]{24,}"
     r"|xox[baprs]-[0-9]{8,}-[A-Za-z0-9-]{16,}|AIza[0-9A-Za-z_\-]{35}|glpat-[A-Za-z0-9_\-]{20})\b"
 )
 """Tokens whose form gives them away: AWS, GitHub, Stripe, Slack, Google, GitLab."""

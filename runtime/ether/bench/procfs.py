@@ -1,0 +1,40 @@
+"""What a process uses, read from outside in /proc: CPU time to the nanosecond, memory to the page. Linux only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["cpu_seconds", "resident_bytes"]
+
+_TICK: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used: user and system, all its living threads.
+
+    The scheduler's own count of each thread (`schedstat`) is exact; where the kernel keeps none, `stat` has it in steps
+    of 10 ms.
+
+    Raises:
+        FileNotFoundError: there is no such process.
+    """
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            total += int((task / "schedstat").read_bytes().split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # the thread has ended meanwhile
+    return total / 1e9 if total else _cpu_ticks(pid)
+
+
+def _cpu_ticks(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def resident_bytes(pid: int | str = "self") -> int:
+    """Memory that a process holds in RAM."""
+    return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE

@@ -1,0 +1,56 @@
+"""What one process of a benchmark does: a role; and how its times are told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+__all__ = ["CHUNK", "Info", "Role", "nearest_rank", "serial", "summary"]
+
+Info = dict[str, Any]
+"""What goes between a role and the harness, as JSON."""
+CHUNK: Final = 64
+"""Round trips between two looks at the clock."""
+
+
+class Role(Protocol):
+    """What one process does. It is made with what the processes before it said, such as the broker's `endpoint`."""
+
+    def start(self) -> Info:
+        """Get ready; what it returns goes to the processes after it and to the harness."""
+        ...
+
+    def run(self, order: Info) -> Info:
+        """Do what the harness orders, and say how it went; only clients and measuring roles get orders."""
+        ...
+
+    def stop(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+def serial(round_trip: Callable[[], Any], seconds: float) -> Info:
+    """Make one round trip after the other for that many seconds, each timed."""
+    clock = time.perf_counter
+    times: list[float] = []
+    note = times.append
+    start = before = clock()
+    end = start + seconds
+    while before < end:
+        round_trip()
+        after = clock()
+        note(after - before)
+        before = after
+    return summary(times, before - start)
+
+
+def summary(times: list[float], seconds: float) -> Info:
+    """Count, seconds, and the median and 99th percentile of the round trips in seconds."""
+    times.sort()
+    return {"count": len(times), "seconds": seconds, "p50": nearest_rank(times, 0.50), "p99": nearest_rank(times, 0.99)}
+
+
+def nearest_rank(ordered: list[float], part: float) -> float:
+    """The smallest of the ordered values that at least that part of them do not exceed."""
+    return ordered[max(0, -(-len(ordered) * round(part * 100) // 100) - 1)]

@@ -1,0 +1,1 @@
+"""The roles: what each process of a benchmark does."""

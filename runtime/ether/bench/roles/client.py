@@ -1,0 +1,64 @@
+"""A node that delegates and agents of another node answer: the code that a user writes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from ether.bench.role import CHUNK, Info, serial
+from ether.bench.work import body_of, capability_of
+from ether.runtime import Runtime
+from ether_actors.handle import Handle
+
+__all__ = ["Client"]
+
+_PATIENCE = 30.0
+
+
+class Client:
+    """Delegates from plain code."""
+
+    def __init__(self, options: Info) -> None:
+        self._bus = Runtime.connect(options["endpoint"], drain=0.0)
+        self._names: list[str] = options.get("names", [])
+
+    def start(self) -> Info:
+        """Join."""
+        self._bus.open()
+        return {}
+
+    def run(self, order: Info) -> Info:
+        """Delegate for so many seconds with so many delegations open.
+
+        With `by_name` they go to each agent in turn; else the registry chooses.
+        """
+        capability, body, bus = capability_of(order["body"]), body_of(order["body"]), self._bus
+        targets: Iterator[str | None] = itertools.cycle(self._names if order.get("by_name") else [None])
+
+        def delegate() -> Handle:
+            return bus.delegate(capability, body, to=next(targets), timeout=60.0)
+
+        def round_trip() -> None:
+            delegate().result(_PATIENCE).unwrap()
+
+        if order["window"] == 1:
+            return serial(round_trip, order["seconds"])
+        open_: deque[Handle] = deque()
+        clock = time.perf_counter
+        count = 0
+        start = clock()
+        while (now := clock()) < start + order["seconds"]:
+            for _ in range(CHUNK):
+                open_.append(delegate())
+                if len(open_) >= order["window"]:
+                    open_.popleft().result(_PATIENCE).unwrap()
+                    count += 1
+        for handle in open_:
+            handle.result(_PATIENCE).unwrap()
+        return {"count": count, "seconds": now - start}
+
+    def stop(self) -> None:
+        """Leave."""
+        self._bus.close()

@@ -1,0 +1,61 @@
+"""The work that every contender does: echo one body of 1 KB, nested or opaque."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from ether_actors.agent import Agent
+from ether_actors.capability import capability
+from ether_broker.payload import pack
+
+__all__ = ["BODIES", "NESTED", "OPAQUE", "SIZE", "EchoAgent", "body_of", "capability_of"]
+
+SIZE: Final = 1024
+"""Bytes of a packed body, to within a few."""
+NESTED: Final = "nested"
+OPAQUE: Final = "bytes"
+BODIES: Final = (NESTED, OPAQUE)
+_WORDS: Final = ("actor", "broker", "envelope", "ledger", "lease", "mailbox", "observer", "supervisor")
+
+
+def _nested() -> dict[str, Any]:
+    """A dict with lists of dicts, as findings of a review have: text, numbers, flags, None and a list in each."""
+    chance = random.Random(1024)  # noqa: S311  the same body in every process and run
+    body: dict[str, Any] = {"path": "src/ether/runtime.py", "language": "python", "lines": 420, "findings": []}
+    while len(pack(body)) < SIZE - 100:
+        number = len(body["findings"]) + 1
+        body["findings"].append({
+            "line": chance.randrange(1, 420), "rule": f"E{number:03}", "weight": round(chance.random(), 3),
+            "fixed": number % 2 == 0, "owner": None, "tags": chance.sample(_WORDS, 2),
+            "message": " ".join(chance.choices(_WORDS, k=4)),
+        })  # fmt: skip
+    body["note"] = "x" * (SIZE - len(pack(body)) - 7)
+    return body
+
+
+_BODIES: Final[dict[str, Any]] = {NESTED: _nested(), OPAQUE: random.Random(7).randbytes(SIZE - 3)}  # noqa: S311
+
+
+def body_of(kind: str) -> Any:
+    """The body of a kind, `SIZE` bytes when packed."""
+    return _BODIES[kind]
+
+
+def capability_of(kind: str) -> str:
+    """The capability that echoes bodies of that kind."""
+    return f"bench.echo.{kind}"
+
+
+class EchoAgent(Agent):
+    """Gives back what it gets."""
+
+    @capability("bench.echo.nested", idempotent=True)
+    def echo_nested(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Echo a dict."""
+        return params
+
+    @capability("bench.echo.bytes", idempotent=True)
+    def echo_bytes(self, params: bytes) -> bytes:
+        """Echo opaque bytes."""
+        return params

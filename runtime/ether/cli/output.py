@@ -1,0 +1,172 @@
+"""What a command prints: data on stdout in the format that was asked for, everything else on stderr.
+
+Text is for people: a table in colours on a terminal, plain columns that `awk` can split elsewhere. `json` is one
+document, `jsonl` one a line; they are for programs and have every field.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Column", "Format", "Output", "as_json", "console", "is_drawn", "seconds", "warn"]
+
+Row = dict[str, Any]
+
+
+@unique
+class Format(str, Enum):
+    """How data is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    cell: Callable[[Row], object]
+    """Gives the text of a row's cell; None is shown as `-`."""
+    right: bool = False
+    """Whether it is a number, and stands at the right."""
+
+    def text(self, row: Row) -> str:
+        """The cell of a row."""
+        value = self.cell(row)
+        return "-" if value is None or value == "" else str(value)
+
+
+class Output:
+    """Prints one command's data and notes.
+
+    Args:
+        format: of the data.
+        verbose: whether notes for people are told; errors always are.
+    """
+
+    def __init__(self, format: Format = Format.TEXT, *, verbose: bool = True) -> None:  # noqa: A002  the option's name
+        self.format = format
+        self._verbose = verbose
+
+    @property
+    def is_text(self) -> bool:
+        """Whether people are to read it."""
+        return self.format is Format.TEXT
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def rows(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
+        """Print rows: as a table, as one JSON list, or each as a line."""
+        if self.format is Format.JSON:
+            self._write(as_json(rows, indent=2))
+        elif self.format is Format.JSONL:
+            for row in rows:
+                self._write(as_json(row))
+        elif rows and is_drawn(sys.stdout):
+            console().print(_table(rows, columns))
+        elif rows:
+            self._write("\n".join(_aligned(rows, columns)))
+
+    def value(self, value: Any, text: str | None = None) -> None:
+        """Print one value: as JSON, or as `text` for people; None shows them JSON too."""
+        if self.format is Format.JSONL:
+            self._write(as_json(value))
+        elif self.format is Format.JSON or text is None:
+            self._document(value)
+        elif text:
+            self._write(text)
+
+    def _document(self, value: Any) -> None:
+        text = as_json(value, indent=2)
+        if self.is_text and is_drawn(sys.stdout):
+            console().print_json(text)
+        else:
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        print(text, flush=True)  # noqa: T201  a command prints
+
+    # -- notes ---------------------------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Tell people something that is no data."""
+        if self._verbose:
+            warn(text)
+
+
+def warn(text: str) -> None:
+    """Print a line on stderr."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201  as above
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """A rich console on a stream, stdout by default; it knows of NO_COLOR, FORCE_COLOR and TERM=dumb by itself."""
+    from rich.console import Console
+
+    return Console(file=stream or sys.stdout, highlight=False, soft_wrap=False)
+
+
+def is_drawn(stream: TextIO) -> bool:
+    """Whether tables and bars may be drawn on a stream: it is a terminal that can."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column.title.upper(), justify="right" if column.right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(column.text(row)) for column in columns))
+    return table
+
+
+def _aligned(rows: Iterable[Row], columns: Sequence[Column]) -> list[str]:
+    cells = [[column.title.upper() for column in columns]]
+    cells += [[column.text(row) for column in columns] for row in rows]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    return [
+        "  ".join(
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for cell, width, column in zip(line, widths, columns, strict=True)
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON text; bytes become base64, what JSON has no word for its text."""
+    return json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return str(value)
+
+
+def seconds(value: float | None) -> str | None:
+    """A duration for people, such as `850 µs`, `12 ms` or `3.2 s`; None stays None."""
+    if value is None:
+        return None
+    if value < 0.001:  # noqa: PLR2004  a millisecond
+        return f"{value * 1e6:.0f} µs"
+    if value < 1:
+        return f"{value * 1e3:.3g} ms"
+    return f"{value:.3g} s" if value < 1000 else f"{value:.0f} s"  # noqa: PLR2004  three digits

@@ -1,0 +1,126 @@
+"""Scout on the bus: the five actions of spec 1 §4.2 as capabilities."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from ether.scout.examine import examine, structure_of
+from ether.scout.explore import explore
+from ether.scout.finding import Finding
+from ether.scout.limits import Limits
+from ether.scout.line_search import Query
+from ether.scout.params import Exploration, FilePath, FindingGroup, Findings, Search
+from ether.scout.search import search
+from ether.scout.summary import Group, summarise
+from ether_actors.agent import Agent
+from ether_actors.capability import capability
+from ether_actors.task import Task
+from ether_broker.response import Response
+from ether_broker.status import Status
+
+__all__ = ["Scout"]
+
+_MARGIN: Final = 0.1
+"""Part of the time left that is kept for putting the result together, instead of running into TIMEOUT."""
+_MAX_MARGIN: Final = 5.0
+"""Seconds."""
+
+
+class Scout(Agent):
+    """Reads code bases and says what a maintainer should know.
+
+    It looks at files and runs none of them; all five capabilities are idempotent. Paths are those of the
+    machine that runs it. What an answer leaves out for its bounds is counted in it, and an answer that was
+    cut short by the deadline, a bound or a cancellation is PARTIAL.
+    """
+
+    tools = ("ast", "tokenize", "re")
+    artifacts_produced = ("findings", "outline")
+
+    @capability("scout.explore_directory", confidence=0.9, idempotent=True, latency_weight=5.0)
+    def explore_directory(self, exploration: Exploration, task: Task) -> Response:
+        """Analyse a directory: its structure, its bugs, its documentation."""
+        root = Path(exploration.path).expanduser()
+        if not root.is_dir():
+            return _no_such(task, "directory", exploration.path)
+        limits = Limits(depth=exploration.depth, findings=exploration.max_findings)
+        result = explore(
+            root, exploration.passes, limits=limits, progress=task.progress, cancelled=_out_of_time(task)
+        )
+        return _answer(task, result, result["insights"][0] if result["insights"] else "")
+
+    @capability("scout.analyze_file", confidence=0.9, idempotent=True)
+    def analyze_file(self, file: FilePath, task: Task) -> Response:
+        """Analyse one file: findings, figures and outline."""
+        path = Path(file.path).expanduser()
+        if not path.is_file():
+            return _no_such(task, "file", file.path)
+        result = examine(path)
+        return _answer(task, result, f"{sum(result['counts'].values())} findings in {path.name}.")
+
+    @capability("scout.search_content", confidence=0.95, idempotent=True)
+    def search_content(self, wanted: Search, task: Task) -> Response:
+        """Find lines by literal text or regular expression."""
+        root = Path(wanted.path).expanduser()
+        if not root.is_dir():
+            return _no_such(task, "directory", wanted.path)
+        query = Query(wanted.pattern, wanted.regex, wanted.ignore_case, wanted.context, wanted.limit)
+        timeout = min(wanted.timeout, task.remaining * (1 - _MARGIN))
+        try:
+            result = search(
+                root, query, include=wanted.include, timeout=timeout, cancelled=lambda: task.cancelled
+            )
+        except ValueError as error:
+            return task.respond(Status.REJECTED_CONTEXT, summary=str(error), required_fields=("pattern",))
+        return _answer(task, result, f"{len(result['matches'])} lines in {result['files_searched']} files.")
+
+    @capability("scout.extract_structure", confidence=0.95, idempotent=True)
+    def extract_structure(self, file: FilePath, task: Task) -> Response:
+        """Give the outline of one file: its classes and functions."""
+        path = Path(file.path).expanduser()
+        if not path.is_file():
+            return _no_such(task, "file", file.path)
+        result = structure_of(path)
+        return _answer(task, result, f"{len(result['symbols'])} symbols in {path.name}.")
+
+    @capability("scout.summarize_findings", confidence=0.9, idempotent=True)
+    def summarize_findings(self, findings: Findings, task: Task) -> Response:
+        """Bring the findings of several analyses together: totals, ranking, recommendations."""
+        groups = list(findings.groups)
+        if findings.findings:
+            groups.append(FindingGroup(source="", findings=findings.findings))
+        try:
+            result = summarise([_group(group) for group in groups], findings.top)
+        except ValueError as error:
+            return task.respond(Status.REJECTED_CONTEXT, summary=str(error), required_fields=("findings",))
+        return _answer(task, result, result["summary"])
+
+
+def _group(given: FindingGroup) -> Group:
+    findings = [Finding.from_json(finding) for finding in given.findings]
+    counts = given.counts or Counter(finding.severity.value for finding in findings)
+    rules = given.by_rule or Counter(finding.rule for finding in findings)
+    return Group(given.source, findings, counts, rules)
+
+
+def _out_of_time(task: Task) -> Callable[[], bool]:
+    """Whether to stop: called off, or so near the deadline that what there is should be answered now."""
+    margin = min(_MAX_MARGIN, _MARGIN * task.remaining)
+    return lambda: task.cancelled or task.remaining < margin
+
+
+def _no_such(task: Task, kind: str, path: str) -> Response:
+    return task.respond(
+        Status.REJECTED_CONTEXT,
+        summary=f"{path} is not a {kind} where {task.agent} runs: pass a path of that machine.",
+        required_fields=("path",),
+    )
+
+
+def _answer(task: Task, result: dict[str, Any], summary: str) -> Response:
+    if result.get("complete", True):
+        return task.respond(Status.COMPLETED, result, summary=summary)
+    return task.respond(Status.PARTIAL, result, summary=summary, unresolved=tuple(result["notes"][:1]))

@@ -1,0 +1,76 @@
+"""The parameters of Scout's capabilities: what a delegation must say, and what it may."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ether.scout.explore import PassName
+
+__all__ = ["Exploration", "FilePath", "FindingGroup", "Findings", "Search"]
+
+
+class _Params(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Exploration(_Params):
+    """What `scout.explore_directory` takes."""
+
+    path: Annotated[str, Field(min_length=1)]
+    """A directory on the machine of the node that runs the agent."""
+    passes: Annotated[tuple[PassName, ...], Field(min_length=1)] = tuple(PassName)
+    """Ways to look at it; all three unless given."""
+    depth: Annotated[int, Field(ge=0, le=64)] = 64
+    """Directories below `path`; 0 means its own files only."""
+    max_findings: Annotated[int, Field(ge=1, le=2_000)] = 400
+    """Findings told for each pass, gravest first; all are counted."""
+
+
+class FilePath(_Params):
+    """What `scout.analyze_file` and `scout.extract_structure` take."""
+
+    path: Annotated[str, Field(min_length=1)]
+    """A file on the machine of the node that runs the agent."""
+
+
+class Search(_Params):
+    """What `scout.search_content` takes."""
+
+    path: Annotated[str, Field(min_length=1)]
+    """A directory on the machine of the node that runs the agent."""
+    pattern: Annotated[str, Field(min_length=1, max_length=1_000)]
+    regex: bool = False
+    """Whether the pattern is a regular expression of Python's `re`; literal text unless so."""
+    ignore_case: bool = False
+    include: tuple[str, ...] = ()
+    """Glob patterns of relative paths, as in `*.py`; all files unless given."""
+    context: Annotated[int, Field(ge=0, le=20)] = 0
+    """Lines shown before and after each match."""
+    limit: Annotated[int, Field(ge=1, le=2_000)] = 200
+    """Matching lines in all."""
+    timeout: Annotated[float, Field(gt=0, le=600)] = 30.0
+    """Seconds for the search itself."""
+
+
+class FindingGroup(_Params):
+    """The findings of one source."""
+
+    source: str
+    findings: tuple[dict[str, Any], ...] = ()
+    """As `explore_directory` and `analyze_file` give them."""
+    counts: dict[str, int] = {}
+    """{severity: number} of all findings of the source; those given are counted if it is empty."""
+    by_rule: dict[str, int] = {}
+    """{rule: number}, likewise."""
+
+
+class Findings(_Params):
+    """What `scout.summarize_findings` takes."""
+
+    groups: tuple[FindingGroup, ...] = ()
+    findings: tuple[dict[str, Any], ...] = ()
+    """Findings without a source, for those who have one list only (spec 1 §4.2)."""
+    top: Annotated[int, Field(ge=1, le=200)] = 30
+    """Findings, files and recommendations named, each at most so many."""

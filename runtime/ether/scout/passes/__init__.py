@@ -1,0 +1,1 @@
+"""The three passes of a review: structure, bugs, documentation; each sees every file once."""

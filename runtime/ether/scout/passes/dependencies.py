@@ -1,0 +1,111 @@
+"""Dependencies: what the import graph of a directory tells its maintainer."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any, Final
+
+from ether.scout.finding import Finding, Severity
+from ether.scout.import_cycle import cycles
+from ether.scout.import_graph import Edge, ImportGraph
+from ether.scout.rule import Rule
+from ether.scout.table import table
+
+__all__ = ["RULES", "Dependencies"]
+
+IMPORT_CYCLE = Rule(
+    "import-cycle",
+    Severity.INFO,
+    "whether it works depends on which of them is imported first",
+    "Move what both need into a third module, or import inside the function that needs it.",
+)
+MUTUAL_PACKAGES = Rule(
+    "mutual-packages",
+    Severity.INFO,
+    "neither can be understood, tested or released without the other",
+    "Let the imports point one way: move what the lower one takes from the upper.",
+)
+RULES: Final = (IMPORT_CYCLE, MUTUAL_PACKAGES)
+
+_SHOWN: Final = 6
+"""Modules of a cycle named in a message."""
+
+
+class Dependencies:
+    """Reads one import graph."""
+
+    def __init__(self, graph: ImportGraph) -> None:
+        self._graph = graph
+        self._rounds = cycles(graph.edges)
+
+    def findings(self) -> list[Finding]:
+        """Cycles at import time, and pairs of packages that import each other."""
+        return [self._cycle(way) for way in self._rounds] + self._mutual()
+
+    def _cycle(self, way: list[Edge]) -> Finding:
+        names = [edge.source for edge in way]
+        shown = " → ".join([*names[:_SHOWN], "…"] if names[_SHOWN:] else [*names, names[0]])
+        return IMPORT_CYCLE.on(way[0].path, way[0].line, f"`{shown}` import one another when imported")
+
+    def _mutual(self) -> list[Finding]:
+        """Of each pair, the import that goes against the many: the cheapest one to turn round."""
+        between: dict[tuple[str, str], list[Edge]] = defaultdict(list)
+        for edge in self._graph.edges:
+            pair = _packages(edge)
+            if edge.at_import and pair:
+                between[pair].append(edge)
+        found = []
+        for (one, other), edges in sorted(between.items()):
+            back = between.get((other, one), [])
+            if back and (len(edges), one) < (len(back), other):
+                there = f"{len(edges)} times, first here"
+                again = f"{len(back)} times, first in {back[0].path}:{back[0].line}"
+                what = f"`{one}` imports `{other}` ({there}) and `{other}` imports `{one}` ({again})"
+                found.append(MUTUAL_PACKAGES.on(edges[0].path, edges[0].line, what))
+        return found
+
+    def to_json(self, rows: int) -> dict[str, Any]:
+        """The modules most imported, the outside packages, the cycles with the line of each import."""
+        graph = self._graph
+        importers = Counter(edge.target for edge in graph.edges)
+        most = sorted(importers.items(), key=lambda item: (-item[1], item[0]))
+        outside = sorted(graph.external.items(), key=lambda item: (-item[1], item[0]))
+        return {
+            "modules": len(graph.modules),
+            "imports_between_modules": len(graph.edges),
+            "most_imported": table(
+                ({"module": name, "path": graph.modules[name], "importers": count} for name, count in most),
+                rows,
+            ),
+            "outside_packages": table(
+                ({"package": name, "importers": count} for name, count in outside), rows
+            ),
+            "cycles": table(
+                (
+                    {"steps": [f"{edge.source} ({edge.path}:{edge.line})" for edge in way]}
+                    for way in self._rounds
+                ),
+                rows,
+            ),
+        }
+
+    def insights(self) -> list[str]:
+        """A sentence about the module that most others need, and one about cycles."""
+        told = []
+        importers = Counter(edge.target for edge in self._graph.edges)
+        if importers:
+            name, count = min(importers.items(), key=lambda item: (-item[1], item[0]))
+            told.append(
+                f"`{name}` is needed by {count} of {len(self._graph.modules)} modules: change it with care."
+            )
+        if self._rounds:
+            told.append(f"{len(self._rounds)} groups of modules import one another in a circle.")
+        return told
+
+
+def _packages(edge: Edge) -> tuple[str, str] | None:
+    """The subpackages below the common top that an import joins; None within one, or with the top itself."""
+    source, target = edge.source.split("."), edge.target.split(".")
+    if source[0] != target[0] or min(len(source), len(target)) < 3:  # noqa: PLR2004 - top.sub.module
+        return None
+    return None if source[1] == target[1] else (".".join(source[:2]), ".".join(target[:2]))

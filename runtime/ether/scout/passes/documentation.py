@@ -1,0 +1,71 @@
+"""The documentation pass: what a reader is told, what is missing, and what is no longer true."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+from ether.scout.finding import Finding
+from ether.scout.limits import Limits
+from ether.scout.passes import coverage, pages, parameters
+from ether.scout.passes.coverage import Coverage
+from ether.scout.passes.pages import Pages
+from ether.scout.passes.parameters import parameter_findings
+from ether.scout.passes.report import PassReport, Seen
+from ether.scout.rule import is_suppressed
+from ether.scout.source import Unreadable
+
+__all__ = ["RULES", "DocumentationPass"]
+
+RULES: Final = {rule.name: rule for rule in (*coverage.RULES, *pages.RULES, *parameters.RULES)}
+"""{name: rule} of everything that this pass can tell."""
+
+
+class DocumentationPass:
+    """Reads docstrings and pages file by file."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._rows = (limits or Limits()).rows
+        self._coverage = Coverage()
+        self._pages = Pages()
+        self._findings: list[Finding] = []
+
+    def see(self, seen: Seen) -> None:
+        """Read one file; vendored and generated ones are somebody else's to document."""
+        if not seen.source.is_ours:
+            return
+        self._pages.add(seen.source)
+        if seen.module:
+            self._coverage.add(seen.module)
+            found = parameter_findings(seen.module)
+            self._findings += [
+                one for one in found if not is_suppressed(one, RULES[one.rule].codes, seen.module)
+            ]
+
+    def miss(self, file: Unreadable) -> None:
+        """Nothing can be read of it; the survey notes it."""
+
+    def finish(self, root: Path) -> PassReport:
+        """Check the links, and put coverage and gaps together."""
+        findings = [*self._findings, *self._pages.findings(root), *self._coverage.findings()]
+        data: dict[str, Any] = {
+            "docstrings": self._coverage.to_json(self._rows),
+            **self._pages.to_json(root, self._rows),
+        }
+        return PassReport(findings, data, self._insights(findings, data))
+
+    def _insights(self, findings: list[Finding], data: dict[str, Any]) -> list[str]:
+        told = []
+        docstrings = data["docstrings"]
+        if docstrings["public"]:
+            told.append(
+                f"{docstrings['documented']} of {docstrings['public']} public symbols have a docstring "
+                f"({docstrings['percent']} %)."
+            )
+        rules = Counter(finding.rule for finding in findings)
+        if stale := rules[parameters.STALE.name]:
+            told.append(f"{stale} documented parameters do not exist.")
+        if broken := rules[pages.BROKEN_LINK.name]:
+            told.append(f"{broken} of {data['links_checked']} relative links lead nowhere.")
+        return told or ["There is nothing that documents, and nothing to document."]

@@ -1,0 +1,143 @@
+"""Pages: README and the other files a project greets its readers with, and links between them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from ether.scout.finding import Finding, Severity
+from ether.scout.markdown import headings, links
+from ether.scout.rule import Rule
+from ether.scout.source import Source
+from ether.scout.table import table
+
+__all__ = ["RULES", "Pages"]
+
+BROKEN_LINK = Rule(
+    "broken-link",
+    Severity.WARNING,
+    "the file is not there, so the reader gets an error page",
+    "Correct the path, or take the link out.",
+)
+NO_README = Rule(
+    "missing-readme",
+    Severity.WARNING,
+    "a newcomer cannot tell what the project is for",
+    "Add README.md: what it is, how to install it, one example that runs.",
+)
+NO_EXAMPLE = Rule(
+    "readme-without-example",
+    Severity.INFO,
+    "a newcomer cannot see how it is used",
+    "Show the shortest example that runs.",
+)
+NO_PROJECT_FILE = Rule(
+    "missing-project-file",
+    Severity.INFO,
+    "packagers and users look for it",
+    "Add it.",
+)
+RULES: Final = (BROKEN_LINK, NO_README, NO_EXAMPLE, NO_PROJECT_FILE)
+
+_ROOT_MARKS: Final = (
+    "pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "pom.xml", ".git"
+)  # fmt: skip
+_WANTED: Final = {
+    "licence": ("LICENSE", "LICENCE", "COPYING"),
+    "change log": ("CHANGELOG", "CHANGES", "HISTORY", "NEWS", "RELEASES"),
+}
+_PROSE: Final = frozenset({"Markdown", "reStructuredText", "Text"})
+_EXAMPLES: Final = ("```", "::\n", ".. code", ">>> ", "\n    ", "\n\t")
+
+
+class Pages:
+    """Looks at prose files; asks for a README, a licence and a change log at the root of a project only."""
+
+    def __init__(self) -> None:
+        self._pages = 0
+        self._links = 0
+        self._candidates: list[tuple[str, str, int]] = []
+        self._readme: Source | None = None
+
+    def add(self, source: Source) -> None:
+        """Take a page in."""
+        if source.language not in _PROSE:
+            return
+        self._pages += 1
+        if "/" not in source.name and source.name.lower().startswith("readme"):
+            self._readme = source
+        if source.language == "Markdown":
+            for link in links(source.lines):
+                self._links += 1
+                self._candidates.append((source.name, link.target, link.line))
+
+    def findings(self, root: Path) -> list[Finding]:
+        """Broken links, and what a project root lacks."""
+        found = [
+            BROKEN_LINK.on(page, line, f"`{target}` does not exist")
+            for page, target, line in self._candidates
+            if _is_broken(root, page, target)
+        ]
+        if is_project_root(root):
+            found += self._of_root(root)
+        return found
+
+    def _of_root(self, root: Path) -> list[Finding]:
+        found = []
+        if self._readme is None:
+            found.append(NO_README.on(".", 1, "The project has no README"))
+        elif not any(mark in self._readme.text for mark in _EXAMPLES):
+            found.append(NO_EXAMPLE.on(self._readme.name, 1, f"`{self._readme.name}` has no example"))
+        for kind, names in _WANTED.items():
+            if _first_file(root, names) is None:
+                found.append(NO_PROJECT_FILE.on(".", 1, f"The project has no {kind} (`{names[0]}`)"))
+        return found
+
+    def to_json(self, root: Path, rows: int) -> dict[str, Any]:
+        """Pages and links, the sections of the README, and the project's files if it is the root of one."""
+        sections = (
+            headings(self._readme.lines) if self._readme and self._readme.language == "Markdown" else []
+        )
+        data: dict[str, Any] = {
+            "pages": self._pages,
+            "links_checked": self._links,
+            "readme": None,
+            "is_project_root": is_project_root(root),
+        }
+        if self._readme:
+            shown = ({"line": line, "level": level, "title": title} for line, level, title in sections)
+            data["readme"] = {
+                "path": self._readme.name, "lines": self._readme.line_count, "sections": table(shown, rows)
+            }  # fmt: skip
+        if data["is_project_root"]:
+            data["project_files"] = {kind: _first_file(root, names) for kind, names in _WANTED.items()}
+        return data
+
+
+def is_project_root(root: Path) -> bool:
+    """Whether a directory is the top of a project, where README and licence are expected."""
+    return any((root / mark).exists() for mark in _ROOT_MARKS)
+
+
+def _first_file(root: Path, names: tuple[str, ...]) -> str | None:
+    try:
+        entries = sorted(entry.name for entry in root.iterdir())
+    except OSError:
+        return None
+    return next((entry for entry in entries if entry.upper().startswith(names)), None)
+
+
+def _is_broken(root: Path, page: str, target: str) -> bool:
+    """Whether a link to a file leads nowhere.
+
+    Links without a file suffix are let pass, as site generators give pages names of their own; so are links
+    out of the directory that was analysed.
+    """
+    place = os.path.normpath(PurePosixPath(page).parent / target)
+    if place.startswith("..") or not PurePosixPath(target).suffix or target.endswith("/"):
+        return False
+    try:
+        return not (root / place).exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,62 @@
+"""What a pass is, and what it says at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ether.scout.finding import Finding
+from ether.scout.language import PYTHON
+from ether.scout.python_module import PythonModule, SyntaxProblem, parse
+from ether.scout.source import Source, Unreadable
+
+__all__ = ["Pass", "PassReport", "Seen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as a pass sees it."""
+
+    source: Source
+    module: PythonModule | None = None
+    """For Python that parses."""
+    problem: SyntaxProblem | None = None
+    """For Python that does not."""
+
+    @classmethod
+    def of(cls, source: Source) -> Seen:
+        """Parse a source, if it is Python."""
+        if source.language != PYTHON:
+            return cls(source)
+        parsed = parse(source)
+        return cls(source, parsed) if isinstance(parsed, PythonModule) else cls(source, problem=parsed)
+
+
+@dataclass(slots=True)
+class PassReport:
+    """The outcome of one pass over one directory."""
+
+    findings: list[Finding] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+    """Figures and tables, JSON only; tables are cut to `Limits.rows` and say how many rows they leave out."""
+    insights: list[str] = field(default_factory=list)
+    """A sentence each, the most telling first."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be done, a sentence each."""
+
+
+class Pass(Protocol):
+    """One way to look at a directory. Files come one at a time, and the caller drops them afterwards."""
+
+    def see(self, seen: Seen) -> None:
+        """Look at a file that could be read."""
+        ...
+
+    def miss(self, file: Unreadable) -> None:
+        """Hear of a file that could not be read."""
+        ...
+
+    def finish(self, root: Path) -> PassReport:
+        """Say what was found, once all files were seen."""
+        ...

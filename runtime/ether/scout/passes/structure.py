@@ -1,0 +1,187 @@
+"""The structure pass: how large the parts are, how they hang together, and which are hard to change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ether.scout.finding import Finding, Severity
+from ether.scout.import_graph import ImportCollector
+from ether.scout.limits import Limits
+from ether.scout.markers import Marker, markers_in
+from ether.scout.outline import Symbol, outline
+from ether.scout.passes import dependencies
+from ether.scout.passes.dependencies import Dependencies
+from ether.scout.passes.report import PassReport, Seen
+from ether.scout.passes.sizes import Sizes
+from ether.scout.polyglot import blocks_in
+from ether.scout.python_module import PythonModule
+from ether.scout.rule import Rule
+from ether.scout.source import Source, Unreadable
+from ether.scout.table import table
+
+__all__ = ["RULES", "StructurePass", "package_name"]
+
+HARD_FUNCTION = Rule(
+    "hard-to-change-function",
+    Severity.INFO,
+    "nobody keeps all of its paths in mind, and tests hardly reach them all",
+    "Move its parts into functions with a name each, the deepest branches first.",
+)
+LARGE_FILE = Rule(
+    "large-file",
+    Severity.INFO,
+    "a file of this size usually holds several subjects, and every change meets every other",
+    "Split it along its subjects.",
+)
+RULES: Final = {rule.name: rule for rule in (HARD_FUNCTION, LARGE_FILE, *dependencies.RULES)}
+"""{name: rule} of everything that this pass can tell."""
+
+_COMPLEX: Final = 25
+"""Cyclomatic complexity; McCabe proposed 10 as a function's limit, and few large projects keep even 20."""
+_LONG: Final = 150
+"""Lines of a function."""
+_DEEP: Final = 6
+"""Blocks inside one another."""
+_LARGE: Final = 1_500
+"""Lines of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of any language, as the tables show it."""
+
+    path: str
+    line: int
+    name: str
+    lines: int
+    complexity: int = 0
+    """0 where only its size is known."""
+    nesting: int = 0
+
+    def troubles(self) -> list[str]:
+        """What makes it hard to change, in words; empty when nothing does."""
+        told = []
+        if self.complexity > _COMPLEX:
+            told.append(f"{self.complexity} paths")
+        if self.lines > _LONG:
+            told.append(f"{self.lines} lines")
+        if self.nesting > _DEEP:
+            told.append(f"blocks {self.nesting} deep")
+        return told
+
+
+class StructurePass:
+    """Measures file by file; the import graph is drawn at the end."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._rows = (limits or Limits()).rows
+        self._sizes = Sizes()
+        self._imports = ImportCollector()
+        self._functions: list[_Function] = []
+        self._markers: list[tuple[str, Marker]] = []
+        self._findings: list[Finding] = []
+        self._counts: Counter[str] = Counter()
+
+    def see(self, seen: Seen) -> None:
+        """Measure one file; of a vendored or generated one only the size counts."""
+        source = seen.source
+        self._sizes.add(source)
+        if not source.is_ours:
+            return
+        self._markers += [(source.name, marker) for marker in markers_in(source, seen.module)]
+        if source.line_count > _LARGE and not source.is_test and (seen.module or blocks_in(source)):
+            self._findings.append(LARGE_FILE.on(source.name, 1, f"The file has {source.line_count} lines"))
+        if seen.module:
+            self._measure(seen.module)
+        else:
+            self._skim(source)
+
+    def miss(self, file: Unreadable) -> None:
+        """Nothing can be measured of it; the survey notes it."""
+
+    def _measure(self, module: PythonModule) -> None:
+        self._imports.add(module)
+        symbols = [symbol for top in outline(module) for symbol in top.walk()]
+        for symbol in symbols:
+            self._counts[symbol.kind] += 1
+            self._counts["public"] += symbol.is_public and not module.source.is_test
+            if symbol.kind != "class":
+                self._take(module.source, _of_symbol(module.name, symbol))
+
+    def _skim(self, source: Source) -> None:
+        for block in blocks_in(source):
+            self._counts[block.kind] += 1
+            if block.kind == "function":
+                self._take(source, _Function(source.name, block.line, block.name, block.lines))
+
+    def _take(self, source: Source, function: _Function) -> None:
+        if source.is_test:
+            return  # a long test is a long story, and told once
+        self._functions.append(function)
+        troubles = function.troubles()
+        if troubles:
+            what = f"`{function.name}` has {', '.join(troubles)}"
+            found = HARD_FUNCTION.on(source.name, function.line, what, symbol=function.name)
+            self._findings.append(found)
+
+    def finish(self, root: Path) -> PassReport:
+        """Draw the import graph and put the tables together."""
+        graph = self._imports.graph(package_name(root))
+        depends = Dependencies(graph)
+        complexities = sorted(function.complexity for function in self._functions if function.complexity)
+        kinds = Counter(marker.kind for _, marker in self._markers)
+        data: dict[str, Any] = {
+            **self._sizes.to_json(self._rows),
+            "classes": self._counts["class"],
+            "functions": self._counts["function"] + self._counts["method"],
+            "public_symbols": self._counts["public"],
+            "median_complexity": complexities[len(complexities) // 2] if complexities else 0,
+            "most_complex_functions": self._worst(lambda one: (one.complexity, one.lines)),
+            "longest_functions": self._worst(lambda one: (one.lines, one.complexity)),
+            "imports": depends.to_json(self._rows),
+            "markers": {
+                "counts": dict(sorted(kinds.items())),
+                **table((_marker(path, marker) for path, marker in self._markers), self._rows),
+            },
+        }
+        findings = [*self._findings, *depends.findings()]
+        return PassReport(findings, data, self._insights() + depends.insights())
+
+    def _worst(self, key: Callable[[_Function], tuple[int, int]]) -> dict[str, Any]:
+        ranked = sorted(self._functions, key=lambda one: ([-part for part in key(one)], one.path, one.line))
+        return table((asdict(function) for function in ranked if key(function)[0]), self._rows)
+
+    def _insights(self) -> list[str]:
+        sizes = self._sizes
+        if not sizes.files:
+            return ["There is nothing to read."]
+        told = [f"{sizes.files} files, {sizes.lines:,} lines, mostly {sizes.main_language()}."]
+        if sizes.code_lines and sizes.test_lines:
+            told.append(f"{sizes.test_lines / sizes.code_lines:.2f} lines of tests for each line of Python.")
+        hardest = max(self._functions, key=lambda one: (one.complexity, one.lines), default=None)
+        if hardest and hardest.complexity > _COMPLEX:
+            place, why = f"{hardest.path}:{hardest.line}", ", ".join(hardest.troubles())
+            told.append(f"The hardest function to change is `{hardest.name}` ({place}): {why}.")
+        return told
+
+
+def _of_symbol(path: str, symbol: Symbol) -> _Function:
+    return _Function(path, symbol.line, symbol.qualname, symbol.lines, symbol.complexity, symbol.nesting)
+
+
+def _marker(path: str, marker: Marker) -> dict[str, Any]:
+    return {"path": path, "line": marker.line, "kind": marker.kind, "text": marker.text}
+
+
+def package_name(root: Path) -> str:
+    """The dotted name of a directory as a package, with those above it that have an `__init__.py` too."""
+    names = [root.name or "root"]
+    above = root.parent
+    while (above / "__init__.py").is_file() and above.name:
+        names.append(above.name)
+        above = above.parent
+    return ".".join(reversed(names))
