@@ -83,7 +83,7 @@ class World:
         assert set(states.values()) <= {Lifecycle.RUNNING, Lifecycle.DONE}
         assert set(self.lives) == {path for path in up if isinstance(self.specs[path], ChildSpec)}
         assert self.over or self.lasting() <= up
-        assert not self.never_again & set(states)
+        assert self.over or not self.never_again & set(states)
         assert not set(self.lives) & self.gone
         assert self.seen - set(states) <= self.gone
         for path, newest in self.fallen.items():
@@ -186,6 +186,8 @@ class World:
         self.tell(TimerFired(timer.token), fired=timer.path)
 
     def add(self, path: Path, spec: ChildSpec | SupervisorSpec) -> None:
+        if isinstance(spec, SupervisorSpec):
+            self.budget.pop(path, None)  # it is over agents only no more
         self.added.add((*path, spec.id))
         self.specs.update(paths(spec, path))
         self.change(Add(path, spec), path)
@@ -200,7 +202,7 @@ class World:
         is_up = self.tree.state(path) in {Lifecycle.STARTING, Lifecycle.RUNNING}
         if is_up and not ended:
             self.tell(event)
-            if event.path in self.added:
+            if isinstance(event, Remove) and event.path in self.added:
                 self.never_again.add(event.path)
             return
         with pytest.raises(Closed if ended else Unavailable):

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from ether.scout.words import words
+
 __all__ = ["DocumentedParameter", "docstring_node", "documented_parameters"]
 
 _GOOGLE: Final = re.compile(
@@ -20,6 +22,9 @@ _SPHINX: Final = re.compile(
     r"^\s*:(?:param|parameter|arg|argument|key|keyword|kwarg)\s+(?:[^:]*\s)?\\?(?P<names>\*{0,2}\w+)\s*:"
 )
 _TOO_LONG: Final = 500
+_HEADINGS: Final = words(
+    "Returns Return Raises Yields Note Notes Example Examples Warning Warnings See Usage"
+)
 _UNDERLINE: Final = re.compile(r"^\s*-{3,}\s*$")
 
 
@@ -75,7 +80,7 @@ def _section(
         depth = indent if depth is None else depth
         if indent == depth and len(line) < _TOO_LONG and (match := entry.match(line.strip())):
             names = (name.strip().lstrip("*") for name in match["names"].split(","))
-            found.extend(DocumentedParameter(name, position) for name in names)
+            found.extend(DocumentedParameter(name, position) for name in names if name not in _HEADINGS)
     return len(lines)
 
 

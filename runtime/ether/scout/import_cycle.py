@@ -13,7 +13,7 @@ __all__ = ["cycles"]
 def cycles(edges: Iterable[Edge]) -> list[list[Edge]]:
     """For each group of modules that import one another when imported, a shortest way round, as its edges.
 
-    Imports inside functions and under TYPE_CHECKING do not count: they are how a cycle is broken.
+    Imports inside functions and under TYPE_CHECKING do not count: that is how a cycle is broken.
     """
     graph: dict[str, dict[str, Edge]] = {}
     for edge in edges:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ether.scout.python_module import PythonModule
-from ether.scout.syntax import is_type_checking_guard
+from ether.scout.syntax import is_main_guard, is_type_checking_guard
 
 __all__ = ["Edge", "ImportCollector", "ImportGraph", "module_name"]
 
@@ -22,7 +22,7 @@ class Edge:
     path: str
     line: int
     at_import: bool
-    """Whether it runs when the importing module is imported: not in a function, not under TYPE_CHECKING."""
+    """Whether it runs when the importing module is imported: not in a function, nor only for type checkers or scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,8 @@ def _known_prefix(name: str, modules: dict[str, str]) -> str:
 
 
 def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    later = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    above = list(module.ancestors(statement))
     return not any(
-        isinstance(above, functions) or is_type_checking_guard(above) for above in module.ancestors(statement)
+        isinstance(one, later) or is_type_checking_guard(one) or is_main_guard(one) for one in above
     )

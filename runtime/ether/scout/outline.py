@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ether.scout.complexity import complexity, nesting
-from ether.scout.python_module import FUNCTIONS, Function, PythonModule
-from ether.scout.syntax import arguments_of, last_name, shown
+from ether.scout.python_module import FUNCTIONS, Function, PythonModule, walk_scope
+from ether.scout.syntax import arguments_of, is_docstring, last_name, shown
 
 __all__ = ["Symbol", "outline"]
 
@@ -29,6 +29,8 @@ class Symbol:
     documented: bool
     complexity: int = 0
     """0 for a class."""
+    body_lines: int = 0
+    """Lines of a function's body without its docstring and the functions in it."""
     nesting: int = 0
     children: tuple[Symbol, ...] = field(default=())
 
@@ -112,9 +114,20 @@ def _function(node: Function, prefix: str, *, in_class: bool) -> Symbol:
         decorators=_decorators(node),
         documented=ast.get_docstring(node, clean=False) is not None,
         complexity=complexity(node),
+        body_lines=_body_lines(node),
         nesting=nesting(node),
         children=tuple(_symbols(node.body, qualname + ".", in_class=False)),
     )
+
+
+def _body_lines(node: Function) -> int:
+    """A long signature or docstring makes nothing harder to change, and a function inside counts for itself."""
+    body = node.body[1:] if is_docstring(node.body[0]) else node.body
+    if not body:
+        return 0
+    inner = (part for part in walk_scope(node) if isinstance(part, (*FUNCTIONS, ast.ClassDef)))
+    elsewhere = sum((part.end_lineno or part.lineno) - part.lineno + 1 for part in inner)
+    return (body[-1].end_lineno or body[-1].lineno) - body[0].lineno + 1 - elsewhere
 
 
 def _signature(node: Function) -> str:

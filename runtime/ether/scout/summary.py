@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ether.scout.catalogue import RULES
 from ether.scout.finding import Finding, Severity
+from ether.scout.words import plural
 
 __all__ = ["Group", "summarise"]
 
@@ -67,10 +68,11 @@ def summarise(groups: Sequence[Group], top: int = _MAX_TOP) -> dict[str, Any]:
 
 
 def _sentence(counts: Counter[str], total: int, sources: int) -> str:
+    where = plural(sources, "source")
     if not total:
-        return f"Nothing was found in {sources} sources."
+        return f"Nothing was found in {where}."
     parts = ", ".join(f"{counts[severity.value]} {severity.value}" for severity in Severity)
-    return f"{total} findings in {sources} sources: {parts}."
+    return f"{plural(total, 'finding')} in {where}: {parts}."
 
 
 def _severity(rule: str, ranked: list[tuple[Finding, str]]) -> Severity:

@@ -20,6 +20,7 @@ from ether.scout.passes.report import PassReport, Seen
 from ether.scout.python_module import PythonModule
 from ether.scout.rule import Rule
 from ether.scout.source import Source, Unreadable
+from ether.scout.words import plural
 
 __all__ = ["RULES", "BugPass"]
 
@@ -167,12 +168,13 @@ def _data(source: Source) -> list[Finding]:
 
 def _insights(findings: list[Finding], rules: Counter[str], checked: int, foreign: int) -> list[str]:
     severe = sum(1 for finding in findings if finding.severity is Severity.ERROR)
-    told = [f"{len(findings)} findings in {checked} files, {severe} of them errors."]
+    files = plural(checked, "file")
+    told = [f"{plural(len(findings), 'finding')} in {files}, {plural(severe, 'error')} among them."]
     if not findings:
-        told = [f"Nothing found in {checked} files."]
+        told = [f"Nothing found in {files}."]
     if rules:
         often = ", ".join(f"{name} ({count})" for name, count in rules.most_common(3))
         told.append(f"Most often: {often}.")
     if foreign:
-        told.append(f"{foreign} vendored or generated files were not judged.")
+        told.append(f"Not judged: {plural(foreign, 'vendored or generated file')}.")
     return told

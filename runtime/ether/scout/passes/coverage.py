@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from ether.scout.checks.imports import exported_names
 from ether.scout.finding import Finding, Severity
 from ether.scout.outline import Symbol, outline
 from ether.scout.python_module import PythonModule
@@ -52,15 +51,16 @@ class Coverage:
     def __init__(self) -> None:
         self._symbols: list[_Public] = []
         self._modules: dict[str, bool] = {}
-        self._exported: set[str] = set()
+        self._exported: set[tuple[str, str]] = set()
 
     def add(self, module: PythonModule) -> None:
         """Take a module in; tests have no public symbols."""
         if module.source.is_test:
             return
         if module.is_init:
-            taken = (alias.asname or alias.name for node in module.of(ast.ImportFrom) for alias in node.names)
-            self._exported.update(taken, exported_names(module) or set())
+            for node in module.of(ast.ImportFrom):
+                source = (node.module or "").rpartition(".")[2]
+                self._exported.update((source, alias.name) for alias in node.names)
         self._modules[module.name] = ast.get_docstring(module.tree, clean=False) is not None
         for top in outline(module):
             self._take(module.name, top, owner_has_bases=False)
@@ -85,8 +85,8 @@ class Coverage:
         return [
             one
             for one in self._symbols
-            if (one.top in self._exported or not _is_private(one.path))
-            and (one.symbol.documented or not (one.owner_has_bases and one.symbol.name in explained))
+            if not _is_private(one.path) or (PurePosixPath(one.path).stem, one.top) in self._exported
+            if one.symbol.documented or not (one.owner_has_bases and one.symbol.name in explained)
         ]
 
     def findings(self) -> list[Finding]:

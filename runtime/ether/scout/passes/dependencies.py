@@ -10,13 +10,14 @@ from ether.scout.import_cycle import cycles
 from ether.scout.import_graph import Edge, ImportGraph
 from ether.scout.rule import Rule
 from ether.scout.table import table
+from ether.scout.words import plural
 
 __all__ = ["RULES", "Dependencies"]
 
 IMPORT_CYCLE = Rule(
     "import-cycle",
     Severity.INFO,
-    "whether it works depends on which of them is imported first",
+    "it works only while none of them needs, at that moment, what another has yet to define",
     "Move what both need into a third module, or import inside the function that needs it.",
 )
 MUTUAL_PACKAGES = Rule(
@@ -99,7 +100,8 @@ class Dependencies:
                 f"`{name}` is needed by {count} of {len(self._graph.modules)} modules: change it with care."
             )
         if self._rounds:
-            told.append(f"{len(self._rounds)} groups of modules import one another in a circle.")
+            groups = plural(len(self._rounds), "group")
+            told.append(f"{groups} of modules import one another in a circle.")
         return told
 
 

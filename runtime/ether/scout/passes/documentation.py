@@ -15,6 +15,7 @@ from ether.scout.passes.parameters import parameter_findings
 from ether.scout.passes.report import PassReport, Seen
 from ether.scout.rule import is_suppressed
 from ether.scout.source import Unreadable
+from ether.scout.words import plural
 
 __all__ = ["RULES", "DocumentationPass"]
 
@@ -65,7 +66,7 @@ class DocumentationPass:
             )
         rules = Counter(finding.rule for finding in findings)
         if stale := rules[parameters.STALE.name]:
-            told.append(f"{stale} documented parameters do not exist.")
+            told.append(f"{plural(stale, 'documented parameter')} that no signature has.")
         if broken := rules[pages.BROKEN_LINK.name]:
-            told.append(f"{broken} of {data['links_checked']} relative links lead nowhere.")
+            told.append(f"{broken} of {plural(data['links_checked'], 'relative link')} lead nowhere.")
         return told or ["There is nothing that documents, and nothing to document."]

@@ -22,13 +22,14 @@ from ether.scout.python_module import PythonModule
 from ether.scout.rule import Rule
 from ether.scout.source import Source, Unreadable
 from ether.scout.table import table
+from ether.scout.words import plural
 
 __all__ = ["RULES", "StructurePass", "package_name"]
 
 HARD_FUNCTION = Rule(
     "hard-to-change-function",
     Severity.INFO,
-    "nobody keeps all of its paths in mind, and tests hardly reach them all",
+    "nobody keeps all of that in mind, and tests hardly reach every path",
     "Move its parts into functions with a name each, the deepest branches first.",
 )
 LARGE_FILE = Rule(
@@ -44,10 +45,14 @@ _COMPLEX: Final = 25
 """Cyclomatic complexity; McCabe proposed 10 as a function's limit, and few large projects keep even 20."""
 _LONG: Final = 150
 """Lines of a function."""
+_BRANCHED: Final = 10
+"""Complexity under which a long function only does one thing after another, and is no trouble."""
 _DEEP: Final = 6
 """Blocks inside one another."""
 _LARGE: Final = 1_500
 """Lines of a file."""
+_SUBJECTS: Final = 20
+"""Functions and classes: a large file with fewer is mostly a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ class _Function:
     line: int
     name: str
     lines: int
+    """Of the body: see `Symbol.body_lines`."""
     complexity: int = 0
     """0 where only its size is known."""
     nesting: int = 0
@@ -66,8 +72,8 @@ class _Function:
         """What makes it hard to change, in words; empty when nothing does."""
         told = []
         if self.complexity > _COMPLEX:
-            told.append(f"{self.complexity} paths")
-        if self.lines > _LONG:
+            told.append(f"a complexity of {self.complexity}")
+        if self.lines > _LONG and (self.complexity >= _BRANCHED or not self.complexity):
             told.append(f"{self.lines} lines")
         if self.nesting > _DEEP:
             told.append(f"blocks {self.nesting} deep")
@@ -93,17 +99,16 @@ class StructurePass:
         if not source.is_ours:
             return
         self._markers += [(source.name, marker) for marker in markers_in(source, seen.module)]
-        if source.line_count > _LARGE and not source.is_test and (seen.module or blocks_in(source)):
-            self._findings.append(LARGE_FILE.on(source.name, 1, f"The file has {source.line_count} lines"))
-        if seen.module:
-            self._measure(seen.module)
-        else:
-            self._skim(source)
+        symbols = self._measure(seen.module) if seen.module else self._skim(source)
+        if source.line_count > _LARGE and symbols >= _SUBJECTS and not source.is_test:
+            what = f"The file has {source.line_count:,} lines and {symbols} functions and classes"
+            self._findings.append(LARGE_FILE.on(source.name, 1, what))
 
     def miss(self, file: Unreadable) -> None:
         """Nothing can be measured of it; the survey notes it."""
 
-    def _measure(self, module: PythonModule) -> None:
+    def _measure(self, module: PythonModule) -> int:
+        """Count the symbols of a module in; how many there are."""
         self._imports.add(module)
         symbols = [symbol for top in outline(module) for symbol in top.walk()]
         for symbol in symbols:
@@ -111,12 +116,16 @@ class StructurePass:
             self._counts["public"] += symbol.is_public and not module.source.is_test
             if symbol.kind != "class":
                 self._take(module.source, _of_symbol(module.name, symbol))
+        return len(symbols)
 
-    def _skim(self, source: Source) -> None:
-        for block in blocks_in(source):
+    def _skim(self, source: Source) -> int:
+        """The same for another language, by its look."""
+        blocks = blocks_in(source)
+        for block in blocks:
             self._counts[block.kind] += 1
             if block.kind == "function":
                 self._take(source, _Function(source.name, block.line, block.name, block.lines))
+        return len(blocks)
 
     def _take(self, source: Source, function: _Function) -> None:
         if source.is_test:
@@ -159,7 +168,8 @@ class StructurePass:
         sizes = self._sizes
         if not sizes.files:
             return ["There is nothing to read."]
-        told = [f"{sizes.files} files, {sizes.lines:,} lines, mostly {sizes.main_language()}."]
+        lines = plural(sizes.lines, "line")
+        told = [f"{plural(sizes.files, 'file')}, {lines}, mostly {sizes.main_language()}."]
         if sizes.code_lines and sizes.test_lines:
             told.append(f"{sizes.test_lines / sizes.code_lines:.2f} lines of tests for each line of Python.")
         hardest = max(self._functions, key=lambda one: (one.complexity, one.lines), default=None)
@@ -170,7 +180,7 @@ class StructurePass:
 
 
 def _of_symbol(path: str, symbol: Symbol) -> _Function:
-    return _Function(path, symbol.line, symbol.qualname, symbol.lines, symbol.complexity, symbol.nesting)
+    return _Function(path, symbol.line, symbol.qualname, symbol.body_lines, symbol.complexity, symbol.nesting)
 
 
 def _marker(path: str, marker: Marker) -> dict[str, Any]:

@@ -1,0 +1,126 @@
+"""The metrics of one scope in one window, worked out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from ether_actors.observers.tally import ANSWERS, Tally
+from ether_broker.status import Status
+
+__all__ = ["Figures", "RoundTrip"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrip:
+    """Seconds from delegation to outcome, by the broker's clock, of COMPLETED; a quantile is 2.4 % off at most."""
+
+    count: int
+    """COMPLETED whose delegation was seen."""
+    p50: float | None
+    p90: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What became of the delegations of one agent, one capability or all, in one window.
+
+    A delegation counts in the window in which its outcome passed. A ratio or mean without anything to divide by is None:
+    nothing is known, which is neither good nor bad.
+    """
+
+    by_status: dict[str, int]
+    """{status: delegations that ended so}, every terminal status, 0 too."""
+    ended: int
+    """Delegations that ended; the total of `by_status`."""
+    executions: int
+    """Those that were not rejected: with a rejection nothing was begun."""
+    answers: int
+    """COMPLETED, PARTIAL and NEEDS_INPUT."""
+    retries: int
+    """Runs after the first."""
+    unresolved_items: int
+    """Items that answers left unresolved."""
+
+    delegation_success_rate: float | None
+    """Spec 2: COMPLETED / `ended`. Target: over 0.85. None when nothing ended."""
+    avg_round_trip_sec: float | None
+    """Spec 2: mean seconds from delegation to outcome of COMPLETED, by the broker's clock, waiting and delivery included.
+
+    Target: under 600 for deep tasks. None when no COMPLETED was seen from its beginning.
+    """
+    clarification_rework_ratio: float | None
+    """Spec 2: NEEDS_INPUT / `ended`; each is a cycle of clarification, its answer a new delegation. Target: falling.
+
+    None when nothing ended.
+    """
+    unresolved_carryover: float | None
+    """Spec 2: answers with an `unresolved` item / `answers`. Target: under 0.10. None without an answer."""
+
+    success_rate: float | None
+    """Spec 3: answers of confidence 0.7 or more / `executions`. None when nothing was executed.
+
+    An answer that told no confidence counts as spec 3's view of it says: COMPLETED as 0.7, the others as less.
+    """
+    average_confidence: float | None
+    """Spec 3: mean confidence of the executions that told one. None when none did."""
+    timeout_rate: float | None
+    """Spec 3: TIMEOUT / `executions`; one that waited until its deadline counts. Target: under 0.05.
+
+    None when nothing was executed.
+    """
+    retry_rate: float | None
+    """Spec 3: `retries` / `executions`; may exceed 1. None when nothing was executed."""
+    average_duration_sec: float | None
+    """Spec 3: mean seconds that handlers took (`elapsed`), of the executions that told it. None when none did."""
+
+    rejection_rate: float | None
+    """Spec 2 §8.2: REJECTED_CAPABILITY, REJECTED_CONTEXT and REJECTED_OVERLOAD / `ended`. None when nothing ended."""
+    partial_rate: float | None
+    """Extension: PARTIAL / `ended`. None when nothing ended."""
+    overload_rate: float | None
+    """Extension: REJECTED_OVERLOAD / `ended`. None when nothing ended."""
+    cancellation_rate: float | None
+    """Extension: CANCELLED / `ended`. None when nothing ended."""
+    progress_per_delegation: float | None
+    """Extension: PROGRESS responses that passed / `ended`. None when nothing ended."""
+
+    round_trip: RoundTrip
+
+    @classmethod
+    def of(cls, tally: Tally) -> Self:
+        """Work out the metrics of what was counted."""
+        outcomes = {status: tally.outcomes.get(status, 0) for status in Status if status.is_terminal}
+        ended = sum(outcomes.values())
+        rejected = sum(count for status, count in outcomes.items() if status.is_rejection)
+        executions = ended - rejected
+        answers = sum(outcomes[status] for status in ANSWERS)
+        trips = tally.trips.count
+        return cls(
+            by_status={status.name: count for status, count in outcomes.items()},
+            ended=ended,
+            executions=executions,
+            answers=answers,
+            retries=tally.retries,
+            unresolved_items=tally.unresolved,
+            delegation_success_rate=_ratio(outcomes[Status.COMPLETED], ended),
+            avg_round_trip_sec=_ratio(tally.trip_sum, trips),
+            clarification_rework_ratio=_ratio(outcomes[Status.NEEDS_INPUT], ended),
+            unresolved_carryover=_ratio(tally.carried, answers),
+            success_rate=_ratio(tally.good, executions),
+            average_confidence=_ratio(tally.confidence_sum, tally.confidences),
+            timeout_rate=_ratio(outcomes[Status.TIMEOUT], executions),
+            retry_rate=_ratio(tally.retries, executions),
+            average_duration_sec=_ratio(tally.duration_sum, tally.durations),
+            rejection_rate=_ratio(rejected, ended),
+            partial_rate=_ratio(outcomes[Status.PARTIAL], ended),
+            overload_rate=_ratio(outcomes[Status.REJECTED_OVERLOAD], ended),
+            cancellation_rate=_ratio(outcomes[Status.CANCELLED], ended),
+            progress_per_delegation=_ratio(tally.progress, ended),
+            round_trip=RoundTrip(trips, *(tally.trips.quantile(part) for part in (0.5, 0.9, 0.99))),
+        )
+
+
+def _ratio(numerator: float, denominator: int) -> float | None:
+    return numerator / denominator if denominator else None

@@ -1,0 +1,106 @@
+"""What is counted of the delegations of one group: a specialist and a capability, in one slot of time."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Self
+
+from ether_actors.observers.sketch import Sketch
+from ether_broker.response import Response
+from ether_broker.status import Status
+
+__all__ = ["ANSWERS", "GOOD", "Tally"]
+
+GOOD: Final = 0.7
+"""The confidence from which an answer is used without a caveat (spec 3, "Partial Success Handling")."""
+ANSWERS: Final = frozenset({Status.COMPLETED, Status.PARTIAL, Status.NEEDS_INPUT})
+"""Outcomes with which a specialist has something to hand over."""
+
+
+class Tally:
+    """Counts and sums; two of them merge into that of all their delegations."""
+
+    __slots__ = (
+        "carried", "confidence_sum", "confidences", "duration_sum", "durations", "good", "outcomes", "progress", "retries",
+        "trip_sum", "trips", "unresolved",
+    )  # fmt: skip
+
+    outcomes: dict[Status, int]
+    """{status: delegations that ended so}."""
+    progress: int
+    """PROGRESS responses that passed."""
+    good: int
+    """Answers with a confidence of at least 0.7; a COMPLETED that tells none counts, as in spec 3's view of it."""
+    confidences: int
+    """Executions that told a confidence."""
+    confidence_sum: float
+    retries: int
+    """Runs after the first, of the bus's (`attempt`) and of the specialist's own (`metadata.retries`)."""
+    durations: int
+    """Executions that told how long the handler took."""
+    duration_sum: float
+    trips: Sketch
+    """Round trips of COMPLETED, in seconds."""
+    trip_sum: float
+    carried: int
+    """Answers that leave something unresolved."""
+    unresolved: int
+    """Items that they leave."""
+
+    def __init__(self) -> None:
+        self.outcomes = {}
+        self.progress = self.good = self.confidences = self.retries = 0
+        self.durations = self.carried = self.unresolved = 0
+        self.confidence_sum = self.duration_sum = self.trip_sum = 0.0
+        self.trips = Sketch()
+
+    def add(self, status: Status, attempt: int, round_trip: float | None, response: Response | None) -> None:
+        """Count one delegation that ended.
+
+        Args:
+            status: its outcome.
+            attempt: 1 for the first run.
+            round_trip: seconds from delegation to outcome; None when the delegation was not seen.
+            response: None when its body cannot be read.
+        """
+        self.outcomes[status] = self.outcomes.get(status, 0) + 1
+        if status.is_rejection:
+            return
+        self.retries += attempt - 1
+        if round_trip is not None and status is Status.COMPLETED:
+            self.trips.add(round_trip)
+            self.trip_sum += round_trip
+        if response is None:
+            return
+        self.retries += _own_retries(response)
+        if response.elapsed is not None and math.isfinite(response.elapsed):
+            self.durations += 1
+            self.duration_sum += response.elapsed
+        if response.confidence is not None:
+            self.confidences += 1
+            self.confidence_sum += response.confidence
+        if status in ANSWERS:
+            self.good += status is Status.COMPLETED if response.confidence is None else response.confidence >= GOOD
+            self.carried += bool(response.unresolved)
+            self.unresolved += len(response.unresolved)
+
+    def merge(self, other: Self) -> None:
+        """Count what another has counted."""
+        for status, count in other.outcomes.items():
+            self.outcomes[status] = self.outcomes.get(status, 0) + count
+        self.progress += other.progress
+        self.good += other.good
+        self.confidences += other.confidences
+        self.confidence_sum += other.confidence_sum
+        self.retries += other.retries
+        self.durations += other.durations
+        self.duration_sum += other.duration_sum
+        self.trips.merge(other.trips)
+        self.trip_sum += other.trip_sum
+        self.carried += other.carried
+        self.unresolved += other.unresolved
+
+
+def _own_retries(response: Response) -> int:
+    told = response.metadata.get("retries")
+    return told if isinstance(told, int) and not isinstance(told, bool) and told > 0 else 0

@@ -1,0 +1,155 @@
+"""The command `ether`: its subcommands, its global options, and what an error becomes.
+
+An error that Ether raises on purpose is one line on stderr and an exit code (`exit_code.py`); `--debug` shows the
+traceback too. With `-o json` or `jsonl` the line is JSON: `{"error": {"code", "message", "retryable", "exit_code"}}`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from ether.cli.commands import (
+    agents,
+    bench,
+    dead_letters,
+    delegate,
+    doctor,
+    review,
+    schema,
+    top,
+    up,
+    version,
+)
+from ether.cli.exit_code import ExitCode, code_of_error
+from ether.cli.options import FormatOption, Settings, settings_of
+from ether.cli.output import Format, as_json, warn
+from ether_broker.errors import EtherError
+
+__all__ = ["app"]
+
+_PASS: Final = (typer.Exit, typer.Abort, KeyboardInterrupt)
+
+
+class Commands(TyperGroup):
+    """The group of all commands; says every error in one way."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line; ends the process with its exit code, unless `standalone_mode` is off."""
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except typer.Abort:
+            code = ExitCode.INTERRUPTED
+        except Exception as error:
+            # Typer brings a click of its own in some versions and takes the installed one in others, so that
+            # its errors can be told by their shape only.
+            if not hasattr(error, "format_message"):
+                raise
+            code = _say_usage(error)
+        if not standalone_mode:
+            return code
+        sys.exit(int(code or 0))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, and end it with the exit code of the error that it raises."""
+        try:
+            return super().invoke(ctx)
+        except _PASS:
+            raise
+        except BrokenPipeError:
+            _forget_stdout()
+            raise typer.Exit(ExitCode.PIPE) from None
+        except (EtherError, OSError) as error:
+            _say(error, settings_of(ctx))
+            raise typer.Exit(code_of_error(error)) from None
+        except Exception as error:
+            if hasattr(error, "format_message"):
+                raise
+            traceback.print_exception(error)
+            warn(f"ether: internal: {error!r} is a bug of Ether's, or of a module that you named; see above.")
+            raise typer.Exit(ExitCode.INTERNAL) from None
+
+
+def _say(error: EtherError | OSError, settings: Settings) -> None:
+    if settings.debug:
+        traceback.print_exception(error)
+    is_ours = isinstance(error, EtherError)
+    code = error.code if is_ours else "os"
+    message = str(error) if is_ours or error.strerror is None else f"{error.filename or ''}: {error.strerror}".lstrip(": ")
+    if settings.format is Format.TEXT:
+        warn(f"ether: {code}: {message}")
+    else:
+        retryable = is_ours and error.retryable
+        fields = {"code": code, "message": message, "retryable": retryable, "exit_code": code_of_error(error)}
+        warn(as_json({"error": fields}))
+
+
+def _say_usage(error: Any) -> int:
+    ctx = getattr(error, "ctx", None)
+    text = " ".join(str(error.format_message()).split())
+    if text:
+        path = getattr(ctx, "command_path", "ether")
+        warn(f"ether: usage: {text} (`{path} --help` tells more)")
+    return int(error.exit_code)
+
+
+def _forget_stdout() -> None:
+    """Let nothing be written to a pipe that nobody reads, when the interpreter flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+app = typer.Typer(
+    name="ether",
+    cls=Commands,
+    help="An actor message bus for AI agents: they delegate to each other, supervised and observed.",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 no broker, 4 timeout, 5 rejected, 6 unfinished, 7 cancelled.",
+    pretty_exceptions_enable=False,
+    invoke_without_command=True,
+)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        version.print_line()
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    ctx: typer.Context,
+    output_format: FormatOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only errors on stderr.")] = False,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Log to stderr; -vv logs more.", show_default=False)
+    ] = 0,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="ETHER_DEBUG", help="Show the tracebacks of errors.")
+    ] = False,
+    version: Annotated[  # noqa: ARG001  its callback does the work
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take the global options."""
+    ctx.obj = Settings(output_format or Format.TEXT, quiet=quiet, debug=debug)
+    level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+for group in (up, review, delegate, agents, dead_letters, top, bench, schema, doctor, version):
+    group.add_to(app)

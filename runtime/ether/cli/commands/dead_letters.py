@@ -1,0 +1,142 @@
+"""`ether dead-letters`: look at what could change nothing any more, and send it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ether.cli.connection import joined
+from ether.cli.exit_code import ExitCode, code_of_status
+from ether.cli.options import ConnectOption, FormatOption, TimeoutOption, WaitOption, output_of, settings_of
+from ether.cli.outcome import print_outcome, record
+from ether.cli.output import Column, Output
+from ether_broker.dead_letters import Reason
+from ether_broker.errors import UsageError
+
+if TYPE_CHECKING:
+    from ether.dead_letter import DeadLetterView
+    from ether.runtime import Runtime
+    from ether_broker.response import Response
+
+__all__ = ["add_to"]
+
+_MOST: Final = 10_000
+"""As many as a broker keeps."""
+
+ReasonOption = Annotated[Reason | None, typer.Option("--reason", help="Only those that died of it.")]
+NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", min=1)]
+
+group = typer.Typer(help="List, show and redrive what could not be delivered.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the app this group."""
+    app.add_typer(group, name="dead-letters")
+
+
+@group.command("list")
+def list_letters(
+    ctx: typer.Context,
+    reason: ReasonOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many.")] = 100,
+    connect: ConnectOption = None,
+    wait: WaitOption = 0.0,
+    output_format: FormatOption = None,
+) -> None:
+    """List dead letters, the newest first."""
+    out = output_of(ctx, output_format)
+    with joined(connect, wait) as bus:
+        letters = bus.dead_letters(limit=limit, reason=reason.value if reason else None)
+    out.rows([letter.fields for letter in letters], _LETTERS)
+
+
+@group.command()
+def show(
+    ctx: typer.Context,
+    number: NumberArgument,
+    connect: ConnectOption = None,
+    wait: WaitOption = 0.0,
+    output_format: FormatOption = None,
+) -> None:
+    """Show one dead letter whole, with the delegation that died if it is one."""
+    out = output_of(ctx, output_format)
+    with joined(connect, wait) as bus:
+        out.value(_whole(bus.dead_letter(number)))
+
+
+@group.command()
+def redrive(
+    ctx: typer.Context,
+    numbers: Annotated[list[int] | None, typer.Argument(metavar="[NUMBER]...", min=1)] = None,
+    all_of_them: Annotated[bool, typer.Option("--all", help="All that can be, or all of a --reason.")] = False,
+    reason: ReasonOption = None,
+    timeout: TimeoutOption = None,
+    connect: ConnectOption = None,
+    wait: WaitOption = 0.0,
+    output_format: FormatOption = None,
+) -> None:
+    """Delegate the work of dead letters again, under new request ids, and wait for what becomes of it.
+
+    A redriven letter is taken out; if its work dies again, that is a new letter.
+    """
+    out = output_of(ctx, output_format)
+    if bool(numbers) == all_of_them or (reason and not all_of_them):
+        msg = "Say which: numbers, as in `ether dead-letters redrive 3 4`, or --all with or without --reason."
+        raise UsageError(msg)
+    with joined(connect, wait) as bus:
+        chosen = numbers or _redrivable(bus, reason)
+        handles = [(number, bus.redrive(number, timeout=timeout)) for number in chosen]
+        responses = [(number, handle.result()) for number, handle in handles]
+    if numbers and len(numbers) == 1:
+        response = responses[0][1]
+        print_outcome(response, out, debug=settings_of(ctx).debug)
+        raise typer.Exit(code_of_status(response.status))
+    _print_all(responses, out)
+    raise typer.Exit(ExitCode.OK if all(response.ok for _, response in responses) else ExitCode.FAILED)
+
+
+def _redrivable(bus: Runtime, reason: Reason | None) -> list[int]:
+    letters = bus.dead_letters(limit=_MOST, reason=reason.value if reason else None)
+    return sorted(letter.number for letter in letters if letter.can_redrive)
+
+
+def _print_all(responses: Sequence[tuple[int, Response]], out: Output) -> None:
+    rows = [{"number": number, **record(response)} for number, response in responses]
+    out.rows(rows, _REDRIVEN)
+    done = sum(response.ok for _, response in responses)
+    out.note(f"{done} of {len(responses)} redriven and done")
+
+
+def _whole(letter: DeadLetterView) -> dict[str, Any]:
+    fields = {name: value for name, value in letter.fields.items() if name != "envelope"}
+    if fields["kind"] == "DELEGATION":
+        delegation = letter.delegation
+        fields["delegation"] = delegation.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return fields
+
+
+def _when(row: dict[str, Any]) -> str:
+    moment = datetime.fromtimestamp(row["time"], tz=timezone.utc).astimezone()
+    return moment.isoformat(sep=" ", timespec="seconds")
+
+
+_LETTERS: Final = (
+    Column("number", lambda row: row["number"], right=True),
+    Column("when", _when),
+    Column("reason", lambda row: row["reason"]),
+    Column("kind", lambda row: row["kind"].lower()),
+    Column("from", lambda row: row["from_agent"]),
+    Column("to", lambda row: row["to_agent"]),
+    Column("capability", lambda row: row["capability"]),
+    Column("redrive", lambda row: "yes" if row["can_redrive"] else "no"),
+    Column("detail", lambda row: row["detail"]),
+)
+_REDRIVEN: Final = (
+    Column("number", lambda row: row["number"], right=True),
+    Column("status", lambda row: row["status"]),
+    Column("by", lambda row: row.get("from_agent")),
+    Column("summary", lambda row: row.get("summary")),
+)

@@ -1,0 +1,161 @@
+"""`ether exec` and `ether delegate`: ask for one piece of work, and print what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from ether.cli.connection import any_bus
+from ether.cli.exit_code import code_of_status
+from ether.cli.options import (
+    AgentArgument,
+    AgentClasses,
+    CapabilityArgument,
+    ConnectOption,
+    ContextOption,
+    FormatOption,
+    ObjectiveOption,
+    PairOption,
+    ParamsOption,
+    StreamOption,
+    TimeoutOption,
+    WaitOption,
+    output_of,
+    settings_of,
+)
+from ether.cli.outcome import follow, print_outcome
+from ether.cli.output import warn
+from ether.cli.params import collect_params, read_json
+from ether_broker.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from ether_broker.response import Response
+
+__all__ = ["add_to"]
+
+# Options that a command has not become parameters, as in `--path src`.
+_FREE: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be delegated, as the options say it."""
+
+    capability: str
+    to: str | None
+    pairs: Sequence[str]
+    params: str | None
+    free: Sequence[str]
+    context: str | None
+    objective: str
+    timeout: float | None
+    stream: bool
+
+    def check(self) -> dict[str, Any]:
+        """The arguments of `Runtime.delegate`, before anything is started.
+
+        Raises:
+            UsageError: a parameter or option cannot be.
+        """
+        for word in filter(None, (self.to, self.capability)):
+            if word.startswith("-"):
+                msg = f"There is no option {word} before the names: parameters stand behind them."
+                raise UsageError(msg)
+        if self.timeout is not None and self.timeout <= 0:
+            msg = f"--timeout is {self.timeout:g} and has to be more than 0 seconds."
+            raise UsageError(msg)
+        return {
+            "capability": self.capability,
+            "params": collect_params(self.params, self.pairs, self.free),
+            "to": self.to,
+            "context": None if self.context is None else read_json(self.context, "--context"),
+            "objective": self.objective,
+            "timeout": self.timeout,
+        }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the app these commands."""
+    app.command("exec", context_settings=_FREE)(execute)
+    app.command(context_settings=_FREE)(delegate)
+
+
+def execute(
+    ctx: typer.Context,
+    agent_name: AgentArgument,
+    action: CapabilityArgument,
+    param: PairOption = None,
+    params: ParamsOption = None,
+    context: ContextOption = None,
+    objective: ObjectiveOption = "",
+    timeout: TimeoutOption = None,
+    stream: StreamOption = False,
+    connect: ConnectOption = None,
+    wait: WaitOption = 0.0,
+    agent: AgentClasses = None,
+    output_format: FormatOption = None,
+) -> None:
+    """Have AGENT do something, and print what became of it.
+
+    CAPABILITY may be its last word alone. Parameters are `--param path=src`, or just `--path src`; behind `--`
+    also those that have the name of an option.
+    """
+    work = Work(action, agent_name, param or (), params, ctx.args, context, objective, timeout, stream)
+    _run(ctx, work, connect, wait, agent or (), output_format)
+
+
+def delegate(
+    ctx: typer.Context,
+    capability: CapabilityArgument,
+    param: PairOption = None,
+    params: ParamsOption = None,
+    context: ContextOption = None,
+    objective: ObjectiveOption = "",
+    timeout: TimeoutOption = None,
+    stream: StreamOption = False,
+    connect: ConnectOption = None,
+    wait: WaitOption = 0.0,
+    agent: AgentClasses = None,
+    output_format: FormatOption = None,
+) -> None:
+    """Have the best holder of CAPABILITY do it, and print what became of it.
+
+    A prefix asks for anything below it. Parameters are as for `exec`.
+    """
+    work = Work(capability, None, param or (), params, ctx.args, context, objective, timeout, stream)
+    _run(ctx, work, connect, wait, agent or (), output_format)
+
+
+def _run(
+    ctx: typer.Context,
+    work: Work,
+    connect: str | None,
+    wait: float,
+    agents: Sequence[str],
+    output_format: FormatOption,
+) -> None:
+    out = output_of(ctx, output_format)
+    arguments = work.check()
+    with any_bus(connect, wait, agents) as bus:
+        response = follow(bus.delegate(**arguments), out, stream=work.stream)
+    print_outcome(response, out, debug=settings_of(ctx).debug)
+    if out.is_text:
+        _hint(ctx, response)
+    raise typer.Exit(code_of_status(response.status))
+
+
+def _hint(ctx: typer.Context, response: Response) -> None:
+    """Say which option is meant where a misspelt one became a parameter that the agent does not take."""
+    options = [option for parameter in ctx.command.params for option in parameter.opts if option[:2] == "--"]
+    for field in response.required_fields:
+        option = f"--{field.replace('_', '-')}"
+        meant = nearest(option, options)
+        if option in _words(ctx.args) and "Did you mean" in meant:
+            warn(f"  {option} is no option, and so was taken as a parameter.{meant}")
+
+
+def _words(args: Sequence[str]) -> set[str]:
+    return {word.partition("=")[0] for word in args}

@@ -1,0 +1,49 @@
+"""What the shell is offered for agents, capabilities and addresses; never an error, and never a long wait."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from ether_broker.endpoint import default_endpoint
+from ether_broker.errors import EtherError
+
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
+
+__all__ = ["complete_agents", "complete_capabilities", "complete_endpoints"]
+
+_PATIENCE: Final = 1.0
+"""Seconds that somebody who pressed Tab will wait."""
+
+
+def complete_agents(incomplete: str) -> list[str]:
+    """The agents on the bus whose names begin so."""
+    return _ask(incomplete, lambda bus: (row["agent"] for row in bus.agents()))
+
+
+def complete_capabilities(incomplete: str) -> list[str]:
+    """The capabilities on the bus whose names begin so."""
+    return _ask(incomplete, lambda bus: bus.capabilities())
+
+
+def complete_endpoints(incomplete: str) -> list[str]:
+    """This user's own bus."""
+    return [known for known in (default_endpoint(),) if known.startswith(incomplete)]
+
+
+def _ask(incomplete: str, names: _Names) -> list[str]:
+    from ether.cli.connection import joined
+
+    try:
+        with joined(os.environ.get("ETHER_CONNECT"), patience=_PATIENCE) as bus:
+            return sorted(name for name in names(bus) if name.startswith(incomplete))
+    except EtherError:
+        return []
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Names = Callable[[Runtime], Iterable[str]]

@@ -1,0 +1,115 @@
+"""The bus that a command talks to: one that is there, or one of its own."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from ether_broker.endpoint import check_endpoint, default_endpoint
+from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
+
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
+
+__all__ = ["any_bus", "embedded", "is_listening", "joined"]
+
+_PATIENCE: Final = 5.0
+"""Seconds that a broker which listens may take to answer."""
+_KNOCK: Final = 2.0
+"""Seconds for a TCP connection to be made."""
+_PAUSE: Final = 0.05
+
+
+@contextmanager
+def any_bus(connect: str | None, wait: float, agents: Sequence[str]) -> Iterator[Runtime]:
+    """The bus of a command's options: its own with these agents if there are any, else the one that is there.
+
+    Raises:
+        EtherError: as `joined` and `embedded`.
+    """
+    with embedded(agents) if agents else joined(connect, wait) as bus:
+        yield bus
+
+
+@contextmanager
+def joined(connect: str | None, wait: float = 0.0, *, patience: float = _PATIENCE) -> Iterator[Runtime]:
+    """Join the bus at an address.
+
+    Args:
+        connect: its address; None is this user's own.
+        wait: seconds to wait until something listens there.
+        patience: seconds that it may then take to answer.
+
+    Raises:
+        InvalidEndpoint: not an address that can be connected to.
+        BrokerUnavailable: nobody listens there, or what listens is no broker.
+        NodeRefused: the broker does not let us in.
+    """
+    url = connectable(connect or default_endpoint())
+    limit = time.monotonic() + wait
+    while not is_listening(url):
+        if time.monotonic() >= limit:
+            msg = f"No broker listens at {url}: start one with `ether up`, or name another with --connect."
+            raise BrokerUnavailable(msg)
+        time.sleep(_PAUSE)
+    from ether.runtime import Runtime
+
+    with Runtime.connect(url, timeout=patience, drain=0.0) as bus:
+        yield bus
+
+
+@contextmanager
+def embedded(agents: Sequence[str]) -> Iterator[Runtime]:
+    """A bus in this process with these agents, each `module:Class`.
+
+    Raises:
+        InvalidSpec: one of them cannot be imported or started.
+    """
+    from ether.cli.agent_class import load_agent, start_agent
+    from ether.runtime import Runtime
+
+    classes = [load_agent(text) for text in agents]
+    with Runtime(drain=0.0) as bus:
+        for text, cls in zip(agents, classes, strict=True):
+            start_agent(bus, text, cls)
+        yield bus
+
+
+def connectable(url: str) -> str:
+    """The address, if one can connect to it from another process.
+
+    Raises:
+        InvalidEndpoint: it cannot be; the message says why.
+    """
+    check_endpoint(url)
+    if url.startswith("inproc://") or "*" in url:
+        msg = f"{url!r} is an address to bind: connect to tcp://HOST:PORT or ipc:///PATH."
+        raise InvalidEndpoint(msg)
+    return url
+
+
+def is_listening(url: str, timeout: float = _KNOCK) -> bool:
+    """Whether somebody takes connections there; ZeroMQ itself would only try again and again, and never say."""
+    try:
+        with _knock(url, timeout):
+            return True
+    except OSError:
+        return False
+
+
+def _knock(url: str, timeout: float) -> socket.socket:
+    scheme, _, rest = url.partition("://")
+    if scheme == "tcp":
+        host, _, port = rest.rpartition(":")
+        return socket.create_connection((host.strip("[]"), int(port)), timeout)
+    knocking = socket.socket(socket.AF_UNIX)
+    try:
+        knocking.settimeout(timeout)
+        knocking.connect(rest)
+    except OSError:
+        knocking.close()
+        raise
+    return knocking

@@ -1,0 +1,113 @@
+"""Options that several commands share, and how a command finds its output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+import typer
+
+from ether.cli.completion import complete_agents, complete_capabilities, complete_endpoints
+from ether.cli.output import Format, Output
+
+__all__ = [
+    "AgentArgument",
+    "AgentClasses",
+    "CapabilityArgument",
+    "ConnectOption",
+    "ContextOption",
+    "FormatOption",
+    "ObjectiveOption",
+    "PairOption",
+    "ParamsOption",
+    "Settings",
+    "StreamOption",
+    "TimeoutOption",
+    "WaitOption",
+    "output_of",
+    "settings_of",
+]
+
+_BUS: Final = "Bus"
+
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", "-o", help="How data is printed.", show_default="text", envvar="ETHER_FORMAT"),
+]
+ConnectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--connect",
+        metavar="URL",
+        envvar="ETHER_CONNECT",
+        help="The bus, as tcp://HOST:PORT or ipc:///PATH.",
+        show_default="this user's own, as `ether up` binds it",
+        rich_help_panel=_BUS,
+        autocompletion=complete_endpoints,
+    ),
+]
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0.0,
+        help="Wait so long for a bus that is not there yet.",
+        rich_help_panel=_BUS,
+    ),
+]
+AgentClasses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent",
+        metavar="MODULE:CLASS",
+        help="Start this agent on a bus of the command's own, instead of connecting; several times for several.",
+        rich_help_panel=_BUS,
+    ),
+]
+AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", autocompletion=complete_agents)]
+CapabilityArgument = Annotated[str, typer.Argument(metavar="CAPABILITY", autocompletion=complete_capabilities)]
+PairOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", "-p", metavar="NAME=VALUE", help="A parameter; VALUE is JSON where it can be, and text else."
+    ),
+]
+ParamsOption = Annotated[
+    str | None,
+    typer.Option("--params", metavar="JSON|@FILE|-", help="All parameters as a JSON object; `-` reads stdin."),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", help="To the deadline.", show_default="the bus's: 60"),
+]
+StreamOption = Annotated[bool, typer.Option("--stream", help="Show progress while it runs.")]
+ObjectiveOption = Annotated[str, typer.Option("--objective", metavar="TEXT", help="The aim in words.")]
+ContextOption = Annotated[
+    str | None,
+    typer.Option("--context", metavar="JSON|@FILE|-", help="The context slice of the work."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The global options."""
+
+    format: Format = Format.TEXT
+    quiet: bool = False
+    debug: bool = False
+
+
+def settings_of(ctx: typer.Context) -> Settings:
+    """The global options of a command's run."""
+    found = ctx.find_object(Settings)
+    return found if found is not None else Settings()
+
+
+def output_of(ctx: typer.Context, output_format: Format | None = None) -> Output:
+    """Where a command prints: its own `-o` counts more than the one before the command's name."""
+    settings = settings_of(ctx)
+    if output_format is not None:
+        # An error is said in the format of the command, and the root's settings are where it looks.
+        ctx.find_root().obj = settings = replace(settings, format=output_format)
+    return Output(settings.format, verbose=not settings.quiet)

@@ -1,0 +1,143 @@
+"""Following a delegation, and printing what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from ether.cli.output import Format, Output, as_json, console, is_drawn, seconds, warn
+from ether_broker.errors import WaitTimeout
+from ether_broker.frozen import thaw
+from ether_broker.status import Status
+
+if TYPE_CHECKING:
+    from ether_actors.handle import Handle
+    from ether_broker.response import Response
+
+__all__ = ["follow", "print_outcome", "record"]
+
+_FAREWELL: Final = 2.0
+"""Seconds that the work may take to end when Ctrl-C has cancelled it."""
+
+
+def follow(handle: Handle, out: Output, *, stream: bool = False) -> Response:
+    """Wait for the outcome, showing progress if asked to.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the delegation is cancelled first.
+    """
+    try:
+        if not stream:
+            return handle.result()
+        if out.format is Format.JSONL:
+            return _lines(handle, out)
+        return _bar(handle) if is_drawn(sys.stderr) else _notes(handle, out)
+    except KeyboardInterrupt:
+        handle.cancel()
+        with contextlib.suppress(WaitTimeout):
+            handle.result(_FAREWELL)
+        raise
+
+
+def _lines(handle: Handle, out: Output) -> Response:
+    for response in handle.stream():
+        if response.status.is_terminal:
+            return response
+        out.value(record(response))
+    raise AssertionError  # a stream ends with the outcome
+
+
+def _notes(handle: Handle, out: Output) -> Response:
+    for response in _following(handle):
+        out.note(_progress(response))
+    return handle.outcome()
+
+
+def _bar(handle: Handle) -> Response:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    screen = console(sys.stderr)
+    with Progress(*columns, console=screen, transient=True) as progress:
+        task = progress.add_task(handle.delegation.capability, total=None)
+        for response in _following(handle):
+            if response.progress is not None:
+                progress.update(task, completed=response.progress, total=1.0)
+            if response.summary:
+                progress.update(task, description=response.summary)
+            if response.data is not None:
+                screen.print(Text(as_json(thaw(response.data))))
+    return handle.outcome()
+
+
+def _following(handle: Handle) -> Iterator[Response]:
+    """The signs of running work; ends with the outcome."""
+    for response in handle.stream():
+        if response.status.is_terminal:
+            return
+        yield response
+
+
+def _progress(response: Response) -> str:
+    share = "" if response.progress is None else f"{response.progress:4.0%} "
+    data = "" if response.data is None else f" {as_json(thaw(response.data))}"
+    return f"{response.status.name.lower()} {share}{response.summary}{data}".rstrip()
+
+
+def record(response: Response) -> dict[str, Any]:
+    """A response as programs get it: its fields that say something, `status` by name; bytes as base64."""
+    fields: dict[str, Any] = json.loads(response.model_dump_json(by_alias=True, exclude_defaults=True))
+    fields["status"] = response.status.name
+    if response.status.is_terminal:
+        fields.setdefault("data", None)
+    return fields
+
+
+def print_outcome(response: Response, out: Output, *, debug: bool = False) -> None:
+    """Print a terminal response: its data on stdout, how it went on stderr."""
+    if not out.is_text:
+        out.value(record(response))
+        return
+    data = thaw(response.data)
+    if isinstance(data, str):
+        out.value(data, data)
+    elif data is not None:
+        out.value(json.loads(response.model_dump_json(by_alias=True, include={"data_payload"}))["data"])
+    if response.ok:
+        summary = f": {response.summary}" if response.summary else ""
+        out.note(f"{_head(response)}{summary}")
+    else:
+        for line in _reasons(response, debug=debug):
+            warn(line)
+
+
+def _head(response: Response) -> str:
+    took = "" if response.elapsed is None else f" in {seconds(response.elapsed)}"
+    return f"{response.status.name} by {response.from_agent}{took}"
+
+
+def _reasons(response: Response, *, debug: bool) -> Iterator[str]:
+    yield f"ether: {response.explain()}"
+    if response.required_fields:
+        yield f"  fields: {', '.join(response.required_fields)}"
+    if response.alternative_agent:
+        yield f"  try: {response.alternative_agent}"
+    if response.retry_after is not None:
+        yield f"  try again in {seconds(response.retry_after)}"
+    yield from (f"  question: {question}" for question in response.questions)
+    yield from (f"  unresolved: {item}" for item in response.unresolved)
+    trace = response.error.traceback if response.error else None
+    if trace and debug:
+        yield trace.rstrip()
+    elif trace and response.status is Status.FAILED_EXECUTION:
+        yield "  `ether --debug …` shows the handler's traceback"

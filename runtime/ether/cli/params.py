@@ -1,0 +1,101 @@
+"""The parameters of a delegation, as they stand on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ether_broker.errors import UsageError
+
+__all__ = ["collect_params", "read_json"]
+
+
+def collect_params(whole: str | None, pairs: Sequence[str], free: Sequence[str]) -> dict[str, Any]:
+    """Put the parameters together; what stands alone counts more than the same in `--params`.
+
+    Args:
+        whole: of `--params`.
+        pairs: `name=value`, of `--param`.
+        free: options that the command has not, `--max-depth 3` for `max_depth`; without a value it is true.
+
+    Raises:
+        UsageError: one of them cannot be read, or is given twice.
+    """
+    params: dict[str, Any] = {}
+    if whole is not None:
+        found = read_json(whole, "--params")
+        if not isinstance(found, dict):
+            msg = f"--params is {_kind(found)} and has to be an object, such as '{{\"name\": 1}}'."
+            raise UsageError(msg)
+        params = found
+    alone: dict[str, Any] = {}
+    for name, value in (*map(_pair, pairs), *_free(free)):
+        if name in alone:
+            msg = f"Parameter {name} is given twice: for a list write --param '{name}=[…]'."
+            raise UsageError(msg)
+        alone[name] = value
+    return {**params, **alone}
+
+
+def read_json(text: str, option: str) -> Any:
+    """Read JSON from the text itself, from `@FILE`, or for `-` from stdin.
+
+    Raises:
+        UsageError: the file cannot be read, or what is there is not JSON; the message has line and column.
+    """
+    source = option
+    if text == "-":
+        text, source = sys.stdin.read(), f"{option} (stdin)"
+    elif text.startswith("@"):
+        path = Path(text[1:])
+        source = str(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            msg = f"{option} cannot read {path}: {reason}."
+            raise UsageError(msg) from error
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        where = f"{error.lineno}:{error.colno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else error
+        msg = f"{source} is not JSON: {where}."
+        raise UsageError(msg) from error
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        msg = f"--param {text!r} is no NAME=VALUE, such as --param path=src."
+        raise UsageError(msg)
+    return name, _value(value)
+
+
+def _free(words: Sequence[str]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--") or word == "--":
+            msg = f"{word!r} is too much: parameters are --name VALUE, or --param NAME=VALUE."
+            raise UsageError(msg)
+        name, equals, value = word[2:].partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        found.append((name.replace("-", "_"), _value(value)))
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+
+
+def _kind(value: Any) -> str:
+    names = {list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,23 @@
+"""The envelopes in the words of the spec's documents; each view converts both ways without loss."""
+
+from ether_broker.ids import foreign_id
+from ether_broker.views.agent_io import AgentInput, AgentOutput
+from ether_broker.views.handoff import RequestEnvelope, ResponseEnvelope
+from ether_broker.views.registry import AgentInfo, CapabilityManifest, RegistryEntry
+from ether_broker.views.subgoal import AgentResponse, SubgoalRequest
+from ether_broker.views.suggestion import Justification, SuggestionRecord
+
+__all__ = [
+    "AgentInfo",
+    "AgentInput",
+    "AgentOutput",
+    "AgentResponse",
+    "CapabilityManifest",
+    "Justification",
+    "RegistryEntry",
+    "RequestEnvelope",
+    "ResponseEnvelope",
+    "SubgoalRequest",
+    "SuggestionRecord",
+    "foreign_id",
+]
