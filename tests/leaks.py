@@ -139,9 +139,7 @@ def _describe_thread(thread: threading.Thread) -> str:
 
 def _describe_process(pid: int) -> str:
     try:
-        command = (
-            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        )
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         state = _stat(pid)[0]
     except OSError:
         return f"process {pid}, which has ended by now"

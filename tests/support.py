@@ -47,9 +47,7 @@ def wait_until(condition: Callable[[], _Seen], timeout: float = 10.0, what: str 
         if seen := condition():
             return seen
         if late:
-            raise AssertionError(
-                f"not within {timeout:g} s: {what or condition}; the last value was {seen!r}"
-            )
+            raise AssertionError(f"not within {timeout:g} s: {what or condition}; the last value was {seen!r}")
         time.sleep(_POLL)
 
 

@@ -11,6 +11,7 @@ from ether_broker.codec import pack_response, read_delegation
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
+from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Session
 from ether_broker.status import Status
@@ -58,7 +59,7 @@ class Administration:
         records = self._records
         response = Response(
             request_id=to_text(header.request_id), status=Status.COMPLETED, from_agent=SUPERVISOR,
-            data=data, timestamp=records.wall,
+            data=Payload.of(data), timestamp=records.wall,
         )  # fmt: skip
         envelope = pack_response(response, capability=header.capability, target=header.source)
         records.router.send(session, envelope)

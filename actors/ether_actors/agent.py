@@ -130,7 +130,7 @@ class Agent(pykka.Actor, ComposableAgent):
             raise InvalidManifest(msg) from None
 
     @classmethod
-    def start(cls, *args: Any, **kwargs: Any) -> Any:
+    def start(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG003  pykka's signature
         """Not for agents: a node starts them.
 
         Raises:

@@ -68,10 +68,9 @@ class BudgetAccount:
             left = self._remaining()
             if left is None:
                 return wanted
-            given = Budget(**{
-                name: _least(getattr(left, name), getattr(wanted, name, None))
-                for name in (*_FIELDS, "max_time_sec")
-            })  # fmt: skip
+            names = (*_FIELDS, "max_time_sec")
+            least = {name: _least(getattr(left, name), getattr(wanted, name, None)) for name in names}
+            given = Budget.model_validate(least)
             for name in _FIELDS:
                 self._reserved[name] += getattr(given, name) or 0
             return given

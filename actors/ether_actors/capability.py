@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
@@ -24,7 +24,7 @@ _MARK: Final = "__ether_capability__"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class Misfit(Exception):  # noqa: N818  becomes REJECTED_CONTEXT; users never see it
+class Misfit(Exception):
     """The parameters do not fit the capability's schema.
 
     Attributes:
@@ -36,7 +36,7 @@ class Misfit(Exception):  # noqa: N818  becomes REJECTED_CONTEXT; users never se
         self.fields = fields
 
 
-class WrongResult(Exception):  # noqa: N818  becomes FAILED_EXECUTION; users never see it
+class WrongResult(Exception):
     """A handler returned something else than it declares."""
 
 
@@ -139,7 +139,7 @@ class Handler:
                 self._adapter = None if hint in (Any, bytes) else TypeAdapter(hint)
                 return
         fields: dict[str, Any] = {}
-        extra = "forbid"
+        extra: Literal["allow", "forbid"] = "forbid"
         for parameter in parameters:
             if parameter.kind is parameter.VAR_KEYWORD:
                 extra = "allow"

@@ -13,6 +13,7 @@ import enum
 import inspect
 import logging
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -32,7 +33,6 @@ from ether_broker.status import Status
 from ether_broker.wire import Header
 
 if TYPE_CHECKING:
-    from ether_actors.guardian import Guardian
     from ether_actors.loop import LoopThread
 
 __all__ = ["Cell", "CellHost", "Dispatcher", "Work"]
@@ -67,6 +67,10 @@ class CellHost(Host, Protocol):
 
     def flush(self) -> None:
         """Send what has been kept back."""
+        ...
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        """Wait for an event; False when `timeout` seconds were not enough."""
         ...
 
     def crashed(self, cell: Cell, error: BaseException) -> None:
@@ -119,7 +123,7 @@ class Cell:
         dispatcher: where the turns run.
     """
 
-    __slots__ = ("_dispatcher", "_handlers", "_host", "agent", "guardian", "inbox", "make", "name", "state", "works")
+    __slots__ = ("_dispatcher", "_handlers", "_host", "agent", "inbox", "make", "name", "state", "works")
 
     def __init__(self, name: str, make: Callable[[], Agent], host: CellHost, dispatcher: Dispatcher) -> None:
         self.name = name
@@ -128,8 +132,6 @@ class Cell:
         self._dispatcher = dispatcher
         self._handlers: dict[bytes, Handler] = {}
         self.agent: Agent | None = None
-        self.guardian: Guardian | None = None
-        """Who restarts it; None until an agent that was started alone crashes for the first time."""
         self.inbox: Any = None
         self.state = CellState.NEW
         self.works: dict[bytes, Work] = {}
@@ -183,7 +185,7 @@ class Cell:
         """Stop the agent for a restart with its siblings: the inbox is kept, a running handler has `timeout` seconds."""
         if not self.crash():
             return
-        self.inbox.wait_idle(timeout)
+        self._host.wait(self.inbox.idle(), timeout)
         self._say_goodbye()
 
     def _cancel_runners(self) -> None:
@@ -342,8 +344,8 @@ class Cell:
 
     def _fail(self, work: Work, task: Task | None, error: BaseException) -> None:
         if isinstance(error, Misfit):
-            fields = {"required_fields": error.fields}
-            self._finish(work, self._refuse(work, Status.REJECTED_CONTEXT, "misfit", str(error), **fields))
+            refusal = self._refuse(work, Status.REJECTED_CONTEXT, "misfit", str(error), required_fields=error.fields)
+            self._finish(work, refusal)
         elif work.cancelled:
             self._finish(work, self._refuse(work, Status.CANCELLED, "cancelled", "The handler was called off."))
         elif _is_cancellation(error) and self.state is not CellState.RUNNING:
@@ -393,7 +395,7 @@ class Cell:
                 result = agent.on_receive(envelope.message)
             if envelope.reply_to is not None:
                 envelope.reply_to.set(result)
-        except BaseException as error:  # noqa: BLE001  traps 1 and 2
+        except BaseException as error:
             if envelope.reply_to is not None:
                 envelope.reply_to.set_exception(sys.exc_info())
             else:

@@ -86,9 +86,7 @@ class Backoff:
     def __post_init__(self) -> None:
         """Check the ranges."""
         _check_number("Backoff", "initial", self.initial, "seconds, 0 or more", lambda v: 0 <= v < math.inf)
-        _check_number(
-            "Backoff", "factor", self.factor, "a finite number of at least 1", lambda v: 1 <= v < math.inf
-        )
+        _check_number("Backoff", "factor", self.factor, "a finite number of at least 1", lambda v: 1 <= v < math.inf)
         wanted = f"seconds, at least `initial` ({self.initial:g})"
         _check_number("Backoff", "maximum", self.maximum, wanted, lambda v: self.initial <= v < math.inf)
         _check_number("Backoff", "jitter", self.jitter, "a number from 0 to 1", lambda v: 0 <= v <= 1)
@@ -209,9 +207,7 @@ def _check_start(id_: str, start: object) -> None:
             return
     elif callable(start):
         return
-    raise InvalidSpec(
-        f"Child {id_!r}: start is {start!r}; give an agent class, a callable or 'module:Class'."
-    )
+    raise InvalidSpec(f"Child {id_!r}: start is {start!r}; give an agent class, a callable or 'module:Class'.")
 
 
 def _check_number(where: str, name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:

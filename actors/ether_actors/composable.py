@@ -52,7 +52,7 @@ class ComposableAgent:
         Raises:
             RuntimeError: the action is `async def` and the calling thread runs an event loop.
         """
-        from ether_broker.views.agent_io import AgentOutput  # noqa: PLC0415  a view; importing ether stays light
+        from ether_broker.views.agent_io import AgentOutput
 
         return AgentOutput.from_response(perform(self, input.to_delegation()))
 
@@ -66,12 +66,11 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
     declared = manifest.resolve(delegation.capability)
     try:
         if declared is None:
-            message = f"Unsupported action: {delegation.capability}"
-            raise _Unsupported(message)
+            raise _Unsupported(f"Unsupported action: {delegation.capability}")  # noqa: TRY301  one way out for all
         handler = agent.handlers()[declared.name]
         value = handler.call(agent, handler.arguments(delegation.params_payload), task)
         if inspect.iscoroutine(value):
-            import asyncio  # noqa: PLC0415  importing ether stays light
+            import asyncio
 
             value = asyncio.run(value)
         value = handler.result(value)
@@ -96,7 +95,7 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
     )
 
 
-class _Unsupported(Exception):  # noqa: N818  a way out of `perform`
+class _Unsupported(Exception):
     pass
 
 

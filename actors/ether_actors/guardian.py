@@ -56,6 +56,10 @@ class GuardianHost(Protocol):
         """Run a callable in the pool."""
         ...
 
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        """Wait for an event; False when `timeout` seconds were not enough."""
+        ...
+
     def call_at(self, at: float, call: Callable[[], None]) -> None:
         """Run a callable in the pool at a time by the node's clock."""
         ...
@@ -134,7 +138,7 @@ class Guardian:
     def start(self, timeout: float) -> bool:
         """Start all agents in order and wait until they run or have failed; whether they run."""
         self.tell(Start())
-        self._settled.wait(timeout)
+        self._host.wait(self._settled, timeout)
         return not self.reason and self.failure is None
 
     def adopt(self) -> None:
@@ -155,7 +159,7 @@ class Guardian:
 
     def wait(self, timeout: float) -> bool:
         """Wait until a stop has ended, or a start."""
-        return self._settled.wait(timeout)
+        return self._host.wait(self._settled, timeout)
 
     def tell(self, event: Event) -> None:
         """Step the machine and do what it wants."""
@@ -190,15 +194,11 @@ class Guardian:
                 self._host.run(lambda: self._host.escalated(self, reason))
 
     def _start_child(self, path: Path, spec: ChildSpec, incarnation: int) -> None:
-        error: BaseException | None
         try:
-            make = resolve(spec.start)
-            cell = self._cells.get(spec.id)
-            if cell is None:
-                cls = make if isinstance(make, type) and issubclass(make, Agent) else None
-                cell = self._host.make_cell(spec.id, lambda: make(*spec.args, **spec.kwargs), cls)
-                self._cells[spec.id] = cell
+            cell = self._cells.get(spec.id) or self._make_cell(spec)
             error = cell.boot() or self._host.announce(cell)
+            if error is None:
+                cell.open()
         except Exception as raised:  # noqa: BLE001  whatever it is, the machine has to hear of it
             error = raised
         if error is not None:
@@ -206,9 +206,14 @@ class Guardian:
             logger.error("%s did not start: %s", "/".join(path), error, exc_info=error)
             self.tell(ChildStartFailed(path, f"{type(error).__name__}: {error}", incarnation))
             return
-        cell.open()
         self.tell(ChildStarted(path, incarnation))
         self._note_settled()
+
+    def _make_cell(self, spec: ChildSpec) -> Cell:
+        make = resolve(spec.start)
+        cls = make if isinstance(make, type) and issubclass(make, Agent) else None
+        cell = self._cells[spec.id] = self._host.make_cell(spec.id, lambda: make(*spec.args, **spec.kwargs), cls)
+        return cell
 
     def _note_settled(self) -> None:
         statistics = self._tree.statistics()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from ether_actors.pool import current_pool
 from ether_broker.codec import read_response
 from ether_broker.errors import WaitTimeout
 from ether_broker.ids import to_text
@@ -27,6 +25,7 @@ _UPDATES: Final = 1_000
 """Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
 _Update = tuple[Header, bytes]
 _RUNNING: Final = frozenset({Status.ACCEPTED.value, Status.PROGRESS.value})
+_T = TypeVar("_T")
 
 
 class Owner(Protocol):
@@ -46,6 +45,18 @@ class Owner(Protocol):
         """Raise UsageError if the calling thread must not wait."""
         ...
 
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        """Wait for an event; False when `timeout` seconds were not enough."""
+        ...
+
+    def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:
+        """Wait for the next of a queue.
+
+        Raises:
+            Empty: `timeout` seconds were not enough.
+        """
+        ...
+
 
 class Handle:
     """What `delegate` gives. It ends with exactly one outcome (G1), which is a value, not an exception.
@@ -58,7 +69,9 @@ class Handle:
         "deadline", "delegation", "request_id", "source",
     )  # fmt: skip
 
-    def __init__(self, owner: Owner, request_id: bytes, source: bytes, capability: bytes, delegation: Delegation) -> None:
+    def __init__(
+        self, owner: Owner, request_id: bytes, source: bytes, capability: bytes, delegation: Delegation
+    ) -> None:
         self._owner = owner
         self.request_id = request_id
         """16 bytes; `id` is the text."""
@@ -115,12 +128,7 @@ class Handle:
             if self._waiter is None:
                 self._waiter = threading.Event()
             waiter = self._waiter
-        patience = None if timeout is None else max(0.0, timeout)
-        pool = current_pool()
-        if pool is None:
-            return waiter.wait(patience)
-        with pool.blocking():
-            return waiter.wait(patience)
+        return self._owner.wait(waiter, None if timeout is None else max(0.0, timeout))
 
     def add_done_callback(self, callback: Callable[[Handle], None]) -> None:
         """Call `callback(handle)` once there is an outcome, at once if there is one.
@@ -149,7 +157,7 @@ class Handle:
 
     def __await__(self) -> Generator[Any, None, Response]:
         """Await the outcome in any event loop."""
-        import asyncio  # noqa: PLC0415  importing ether stays light
+        import asyncio
 
         if not self.done:
             self._owner.flush()
@@ -239,20 +247,20 @@ class Stream:
         owner = self._handle._owner  # noqa: SLF001  a stream is the handle's other half
         owner.check_may_wait()
         owner.flush()
-        pool = current_pool()
-        if pool is None:
-            return queue.get()
-        with pool.blocking():
-            return queue.get()
+        return owner.take(queue, None)
 
     async def __aiter__(self) -> AsyncIterator[Response]:
         """Await each."""
-        import asyncio  # noqa: PLC0415  importing ether stays light
+        import asyncio
 
         queue: asyncio.Queue[_Update | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         self._handle._owner.flush()  # noqa: SLF001  as above
-        self._handle.listen(lambda update: loop.call_soon_threadsafe(queue.put_nowait, update) and None)
+
+        def forward(update: _Update | None) -> None:
+            loop.call_soon_threadsafe(queue.put_nowait, update)
+
+        self._handle.listen(forward)
         while (update := await queue.get()) is not None:
             yield read_response(*update)
         yield self._handle.outcome()
@@ -272,15 +280,14 @@ def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Ite
     end = None if timeout is None else time.monotonic() + timeout
     queue: SimpleQueue[Handle] = SimpleQueue()
     for handle in waiting:
-        handle._owner.check_may_wait()  # noqa: SLF001  as above
-        handle._owner.flush()  # noqa: SLF001  as above
+        owner = handle._owner  # noqa: SLF001  as above
+        owner.check_may_wait()
+        owner.flush()
         handle.add_done_callback(queue.put)
-    pool = current_pool()
     while waiting:
         patience = None if end is None else max(0.0, end - time.monotonic())
         try:
-            with contextlib.nullcontext() if pool is None else pool.blocking():
-                handle = queue.get(timeout=patience)
+            handle = owner.take(queue, patience)
         except Empty:
             msg = f"{len(waiting)} delegations had no outcome after {timeout} s; they go on."
             raise WaitTimeout(msg) from None

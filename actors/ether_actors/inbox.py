@@ -28,7 +28,18 @@ class Inbox:
         places: messages that the actor handles at a time.
     """
 
-    __slots__ = ("_busy", "_closed", "_idle", "_lock", "_messages", "_scheduled", "_system", "limit", "places", "schedule")
+    __slots__ = (
+        "_busy",
+        "_closed",
+        "_idle",
+        "_lock",
+        "_messages",
+        "_scheduled",
+        "_system",
+        "limit",
+        "places",
+        "schedule",
+    )
 
     def __init__(self, limit: int = 10_000, places: int = 1) -> None:
         self.limit = limit
@@ -145,18 +156,18 @@ class Inbox:
             self._scheduled += 1
         self.schedule()
 
-
     def _tell_idle(self) -> None:
         if self._busy == 0 and self._idle is not None:
             self._idle.set()
 
-    def wait_idle(self, timeout: float) -> bool:
-        """Wait until nothing is being handled; False when `timeout` seconds were not enough."""
+    def idle(self) -> threading.Event:
+        """What is set once nothing is being handled, at once if nothing is."""
         with self._lock:
-            if self._busy == 0:
-                return True
-            self._idle = idle = threading.Event()
-        return idle.wait(timeout)
+            if self._idle is None or self._idle.is_set():
+                self._idle = threading.Event()
+            idle = self._idle
+            self._tell_idle()
+            return idle
 
     def close(self) -> list[Any]:
         """Take nothing more, and return what was never handled, oldest first."""

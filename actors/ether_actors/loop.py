@@ -59,7 +59,7 @@ class LoopThread:
                 logger.exception("a call in the event loop raised; this is a bug of the bus")
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        import asyncio  # noqa: PLC0415  importing ether stays light
+        import asyncio
 
         with self._lock:
             if self._loop is None:
@@ -71,7 +71,7 @@ class LoopThread:
             return self._loop
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        import asyncio  # noqa: PLC0415  as above
+        import asyncio
 
         asyncio.set_event_loop(loop)
         try:

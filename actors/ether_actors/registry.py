@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
-from enum import Enum, unique
-from typing import TYPE_CHECKING, NamedTuple
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import ANY, Capability, Manifest
 
 if TYPE_CHECKING:
-    from ether_actors.ledger import Entry
     from ether_broker.router import Session
 
 __all__ = ["Choice", "Condition", "Registration", "Registry"]
 
 
 @unique
-class Condition(str, Enum):
+class Condition(StrEnum):
     """How an agent is; *busy* is no condition of its health (design page, G3)."""
 
     UP = "up"
@@ -40,7 +39,8 @@ class Registration:
     manifest: Manifest
     name: bytes
     session: Session
-    mailbox: Mailbox[Entry]
+    mailbox: Mailbox[Any]
+    """Of ledger entries."""
     condition: Condition = Condition.UP
     load: dict[str, object] = field(default_factory=dict)
     """What its node last said of it: running, waiting, busy_since."""

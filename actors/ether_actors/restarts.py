@@ -132,9 +132,7 @@ class SupervisionTree:
 
     def _start(self) -> None:
         if self._root.state is not Lifecycle.PENDING:
-            raise UsageError(
-                f"The tree {self._root.id!r} has been started already; make a new SupervisionTree."
-            )
+            raise UsageError(f"The tree {self._root.id!r} has been started already; make a new SupervisionTree.")
         self._moves.begin(self._root)
 
     def _started(self, path: Path, incarnation: int | None) -> None:
@@ -157,9 +155,7 @@ class SupervisionTree:
         if isinstance(event, Remove):
             child = known(self._root, event.path)
             if child is self._root:
-                raise InvalidSpec(
-                    f"{text(event.path)} is the root and cannot be removed; Stop ends the whole tree."
-                )
+                raise InvalidSpec(f"{text(event.path)} is the root and cannot be removed; Stop ends the whole tree.")
             accepting(self._root, event.path[:-1])
             self._remove(child)
             return
@@ -273,9 +269,7 @@ class SupervisionTree:
         """Start the siblings that waited with a child that has been removed from its backoff."""
         children = supervisor.children.values()
         if not any(child.state is Lifecycle.BACKOFF for child in children):
-            supervisor.plan = Plan(
-                starts=[child.id for child in children if child.state is Lifecycle.PENDING]
-            )
+            supervisor.plan = Plan(starts=[child.id for child in children if child.state is Lifecycle.PENDING])
             self._moves.agenda.append(supervisor)
 
     # Plans

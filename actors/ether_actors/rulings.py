@@ -35,7 +35,7 @@ _RUNNING: Final = frozenset({Status.ACCEPTED, Status.PROGRESS})
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
 
 
-class Refusal(Exception):  # noqa: N818  a way out of a ruling, never seen outside this module
+class Refusal(Exception):
     """Why a delegation is not accepted."""
 
     def __init__(

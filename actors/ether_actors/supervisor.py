@@ -1,11 +1,11 @@
 """The supervisor: one step takes what arrived, rules on it, and leaves the answers in the outboxes. Sans-IO.
 
-    who calls whom       SupervisorActor ── step(arrivals, now) ──► Supervisor
-                                                                       │ by the envelope's kind
-                         Rulings         delegations, responses  ◄─────┤
-                         Membership      nodes, agents, watchers ◄─────┤
-                         Administration  `ether.*`               ◄─────┘
-                         all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
+who calls whom       SupervisorActor ── step(arrivals, now) ──► Supervisor
+│ by the envelope's kind
+Rulings         delegations, responses  ◄─────┤
+Membership      nodes, agents, watchers ◄─────┤
+Administration  `ether.*`               ◄─────┘
+all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ logger = logging.getLogger("ether.supervisor")
 
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
-
-
 
 
 class Supervisor:
@@ -105,7 +103,7 @@ class Supervisor:
             raise MalformedFrame(msg, envelope)
         self._membership.hello(routing_id, header, envelope)
 
-    def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:
+    def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:  # noqa: C901  a case a row
         membership = self._membership
         match header.kind:
             case Kind.CANCEL:

@@ -107,5 +107,3 @@ class SupervisorActor(pykka.ThreadingActor):
         """Send what waits and let go of the address."""
         self._socket.transmit(self.supervisor.records.router)
         self._socket.close()
-
-

@@ -177,9 +177,7 @@ class Plan:
 
     __slots__ = ("initial", "starts", "stops")
 
-    def __init__(
-        self, stops: Iterable[str] = (), starts: Iterable[str] = (), *, initial: bool = False
-    ) -> None:
+    def __init__(self, stops: Iterable[str] = (), starts: Iterable[str] = (), *, initial: bool = False) -> None:
         self.stops: dict[str, None] = dict.fromkeys(stops)
         """Ids still to be stopped, in start order; a dict, because it is asked for membership at each
         exit."""

@@ -143,10 +143,10 @@ def _bind_error(endpoint: str, error: zmq.ZMQError) -> Exception:
 
 
 def _refuse_living_ipc(endpoint: str) -> None:
-    """libzmq takes over the socket file of a living broker without a word; look first whether somebody answers."""
+    """Libzmq takes over the socket file of a living broker without a word; look first whether somebody answers."""
     if not endpoint.startswith("ipc://"):
         return
-    import socket  # noqa: PLC0415  only an ipc broker needs it
+    import socket
 
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as probe, contextlib.suppress(OSError):
         probe.settimeout(1.0)

@@ -6,7 +6,7 @@ fields as they are. Fields at their default do not travel.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import ormsgpack
 from pydantic import ValidationError
@@ -28,13 +28,13 @@ _IN_HEADER: Final = frozenset(
 )
 _PAYLOADS: Final = {"params_payload": "params", "context_payload": "context_slice", "data_payload": "data"}
 _READ_AS: Final = {alias: field for field, alias in _PAYLOADS.items()}
-_PLAIN: Final = {
+_PLAIN: Final[dict[str, tuple[type, type[Model] | None]]] = {
     "timeout": (float, Delegation), "timestamp": (float, None), "elapsed": (float, Response),
     "objective": (str, Delegation), "summary": (str, Response),
     "params": (bytes, Delegation), "context_slice": (bytes, Delegation), "data": (bytes, Response),
 }  # fmt: skip
 """Fields that a look at their type shows valid (a float has to be above zero too): {name: (type, whose)}."""
-_UNKNOWN: Final = (object, None)
+_UNKNOWN: Final[tuple[type, None]] = (object, None)
 _STATUSES: Final = {status.value: status for status in Status}
 _RESPONSE: Final = int(Kind.RESPONSE)
 _COMPLETED: Final = int(Status.COMPLETED)
@@ -121,7 +121,9 @@ def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int
     return envelope
 
 
-def pack_response(response: Response, *, capability: bytes = b"", target: bytes = b"", limit: int = MAX_PAYLOAD) -> bytes:
+def pack_response(
+    response: Response, *, capability: bytes = b"", target: bytes = b"", limit: int = MAX_PAYLOAD
+) -> bytes:
     """Make the envelope of a response to the delegator `target`.
 
     Raises:
@@ -179,7 +181,7 @@ def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[s
     fields: dict[str, Any] = {"request_id": to_text(header.request_id), "attempt": header.attempt}
     if header.source:
         fields["from_agent"] = header.source.decode()
-    for name, value in body.items():
+    for name, value in cast("dict[str, Any]", body).items():
         kind, owner = _PLAIN.get(name, _UNKNOWN)
         if type(value) is not kind or (owner is not None and owner is not model):
             is_plain = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from enum import Enum, unique
+from enum import StrEnum, unique
 
 from ether_broker.errors import UnknownDeadLetter
 
@@ -12,7 +12,7 @@ __all__ = ["DeadLetter", "DeadLetters", "Reason"]
 
 
 @unique
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Why an envelope is dead."""
 
     UNKNOWN_AGENT = "unknown_agent"

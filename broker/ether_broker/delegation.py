@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum, unique
+from enum import StrEnum, unique
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -16,7 +16,7 @@ __all__ = ["Budget", "Criticality", "Delegation", "OutputContract"]
 
 
 @unique
-class Criticality(str, Enum):
+class Criticality(StrEnum):
     """What a failure means for the whole (spec 3, "Unrecoverable errors")."""
 
     CRITICAL = "critical"

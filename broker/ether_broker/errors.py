@@ -36,10 +36,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ether_broker.response import Response
+from typing import Any, Protocol
 
 __all__ = [
     "AddressInUse",
@@ -232,6 +229,14 @@ class IncompatibleVersion(ProtocolError):
     code = "incompatible_version"
 
 
+class _Outcome(Protocol):
+    """A terminal `Response`; the errors are below the envelopes and do not import them."""
+
+    def explain(self) -> str:
+        """One sentence."""
+        ...
+
+
 class OutcomeError(EtherError):
     """A delegation ended otherwise than COMPLETED; `Response.unwrap` raises it.
 
@@ -241,9 +246,9 @@ class OutcomeError(EtherError):
 
     code = "outcome"
 
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: _Outcome) -> None:
         super().__init__(response.explain())
-        self.response = response
+        self.response: Any = response
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.response,)
@@ -301,6 +306,9 @@ class InternalError(EtherError):
     code = "internal"
 
 
+_SHOWN = 8
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known name is meant, for the end of an error message.
 
@@ -313,5 +321,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f" Did you mean {close[0]!r}?"
     if not names:
         return ""
-    shown = ", ".join(names[:8])
-    return f" Known: {shown}{', …' if len(names) > 8 else ''}."
+    shown = ", ".join(names[:_SHOWN])
+    return f" Known: {shown}{', …' if len(names) > _SHOWN else ''}."

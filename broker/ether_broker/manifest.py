@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum, unique
+from enum import StrEnum, unique
 from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, model_validator
@@ -19,7 +19,7 @@ ANY: Final = "*"
 
 
 @unique
-class Depth(str, Enum):
+class Depth(StrEnum):
     """How deep an agent goes (spec 2 §5 `maxDepth`)."""
 
     QUICK = "quick"
@@ -28,7 +28,7 @@ class Depth(str, Enum):
 
 
 @unique
-class Interface(str, Enum):
+class Interface(StrEnum):
     """The patterns of delegation that an agent takes (spec 2 §7)."""
 
     SINGLE = "single"

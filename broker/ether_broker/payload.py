@@ -126,7 +126,7 @@ class Payload:
         Raises:
             InvalidEnvelope: the value has something that JSON has not (bytes, NaN, keys that are no text).
         """
-        import rfc8785  # noqa: PLC0415  a context slice is rare; importing ether stays light
+        import rfc8785
 
         try:
             canonical = rfc8785.dumps(thaw(self.value))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum, unique
+from enum import IntEnum, StrEnum, unique
 
 __all__ = ["AgentStatus", "Status"]
 
 
 @unique
-class AgentStatus(str, Enum):
+class AgentStatus(StrEnum):
     """Spec 1 §3.1: the outcome as `AgentOutput` tells it."""
 
     SUCCESS = "success"
@@ -51,7 +51,9 @@ class Status(IntEnum):
         """The code's name, as people and logs write it."""
         return self.name
 
-    __format__ = object.__format__  # type: ignore[assignment]  f"{status}" is the name too
+    def __format__(self, spec: str) -> str:
+        """The name too: f"{status}" says what str(status) says."""
+        return format(self.name, spec)
 
     @property
     def is_terminal(self) -> bool:

@@ -152,9 +152,7 @@ def read_header(envelope: bytes) -> Header:
         MalformedFrame: it is shorter than its own header says.
     """
     try:
-        kind, status, flags, n_source, n_target, n_capability, attempt, deadline, request_id, parent = (
-            _unpack(envelope)
-        )
+        kind, status, flags, n_source, n_target, n_capability, attempt, deadline, request_id, parent = _unpack(envelope)
     except struct.error:
         msg = f"An envelope of {len(envelope)} bytes is shorter than its header of {HEADER.size}."
         raise MalformedFrame(msg, envelope) from None

@@ -60,7 +60,13 @@ class DeadLetterView:
         if not self.can_redrive:
             msg = f"Dead letter {self.number} ({self.reason}) cannot be redriven: only work that was not done can."
             raise UsageError(msg)
-        changes = {"request_id": request_id, "parent": None, "attempt": 1, "from_agent": None, "timestamp": None}
+        changes: dict[str, Any] = {
+            "request_id": request_id,
+            "parent": None,
+            "attempt": 1,
+            "from_agent": None,
+            "timestamp": None,
+        }
         if timeout is not None:
             changes["timeout"] = timeout
         return self.delegation.model_copy(update=changes)

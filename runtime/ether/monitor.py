@@ -9,13 +9,21 @@ __all__ = ["Monitor"]
 
 
 class Monitor:
-    """Fires once: when its target goes down, or at once when it is not there."""
+    """Fires once: when its target goes down, or at once when it is not there.
 
-    def __init__(self, target: str) -> None:
+    Args:
+        target: an agent's name, or `node:NAME`.
+        wait: waits for an event, for some seconds or for ever; the node's, which lets its pool work on meanwhile.
+    """
+
+    def __init__(
+        self, target: str, wait: Callable[[threading.Event, float | None], bool] = threading.Event.wait
+    ) -> None:
         self.target = target
         """An agent's name, or `node:NAME`."""
         self.reason = ""
         """Why it went down; `unknown` if it was not there. Empty until it has fired."""
+        self._wait = wait
         self._fired = threading.Event()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[Monitor], None]] = []
@@ -27,7 +35,7 @@ class Monitor:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it fires; False when `timeout` seconds were not enough."""
-        return self._fired.wait(timeout)
+        return self._wait(self._fired, timeout)
 
     def add_callback(self, callback: Callable[[Monitor], None]) -> None:
         """Call `callback(monitor)` when it fires, at once if it has; in a thread of the node's pool."""

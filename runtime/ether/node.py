@@ -1,9 +1,9 @@
 """A node: one process's place on the bus. It hosts agents, keeps the handles of what it delegates, and has one link.
 
-    Runtime ── delegate ──► Node ── link ──► broker        what is asked of others
-    broker ── link ──► Node.received ─┬─► Cell.post        what is asked of its agents
-                                      ├─► Handle.deliver   what became of what it asked
-                                      └─► Observing.post   what passed
+Runtime ── delegate ──► Node ── link ──► broker        what is asked of others
+broker ── link ──► Node.received ─┬─► Cell.post        what is asked of its agents
+├─► Handle.deliver   what became of what it asked
+└─► Observing.post   what passed
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from queue import SimpleQueue
+from typing import Any, ClassVar, Final, TypeVar
 
 from ether.monitor import Monitor
 from ether.observing import Observing
@@ -28,7 +29,7 @@ from ether_actors.guardian import Guardian
 from ether_actors.handle import Handle
 from ether_actors.loop import LoopThread
 from ether_actors.observer import Observer
-from ether_actors.pool import Pool
+from ether_actors.pool import Pool, current_pool
 from ether_actors.task import Task
 from ether_broker import errors
 from ether_broker.clock import Clock
@@ -63,6 +64,9 @@ _CODES: Final = {
 }  # fmt: skip
 
 
+_T = TypeVar("_T")
+
+
 class _Reply:
     """What a control envelope is answered."""
 
@@ -82,13 +86,21 @@ class Node:
         link: not yet open.
         clock: read for deadlines.
         threads: handlers of plain methods that run at a time.
+        pool: where plain handlers run; default: one of `threads` threads.
+        loop: where `async def` handlers run; default: one with a thread of its own.
     """
 
-    def __init__(self, name: str, link: Link, clock: Clock, *, threads: int = 4) -> None:
+    handle_type: ClassVar[type[Handle]] = Handle
+    """What `delegate` gives; the double of the runtime has another."""
+
+    def __init__(
+        self, name: str, link: Link, clock: Clock, *, threads: int = 4, pool: Pool | None = None,
+        loop: LoopThread | None = None,
+    ) -> None:  # fmt: skip
         self.name = name
         self.lock = threading.Lock()
-        self.loop = LoopThread()
-        self.pool = Pool(threads)
+        self.loop = loop or LoopThread()
+        self.pool = pool or Pool(threads)
         self._link = link
         self._clock = clock
         self._source = name.encode()
@@ -183,7 +195,7 @@ class Node:
         end = time.monotonic() + drain
         for cell in cells:
             if cell.inbox is not None:
-                cell.inbox.wait_idle(max(0.0, end - time.monotonic()))
+                self.wait(cell.inbox.idle(), max(0.0, end - time.monotonic()))
         for guardian in list(self._guardians):
             guardian.stop()
         for guardian in list(self._guardians):
@@ -195,7 +207,7 @@ class Node:
         self._link_send(pack_envelope(Kind.BYE))
         self._link.flush()
         if not self._link.is_receiving_thread:
-            self._farewell.wait(1.0 if self._is_heard() else 0.0)
+            self.wait(self._farewell, 1.0 if self._is_heard() else 0.0)
         for handle in list(self._pending.values()):
             self._end_locally(handle, Status.CANCELLED, "closed", "The runtime was closed.")
         self._link.close(1.0)
@@ -238,7 +250,7 @@ class Node:
         envelope = pack_delegation(delegation, deadline=deadline + self._offset, limit=self._limit)
         request_id = id_bytes(delegation.request_id)
         source = (delegation.from_agent or "").encode()
-        handle = Handle(self, request_id, source, delegation.capability.encode(), delegation)
+        handle = self.handle_type(self, request_id, source, delegation.capability.encode(), delegation)
         handle.deadline = deadline
         self._pending[request_id] = handle
         try:
@@ -266,6 +278,26 @@ class Node:
         if self._link.is_receiving_thread:
             msg = "A callback of a handle runs in the receiving thread and must not wait: start a thread, or delegate."
             raise errors.UsageError(msg)
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        """Wait for an event; in a thread of a pool, another thread takes its place meanwhile."""
+        pool = current_pool()
+        if pool is None:
+            return event.wait(timeout)
+        with pool.blocking():
+            return event.wait(timeout)
+
+    def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:
+        """Wait for the next of a queue; as `wait`.
+
+        Raises:
+            Empty: `timeout` seconds were not enough.
+        """
+        pool = current_pool()
+        if pool is None:
+            return queue.get(timeout=timeout)
+        with pool.blocking():
+            return queue.get(timeout=timeout)
 
     def _end_locally(self, handle: Handle, status: Status, code: str, message: str, **fields: Any) -> None:
         self._pending.pop(handle.request_id, None)
@@ -372,7 +404,7 @@ class Node:
             self._link.flush()
             end = time.monotonic() + _REPLY
             for reply in replies:
-                if not reply.event.wait(max(0.0, end - time.monotonic())):
+                if not self.wait(reply.event, max(0.0, end - time.monotonic())):
                     msg = f"The broker did not answer within {_REPLY:g} s."
                     raise errors.BrokerUnavailable(msg)
         finally:
@@ -422,7 +454,7 @@ class Node:
         """A new cell under that name; its turns run where its class says."""
         dispatch = "pool" if cls is None else cls.dispatch
         if dispatch == "thread":
-            pool = Pool(cls.max_concurrency if cls else 1, name=f"ether-agent-{name}")
+            pool = self.make_pool(cls.max_concurrency if cls else 1, f"ether-agent-{name}")
             self._private_pools.append(pool)
             cell = Cell(name, make, self, pool)
         elif dispatch == "loop":
@@ -431,6 +463,10 @@ class Node:
             cell = Cell(name, make, self, self.pool)
         self._cells[name.encode()] = cell
         return cell
+
+    def make_pool(self, size: int, name: str) -> Pool:
+        """Threads of an agent's own."""
+        return Pool(size, name)
 
     def announce(self, cell: Cell) -> BaseException | None:
         """Register a cell's agent and wait for the answer; returns what was refused."""
@@ -531,7 +567,7 @@ class Node:
             raise errors.UnknownAgent(msg)
         self._link_send(pack_envelope(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=name.encode()))
         self._hand_back(cell.take_unstarted())
-        cell.inbox.wait_idle(timeout)
+        self.wait(cell.inbox.idle(), timeout)
         self.leave(cell, "stopped")
 
     # -- what tasks and guardians need ---------------------------------------------------------------------------
@@ -540,9 +576,7 @@ class Node:
         """Send an outcome; one that cannot travel becomes FAILED_EXECUTION."""
         header = work.header
         try:
-            envelope = pack_response(
-                response, capability=header.capability, target=header.source, limit=self._limit
-            )
+            envelope = pack_response(response, capability=header.capability, target=header.source, limit=self._limit)
         except EtherError as error:
             failure = Response(
                 request_id=response.request_id, status=Status.FAILED_EXECUTION, from_agent=response.from_agent,
@@ -599,12 +633,16 @@ class Node:
     def observe(self, observer: Observer, start: int) -> Observing:
         """Attach an observer from a number on; 0 is from now on."""
         token = new_id()
-        observing = Observing(observer, lambda position: self._acknowledge(token, position))
+        observing = self.make_observing(observer, lambda position: self._acknowledge(token, position))
         self._observing[token] = observing
         body = pack({"from": start, "topics": list(observer.topics)})
         reply = self._ask([pack_envelope(Kind.OBSERVE, request_id=token, body=body)], [token])[0]
         observing.start(int(reply.body["next"]))
         return observing
+
+    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
+        """Where an observer is to run."""
+        return Observing(observer, acknowledge)
 
     def _acknowledge(self, token: bytes, position: int) -> None:
         self._link_send(pack_envelope(Kind.TAP_ACK, request_id=token, body=position.to_bytes(8)))
@@ -626,7 +664,7 @@ class Node:
     def monitor(self, target: str) -> Monitor:
         """Watch an agent, or `node:NAME`."""
         token = new_id()
-        monitor = self._monitors[token] = Monitor(target)
+        monitor = self._monitors[token] = Monitor(target, self.wait)
         self._link.send(pack_envelope(Kind.MONITOR, request_id=token, target=target.encode()))
         self._link.flush()
         return monitor

@@ -201,7 +201,9 @@ class Runtime:
 
     # -- agents --------------------------------------------------------------------------------------------------
 
-    def start(self, agent: type[Agent] | Callable[..., Agent], *args: Any, name: str | None = None, **kwargs: Any) -> AgentRef:
+    def start(
+        self, agent: type[Agent] | Callable[..., Agent], *args: Any, name: str | None = None, **kwargs: Any
+    ) -> AgentRef:
         """Start an agent here; it is in the registry when this returns.
 
         Args:

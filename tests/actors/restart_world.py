@@ -64,9 +64,9 @@ class World:
         self.fallen: dict[Path, int] = {}
         """{agent: the newest incarnation when it, or one that takes it along, last had to wait}"""
         self.budget: dict[Path, list[float]] = {}
-        """{supervisor of agents only that is one_for_one: when it decided on restarts since it is up}"""
+        """{supervisor whose restarts are counted: when it decided on each, since it is up}"""
         self.halted: dict[Path, int] = {}
-        """{one of them that stops: what it had spent when it began to}"""
+        """{supervisor that stops: what it had spent when it began to}"""
         self.newest = 0
         """The newest incarnation."""
         self.order: list[Path] = []
@@ -103,7 +103,7 @@ class World:
 
     def spent(self, path: Path) -> int:
         since = self.now - _supervisor(self.specs[path]).period
-        return sum(time >= since for time in self.budget[path])
+        return sum(time >= since for time in self.budget.get(path, ()))
 
     # Telling, and checking each effect
 
@@ -118,8 +118,8 @@ class World:
         for effect in effects:
             assert not self.over, f"{effect} after the end"
             self.check(effect, fired, added)
-        for path in self.budget:
-            if self.tree.state(path) is Lifecycle.STOPPING:
+        for path in self.order:
+            if self.tree.state(path) is Lifecycle.STOPPING and isinstance(self.specs[path], SupervisorSpec):
                 self.halted.setdefault(path, self.spent(path))
         told = [e.path for e in effects if isinstance(e, Down) and isinstance(self.specs[e.path], ChildSpec)]
         assert told == [path for path, _ in falls], "exactly one Down for each incarnation that ended"
@@ -134,9 +134,9 @@ class World:
                 assert self.strategy(path) is Strategy.ONE_FOR_ONE or not self.later(path)
                 self.newest = incarnation
                 self.lives[path] = Life(incarnation)
-                if path == fired:
-                    assert self.now >= self.waits[path], "an old timer must not shorten a newer wait"
-                elif path in self.seen and path != added:
+                if self.strategy(path) is Strategy.ONE_FOR_ONE:
+                    assert self.now >= self.waits.get(path, 0.0), "nothing shortens a wait"
+                if path in self.seen and path not in {fired, added}:
                     self.charge(path)
                 self.seen.add(path)
                 self.gone.discard(path)
@@ -158,27 +158,36 @@ class World:
                 assert path not in self.lives or self.lives[path].phase == "up"
             case Down(path, reason, detail):
                 if isinstance(self.specs[path], SupervisorSpec):
-                    assert not any(_is_below(path, life) for life in self.lives)
-                    if path in self.budget and reason is Exit.CRASH:
-                        spent = self.halted.get(path, self.spent(path))
-                        assert spent == _supervisor(self.specs[path]).intensity, "it gave up too early"
-                        assert "restarts in" in detail
-                    self.budget.pop(path, None)
-                    self.halted.pop(path, None)
+                    self.check_fall(path, reason, detail)
             case Gone(path):
                 assert not any(_is_below(path, life) for life in self.lives)
                 self.gone.add(path)
             case Escalate():
                 assert not self.lives
 
+    def check_fall(self, path: Path, reason: Exit, detail: str) -> None:
+        """A supervisor has fallen: nothing below it runs, and if it gave up it had reason to."""
+        assert not any(_is_below(path, life) for life in self.lives)
+        if reason is Exit.CRASH:
+            assert "restarts in" in detail
+            if self.is_counted(path):
+                spent = self.halted.get(path, self.spent(path))
+                assert spent == _supervisor(self.specs[path]).intensity, "it gave up too early"
+        self.budget.pop(path, None)
+        self.halted.pop(path, None)
+        self.waits = {below: at for below, at in self.waits.items() if not _is_below(path, below[:-1])}
+
     def charge(self, path: Path) -> None:
         """A restart of `path` has been decided."""
         above = path[:-1]
-        spec = _supervisor(self.specs[above])
-        inner = {type(spec) for path, spec in self.specs.items() if path[:-1] == above}
         is_up = self.tree.state(above) in {Lifecycle.RUNNING, Lifecycle.STOPPING}
-        if is_up and spec.strategy is Strategy.ONE_FOR_ONE and SupervisorSpec not in inner:
+        if is_up and self.is_counted(above):
             self.budget.setdefault(above, []).append(self.now)
+
+    def is_counted(self, path: Path) -> bool:
+        """Whether each restart shows in one effect: the supervisor is one_for_one and over agents only."""
+        inner = {type(spec) for below, spec in self.specs.items() if below[:-1] == path}
+        return _supervisor(self.specs[path]).strategy is Strategy.ONE_FOR_ONE and SupervisorSpec not in inner
 
     def fire(self, timer: SetTimer) -> None:
         del self.timers[timer.token]
@@ -187,7 +196,7 @@ class World:
 
     def add(self, path: Path, spec: ChildSpec | SupervisorSpec) -> None:
         if isinstance(spec, SupervisorSpec):
-            self.budget.pop(path, None)  # it is over agents only no more
+            self.budget.pop(path, None)  # it is not counted any more
         self.added.add((*path, spec.id))
         self.specs.update(paths(spec, path))
         self.change(Add(path, spec), path)

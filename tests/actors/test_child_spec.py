@@ -25,9 +25,7 @@ def test_a_child_is_permanent_and_has_five_seconds_to_stop_unless_it_says_otherw
     assert (spec.args, spec.kwargs, spec.restart, spec.shutdown) == ((), {}, Restart.PERMANENT, 5.0)
 
 
-def test_a_supervisor_is_one_for_one_and_bears_three_restarts_in_five_seconds_unless_it_says_otherwise() -> (
-    None
-):
+def test_a_supervisor_is_one_for_one_and_bears_three_restarts_in_five_seconds_unless_it_says_otherwise() -> None:
     spec = SupervisorSpec("s")
 
     assert (spec.strategy, spec.intensity, spec.period) == (Strategy.ONE_FOR_ONE, 3, 5.0)

@@ -242,6 +242,16 @@ def test_a_child_removed_while_its_group_stops_goes_when_its_turn_has_come() -> 
     assert lines == ["down c shutdown", "stop b", "down b shutdown", "gone b", "gone a", "start c"]
 
 
+def test_a_group_restart_waits_for_a_sibling_that_is_being_removed() -> None:
+    shell = running(supervisor("a b c", Strategy.ONE_FOR_ALL))
+    shell.held = {"c"}
+    shell.remove("c")
+
+    assert shell.exits("a") == ["down a crash"]
+    assert shell.stopped("c")[:3] == ["down c shutdown", "gone c", "stop b"]
+    assert shell.running() == "root a b"
+
+
 def test_a_child_removed_before_its_turn_in_a_group_start_does_not_start() -> None:
     shell = running(supervisor("a b c", Strategy.ONE_FOR_ALL))
     shell.held = {"a"}

@@ -28,9 +28,7 @@ def test_as_many_restarts_as_the_intensity_are_borne_and_one_more_is_not() -> No
         *("down a crash", "stop b", "down b shutdown", "down root crash"),
         *("gone b", "gone a", "gone root", "escalate root"),
     ]
-    assert shell.effects[-1] == Escalate(
-        ("root",), "more than 2 restarts in 5 s; the last to end was root/a: boom"
-    )
+    assert shell.effects[-1] == Escalate(("root",), "more than 2 restarts in 5 s; the last to end was root/a: boom")
 
 
 def test_a_restart_counts_until_it_is_older_than_the_period() -> None:
@@ -93,9 +91,7 @@ def test_a_supervisor_that_keeps_giving_up_takes_the_tree_down() -> None:
     assert lines[:4] == ["down inner/y crash", "stop inner/x", "down inner/x shutdown", "down inner crash"]
     assert lines[4:8] == ["stop b", "down b shutdown", "stop a", "down a shutdown"]
     assert lines[-1] == "escalate root"
-    reason = (
-        "the last to end was root/inner: more than 0 restarts in 5 s; the last to end was root/inner/y: boom"
-    )
+    reason = "the last to end was root/inner: more than 0 restarts in 5 s; the last to end was root/inner/y: boom"
     assert shell.effects[-1].reason.endswith(reason)  # type: ignore[union-attr]
 
 

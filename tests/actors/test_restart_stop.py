@@ -117,9 +117,7 @@ def test_a_stopping_tree_takes_no_changes() -> None:
 def test_a_tree_starts_once() -> None:
     shell = running(supervisor("a"))
 
-    with pytest.raises(
-        UsageError, match="The tree 'root' has been started already; make a new SupervisionTree"
-    ):
+    with pytest.raises(UsageError, match="The tree 'root' has been started already; make a new SupervisionTree"):
         shell.start()
 
 
@@ -128,9 +126,7 @@ def test_a_tree_starts_once() -> None:
 
 def test_statistics_tell_where_everything_stands() -> None:
     inner = SupervisorSpec("inner", children=children("x"))
-    shell = running(
-        SupervisorSpec("root", children=(child("a", restart=Restart.TRANSIENT), inner, child("b")))
-    )
+    shell = running(SupervisorSpec("root", children=(child("a", restart=Restart.TRANSIENT), inner, child("b"))))
     shell.exits("a", Exit.NORMAL)
     shell.exits("inner/x")
     shell.exits("b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -47,9 +48,11 @@ def trees(draw: st.DrawFn, id_: str = "root", depth: int = 3) -> SupervisorSpec:
 class Supervision(RuleBasedStateMachine):
     world: World
 
-    @initialize(spec=trees(), seed=st.integers(0, 2**16))
-    def a_tree_starts(self, spec: SupervisorSpec, seed: int) -> None:
+    @initialize(spec=trees(), seed=st.integers(0, 2**16), slowly=st.booleans())
+    def a_tree_starts(self, spec: SupervisorSpec, seed: int, slowly: bool) -> None:
         self.world = World(spec, seed)
+        if not slowly:
+            self.world.rest()
 
     @precondition(lambda self: self.world.in_phase("starting"))
     @rule(data=st.data(), luck=st.integers(0, 3), named=st.booleans())
@@ -101,9 +104,7 @@ class Supervision(RuleBasedStateMachine):
         spec: ChildSpec | SupervisorSpec = child(f"n{len(self.world.added)}", restart=restart)
         if nested:
             spec = SupervisorSpec(spec.id, children=(child("x"), child("y")), restart=restart, intensity=1)
-        supervisors = [
-            path for path in self.world.order if isinstance(self.world.specs[path], SupervisorSpec)
-        ]
+        supervisors = [path for path in self.world.order if isinstance(self.world.specs[path], SupervisorSpec)]
         self.world.add(data.draw(st.sampled_from(supervisors)), spec)
 
     @precondition(lambda self: len(self.world.order) > 1)
@@ -116,7 +117,7 @@ class Supervision(RuleBasedStateMachine):
     def a_waiting_child_is_removed(self, data: st.DataObject) -> None:
         self.world.remove(data.draw(st.sampled_from(self.world.waiting())))
 
-    @precondition(lambda self: self.world.newest > 12)
+    @precondition(lambda self: self.world.newest > 30)
     @rule()
     def the_tree_is_stopped(self) -> None:
         self.world.stop()
@@ -145,8 +146,8 @@ class Supervision(RuleBasedStateMachine):
         return path, self.world.lives[path].incarnation if named else None
 
 
-TestSupervision = Supervision.TestCase
-TestSupervision.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestSupervision = pytest.mark.slow(Supervision.TestCase)
+TestSupervision.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
 
 
 @given(

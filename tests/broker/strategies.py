@@ -59,9 +59,7 @@ agent_names = st.builds(str.__add__, st.sampled_from(_first), st.text(_first + "
 _word = st.text(_first + "-", min_size=1, max_size=6)
 capability_names = st.lists(_word, min_size=1, max_size=3).map(".".join) | st.just("*")
 
-nonnegative = st.floats(min_value=0, allow_nan=False, allow_infinity=False) | st.integers(0, 10_000).map(
-    float
-)
+nonnegative = st.floats(min_value=0, allow_nan=False, allow_infinity=False) | st.integers(0, 10_000).map(float)
 positive = nonnegative.filter(bool)
 ratios = st.floats(0, 1)
 times = st.floats(-1e13, 1e13) | st.integers(0, 2_000_000_000).map(float)
@@ -89,9 +87,7 @@ def delegations(body: st.SearchStrategy[Any] = bodies) -> st.SearchStrategy[Dele
     Args:
         body: what the params and the context slice are drawn from.
     """
-    extensions = st.dictionaries(
-        texts | st.sampled_from(["agent_io", "handoff", "subgoal"]), json_values, max_size=2
-    )
+    extensions = st.dictionaries(texts | st.sampled_from(["agent_io", "handoff", "subgoal"]), json_values, max_size=2)
     return _built(
         Delegation,
         {"request_id": uuids | ids, "capability": capability_names},
@@ -129,9 +125,7 @@ def responses(body: st.SearchStrategy[Any] = bodies) -> st.SearchStrategy[Respon
     Args:
         body: what the data is drawn from.
     """
-    extensions = st.dictionaries(
-        texts | st.sampled_from(["agent_io", "handoff", "subgoal"]), json_values, max_size=2
-    )
+    extensions = st.dictionaries(texts | st.sampled_from(["agent_io", "handoff", "subgoal"]), json_values, max_size=2)
     return _built(
         Response,
         {"request_id": uuids | ids, "status": st.sampled_from(Status)},

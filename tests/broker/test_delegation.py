@@ -98,10 +98,7 @@ def test_a_delegation_that_json_can_say_survives_it(delegation: Delegation):
     text = delegation.model_dump_json(by_alias=True)
 
     assert Delegation.parse(json.loads(text)) == delegation
-    assert (
-        Delegation.parse(json.loads(delegation.model_dump_json(by_alias=True, exclude_defaults=True)))
-        == delegation
-    )
+    assert Delegation.parse(json.loads(delegation.model_dump_json(by_alias=True, exclude_defaults=True))) == delegation
 
 
 @given(delegations())

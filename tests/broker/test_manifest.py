@@ -69,9 +69,7 @@ def test_a_short_form_goes_before_a_prefix():
         (Capability(name="a.b"), [Capability(name="a.z")]),
     ],
 )
-def test_a_prefix_asks_for_the_lightest_then_the_surest_then_the_first(
-    best: Capability, others: list[Capability]
-):
+def test_a_prefix_asks_for_the_lightest_then_the_surest_then_the_first(best: Capability, others: list[Capability]):
     assert Manifest(agent="a", capabilities=(*others, best)).resolve("a") == best
 
 
@@ -115,9 +113,7 @@ def test_versions_are_semantic(version: str):
 
 @pytest.mark.parametrize("version", ["1", "1.2", "v1.2.0", "latest", "", "01.0.0"])
 def test_a_version_that_is_not_semantic_is_refused(version: str):
-    with pytest.raises(
-        InvalidManifest, match=rf"version {version!r} of scout is no semantic version, such as 1\.2\.0"
-    ):
+    with pytest.raises(InvalidManifest, match=rf"version {version!r} of scout is no semantic version, such as 1\.2\.0"):
         Manifest.parse({"agent": "scout", "version": version})
 
 

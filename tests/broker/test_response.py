@@ -84,9 +84,7 @@ def test_copies_and_pickles_are_equal(response: Response):
 @given(responses(json_values))
 def test_a_response_that_json_can_say_survives_it(response: Response):
     assert Response.parse(json.loads(response.model_dump_json(by_alias=True))) == response
-    assert (
-        Response.parse(json.loads(response.model_dump_json(by_alias=True, exclude_defaults=True))) == response
-    )
+    assert Response.parse(json.loads(response.model_dump_json(by_alias=True, exclude_defaults=True))) == response
 
 
 @pytest.mark.parametrize("status", Status)

@@ -23,9 +23,7 @@ DOCUMENTS: list[tuple[type[Model], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("model", "document"), DOCUMENTS)
-def test_a_newer_minor_version_is_read_and_its_unknown_fields_are_dropped(
-    model: type[Model], document: dict[str, Any]
-):
+def test_a_newer_minor_version_is_read_and_its_unknown_fields_are_dropped(model: type[Model], document: dict[str, Any]):
     newer = {**document, "schema_version": "1.7", "mood": "bright"}
 
     read = model.parse(newer)
@@ -105,9 +103,7 @@ def test_a_version_that_is_no_text_is_refused(version: Any):
         Delegation.parse({"request_id": "r", "capability": "a", "schema_version": version})
 
 
-@pytest.mark.parametrize(
-    ("version", "newer"), [("0.9", False), ("1.0", False), ("1.1", True), ("1.10", True)]
-)
+@pytest.mark.parametrize(("version", "newer"), [("0.9", False), ("1.0", False), ("1.1", True), ("1.10", True)])
 def test_only_a_newer_minor_version_may_have_unknown_fields(version: str, newer: bool):
     assert check_schema_version(version) is newer
 
@@ -118,9 +114,7 @@ def test_majors_are_compared_as_numbers(major: str):
         check_schema_version(f"{major}.0")
 
 
-@given(
-    delegations(json_values), st.dictionaries(st.text("xyz", min_size=4, max_size=6), json_values, max_size=2)
-)
+@given(delegations(json_values), st.dictionaries(st.text("xyz", min_size=4, max_size=6), json_values, max_size=2))
 def test_what_we_write_a_newer_minor_version_can_read_and_the_other_way_round(
     delegation: Delegation, unknown: dict[str, Any]
 ):
@@ -136,9 +130,7 @@ def test_semantic_versions_are_told(version: str):
     assert is_semantic(version)
 
 
-@pytest.mark.parametrize(
-    "version", ["", "1", "1.2", "1.2.3.4", "01.2.3", "v1.2.3", "1.2.3-", "1.2.x", "1.2.3\n"]
-)
+@pytest.mark.parametrize("version", ["", "1", "1.2", "1.2.3.4", "01.2.3", "v1.2.3", "1.2.3-", "1.2.x", "1.2.3\n"])
 def test_what_is_no_semantic_version_is_told(version: str):
     assert not is_semantic(version)
 

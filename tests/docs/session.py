@@ -120,15 +120,11 @@ class Session:
         self._count += 1
         out, errors, code = (self._outputs / f"{self._count}.{kind}" for kind in ("out", "err", "code"))
         to = "&1" if errors_too else str(errors)
-        self._tell_shell(
-            f"{{ {line}\n}} >{out} 2>{to} </dev/null\necho $? >{code}.new; mv {code}.new {code}\n"
-        )
+        self._tell_shell(f"{{ {line}\n}} >{out} 2>{to} </dev/null\necho $? >{code}.new; mv {code}.new {code}\n")
         try:
             wait_until(lambda: code.exists() or self._shell.poll() is not None, _LINE_SECONDS)
         except AssertionError:
-            raise Failed(
-                f"{place}: no end in {_LINE_SECONDS:g} s: {line}\n{_read(out)}{_read(errors)}"
-            ) from None
+            raise Failed(f"{place}: no end in {_LINE_SECONDS:g} s: {line}\n{_read(out)}{_read(errors)}") from None
         if (ended := _read(code).strip()) != "0":
             raise Failed(f"{place}: exit code {ended or '?'}: {line}\n{_read(out)}{_read(errors)}")
         return _read(out)

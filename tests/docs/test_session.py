@@ -114,15 +114,12 @@ def test_a_background_command_that_ignores_sigterm_is_killed_and_told(
 ) -> None:
     monkeypatch.setattr(session, "_DRAIN_SECONDS", 0.1)
     monkeypatch.setenv("SNIPPETS_TEST", "stubborn")
-    stubborn = (
-        f"import signal\nsignal.signal({signal.SIGTERM.value}, signal.SIG_IGN)\nopen('deaf', 'w').close()\n"
-    )
+    stubborn = f"import signal\nsignal.signal({signal.SIGTERM.value}, signal.SIG_IGN)\nopen('deaf', 'w').close()\n"
     waits = "import os, time\nwhile not os.path.exists('deaf'): time.sleep(0.01)\n"
 
     with pytest.raises(Failed, match="still running"):
         follow(
-            f"'''python file=a.py\n{stubborn}signal.pause()\n'''\n"
-            f"'''bash\npython a.py &\n'''\n'''python\n{waits}'''"
+            f"'''python file=a.py\n{stubborn}signal.pause()\n'''\n'''bash\npython a.py &\n'''\n'''python\n{waits}'''"
         )
     assert list(processes_with("SNIPPETS_TEST", "stubborn")) == []
 

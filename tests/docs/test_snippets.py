@@ -9,9 +9,7 @@ import pytest
 from tests.docs.session import run_document
 from tests.support import REPOSITORY
 
-DOCUMENTS = [
-    path for path in (REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/**/*.md"))) if path.exists()
-]
+DOCUMENTS = [path for path in (REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/**/*.md"))) if path.exists()]
 
 
 @pytest.mark.slow

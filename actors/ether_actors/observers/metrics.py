@@ -69,7 +69,9 @@ class Metrics(Observer):
         InvalidSpec: a window or limit that cannot be.
     """
 
-    def __init__(self, windows: Sequence[float] = (60.0, 300.0), *, limit: int = 200, clock: Clock | None = None) -> None:
+    def __init__(
+        self, windows: Sequence[float] = (60.0, 300.0), *, limit: int = 200, clock: Clock | None = None
+    ) -> None:
         self._windows = _checked(windows)
         if limit < 1:
             msg = f"limit={limit}: keep at least one pair of agent and capability apart."
@@ -160,7 +162,9 @@ class Metrics(Observer):
     def _cut(self, time: float) -> None:
         self._began = time
         self._open.clear()
-        for sliding in (*self._pairs.values(), self._gaps, self._suggestions):
+        self._gaps.archive()
+        self._suggestions.archive()
+        for sliding in self._pairs.values():
             sliding.archive()
 
     def _pair(self, pair: _Pair, *, is_ruling: bool) -> Sliding[Tally]:
@@ -197,9 +201,7 @@ class Metrics(Observer):
                 outcomes_missed=self._open.dropped,
                 delegations_missed=self._unmatched,
                 unreadable=self._unreadable,
-                gap_suggestion_frequency=None
-                if self._began is None
-                else self._suggestions.total(now, _MONTH).value,
+                gap_suggestion_frequency=None if self._began is None else self._suggestions.total(now, _MONTH).value,
                 messages=dict(self._messages),
                 events=dict(self._events),
                 dead_letters=dict(self._dead_letters),

@@ -46,7 +46,9 @@ def _lines(statistics: MetricsStatistics) -> Iterator[str]:
     yield from _counter(
         "unresolved_items", "Items that answers left unresolved.", ((_labels(pair), pair.unresolved_items) for pair in pairs)
     )  # fmt: skip
-    yield from _family("ether_delegations_open", "gauge", "Delegations without an outcome.", [("", (), statistics.open)])
+    yield from _family(
+        "ether_delegations_open", "gauge", "Delegations without an outcome.", [("", (), statistics.open)]
+    )
     yield from _counter("messages", "Messages seen.", _by("kind", statistics.messages))
     yield from _counter("events", "Events seen.", _by("event", statistics.events))
     yield from _counter("dead_letters", "Dead letters kept.", _by("reason", statistics.dead_letters))
@@ -63,7 +65,9 @@ def _lines(statistics: MetricsStatistics) -> Iterator[str]:
     ))  # fmt: skip
     for definition in DEFINITIONS:
         name = f"ether_{definition.prometheus or definition.name}"
-        yield from _family(name, "gauge", f"{definition.source}: {definition.text}.", _gauges(statistics, definition.name))
+        yield from _family(
+            name, "gauge", f"{definition.source}: {definition.text}.", _gauges(statistics, definition.name)
+        )
 
 
 def _gauges(statistics: MetricsStatistics, metric: str) -> Iterator[_Sample]:

@@ -66,7 +66,7 @@ class Tally:
         self.outcomes[status] = self.outcomes.get(status, 0) + 1
         if status.is_rejection:
             return
-        self.retries += attempt - 1
+        self.retries += max(0, attempt - 1)
         if round_trip is not None and status is Status.COMPLETED:
             self.trips.add(round_trip)
             self.trip_sum += round_trip

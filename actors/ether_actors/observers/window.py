@@ -43,7 +43,7 @@ class Sliding(Generic[_R]):
         slots: how many are kept apart; the longest window. Slots without a record take no room.
     """
 
-    __slots__ = ("_archive", "_make", "_slots", "_step", "_ring")
+    __slots__ = ("_archive", "_make", "_ring", "_slots", "_step")
 
     def __init__(self, make: Callable[[], _R], step: float, slots: int) -> None:
         self._make = make

@@ -44,9 +44,7 @@ def difference(plain: dict[str, Any], full: dict[str, Any]) -> dict[str, Any]:
     return residue
 
 
-def _added(
-    plain: dict[str, Any], full: dict[str, Any], path: list[str], dropped: list[list[str]]
-) -> dict[str, Any]:
+def _added(plain: dict[str, Any], full: dict[str, Any], path: list[str], dropped: list[list[str]]) -> dict[str, Any]:
     added: dict[str, Any] = {}
     for key, value in full.items():
         before = plain.get(key, _MISSING)

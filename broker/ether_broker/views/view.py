@@ -115,9 +115,7 @@ class View(Model):
         return cls.parse(cls._put(document, residue))
 
     @classmethod
-    def _compared(
-        cls, envelope: Model, document: dict[str, Any], hints: dict[str, Any]
-    ) -> tuple[Self, dict[str, Any]]:
+    def _compared(cls, envelope: Model, document: dict[str, Any], hints: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
         """The view of a document, and what it does not carry of the envelope."""
         view = cls.parse(cls._put(document, hints))
         carried = view._carried(type(envelope), document)  # noqa: SLF001  an instance of our own class

@@ -1,7 +1,7 @@
 """One process of a benchmark: it plays a role and takes orders as lines of JSON on its standard input.
 
-    harness ── {"window": 256, …} ──► stdin      it ends when its input does, however the harness died
-    harness ◄── {"count": …} ──────── stdout     the first line says that it is ready
+harness ── {"window": 256, …} ──► stdin      it ends when its input does, however the harness died
+harness ◄── {"count": …} ──────── stdout     the first line says that it is ready
 """
 
 from __future__ import annotations

@@ -18,14 +18,11 @@ from typer.core import TyperGroup
 
 from ether.cli.commands import (
     agents,
-    bench,
     dead_letters,
     delegate,
     doctor,
-    review,
     schema,
     top,
-    up,
     version,
 )
 from ether.cli.exit_code import ExitCode, code_of_error
@@ -89,7 +86,9 @@ def _say(error: EtherError | OSError, settings: Settings) -> None:
         traceback.print_exception(error)
     is_ours = isinstance(error, EtherError)
     code = error.code if is_ours else "os"
-    message = str(error) if is_ours or error.strerror is None else f"{error.filename or ''}: {error.strerror}".lstrip(": ")
+    message = (
+        str(error) if is_ours or error.strerror is None else f"{error.filename or ''}: {error.strerror}".lstrip(": ")
+    )
     if settings.format is Format.TEXT:
         warn(f"ether: {code}: {message}")
     else:
@@ -117,6 +116,7 @@ app = typer.Typer(
     cls=Commands,
     help="An actor message bus for AI agents: they delegate to each other, supervised and observed.",
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 no broker, 4 timeout, 5 rejected, 6 unfinished, 7 cancelled.",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
@@ -151,5 +151,5 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for group in (up, review, delegate, agents, dead_letters, top, bench, schema, doctor, version):
+for group in (delegate, agents, dead_letters, top, schema, doctor, version):
     group.add_to(app)

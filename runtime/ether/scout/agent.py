@@ -47,9 +47,7 @@ class Scout(Agent):
         if not root.is_dir():
             return _no_such(task, "directory", exploration.path)
         limits = Limits(depth=exploration.depth, findings=exploration.max_findings)
-        result = explore(
-            root, exploration.passes, limits=limits, progress=task.progress, cancelled=_out_of_time(task)
-        )
+        result = explore(root, exploration.passes, limits=limits, progress=task.progress, cancelled=_out_of_time(task))
         return _answer(task, result, result["insights"][0] if result["insights"] else "")
 
     @capability("scout.analyze_file", confidence=0.9, idempotent=True)
@@ -70,9 +68,7 @@ class Scout(Agent):
         query = Query(wanted.pattern, wanted.regex, wanted.ignore_case, wanted.context, wanted.limit)
         timeout = min(wanted.timeout, task.remaining * (1 - _MARGIN))
         try:
-            result = search(
-                root, query, include=wanted.include, timeout=timeout, cancelled=lambda: task.cancelled
-            )
+            result = search(root, query, include=wanted.include, timeout=timeout, cancelled=lambda: task.cancelled)
         except ValueError as error:
             return task.respond(Status.REJECTED_CONTEXT, summary=str(error), required_fields=("pattern",))
         return _answer(task, result, f"{len(result['matches'])} lines in {result['files_searched']} files.")

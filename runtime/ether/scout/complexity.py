@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from ether.scout.python_module import SCOPES, Function
+from ether.scout.python_module import Function, PythonModule
 
 __all__ = ["complexity", "nesting"]
 
@@ -23,22 +23,14 @@ _NESTING: Final = (
 )
 
 
-def complexity(function: Function) -> int:
+def complexity(module: PythonModule, function: Function) -> int:
     """The cyclomatic complexity after McCabe: 1, and 1 more for each decision.
 
     Decisions are `if`, `elif`, `for`, `while`, `except`, a conditional expression, each `for` and `if` of a
     comprehension, each further operand of `and` and `or`, and each `case` but the catch-all. Nested functions
     and classes count for themselves.
     """
-    total = 1
-    stack: list[ast.AST] = list(function.body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, SCOPES):
-            continue
-        total += _decisions(node)
-        stack.extend(ast.iter_child_nodes(node))
-    return total
+    return 1 + sum(_decisions(node) for node in module.walk_scope(function))
 
 
 def _decisions(node: ast.AST) -> int:
@@ -55,18 +47,12 @@ def _decisions(node: ast.AST) -> int:
             return 1 if isinstance(node, _BRANCHES) else 0
 
 
-def nesting(function: Function) -> int:
+def nesting(module: PythonModule, function: Function) -> int:
     """How many blocks stand inside one another at the deepest place; an `elif` is no deeper than its `if`."""
-    deepest = 0
-    stack: list[tuple[ast.AST, int]] = [(statement, 0) for statement in function.body]
-    while stack:
-        node, depth = stack.pop()
-        if isinstance(node, SCOPES):
-            continue
-        inside = depth + isinstance(node, _NESTING)
-        deepest = max(deepest, inside)
-        elif_ = node.orelse[0] if isinstance(node, ast.If) and len(node.orelse) == 1 else None
-        for child in ast.iter_child_nodes(node):
-            same_level = child is elif_ and isinstance(child, ast.If)
-            stack.append((child, depth if same_level else inside))
-    return deepest
+    depths: dict[ast.AST, int] = {function: 0}
+    for node in module.walk_scope(function):
+        if isinstance(node, _NESTING):
+            holder = next(above for above in module.ancestors(node) if above in depths)
+            is_elif = isinstance(node, ast.If) and isinstance(holder, ast.If) and holder.orelse == [node]
+            depths[node] = depths[holder] + (not is_elif)
+    return max(depths.values())

@@ -22,9 +22,7 @@ _SPHINX: Final = re.compile(
     r"^\s*:(?:param|parameter|arg|argument|key|keyword|kwarg)\s+(?:[^:]*\s)?\\?(?P<names>\*{0,2}\w+)\s*:"
 )
 _TOO_LONG: Final = 500
-_HEADINGS: Final = words(
-    "Returns Return Raises Yields Note Notes Example Examples Warning Warnings See Usage"
-)
+_HEADINGS: Final = words("Returns Return Raises Yields Note Notes Example Examples Warning Warnings See Usage")
 _UNDERLINE: Final = re.compile(r"^\s*-{3,}\s*$")
 
 
@@ -50,20 +48,14 @@ def documented_parameters(docstring: str) -> list[DocumentedParameter]:
         elif match := _GOOGLE.match(line):
             position = _section(lines, position + 1, len(match["indent"]), _GOOGLE_ENTRY, found)
             continue
-        elif (
-            (match := _NUMPY.match(line))
-            and position + 1 < len(lines)
-            and _UNDERLINE.match(lines[position + 1])
-        ):
+        elif (match := _NUMPY.match(line)) and position + 1 < len(lines) and _UNDERLINE.match(lines[position + 1]):
             position = _section(lines, position + 2, len(match["indent"]) - 1, _NUMPY_ENTRY, found)
             continue
         position += 1
     return found
 
 
-def _section(
-    lines: list[str], start: int, outer: int, entry: re.Pattern[str], found: list[DocumentedParameter]
-) -> int:
+def _section(lines: list[str], start: int, outer: int, entry: re.Pattern[str], found: list[DocumentedParameter]) -> int:
     """Read the entries of one section; they stand deeper than `outer`, all at the depth of the first.
 
     Returns:
@@ -87,10 +79,6 @@ def _section(
 def docstring_node(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.Constant | None:
     """The literal that is the docstring, for its line; None without one."""
     first = node.body[0]
-    if (
-        isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
-    ):
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
         return first.value
     return None

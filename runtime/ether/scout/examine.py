@@ -12,7 +12,6 @@ from ether.scout.explore import PassName, make_pass, see_file
 from ether.scout.finding import Finding
 from ether.scout.language import language_of
 from ether.scout.limits import Limits
-from ether.scout.outline import outline
 from ether.scout.passes.report import Seen
 from ether.scout.polyglot import blocks_in, count_lines
 from ether.scout.source import Source, Unreadable, read
@@ -100,7 +99,7 @@ def _read(path: Path, limits: Limits) -> Source | Unreadable:
 def _bounded_symbols(seen: Seen, limits: Limits) -> dict[str, Any]:
     """The outline as JSON: at most `limits.findings` symbols, and half of `limits.result_bytes`."""
     if seen.module:
-        symbols = [symbol.to_json() for symbol in outline(seen.module)]
+        symbols = [symbol.to_json() for symbol in seen.symbols]
     else:
         symbols = [asdict(block) for block in blocks_in(seen.source)]
     kept = symbols[: limits.findings]

@@ -107,9 +107,7 @@ def _read_all(
             survey.cut_short = f"Cancelled after {number} of {len(found.files)} files."
             break
         if survey.size + candidate.size > limits.total_bytes:
-            survey.cut_short = (
-                f"Stopped at {limits.total_bytes:,} bytes, after {number} of {len(found.files)} files."
-            )
+            survey.cut_short = f"Stopped at {limits.total_bytes:,} bytes, after {number} of {len(found.files)} files."
             break
         survey.size += candidate.size
         if number % step == 0:

@@ -22,7 +22,7 @@ class Edge:
     path: str
     line: int
     at_import: bool
-    """Whether it runs when the importing module is imported: not in a function, nor only for type checkers or scripts."""
+    """Whether it runs at import: not in a function, nor only for type checkers or scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,11 @@ class ImportCollector:
         self._paths.append(module.name)
         for node in module.of(ast.Import):
             now = _runs_at_import(module, node)
-            self._imports += [
-                _Import(module.name, node.lineno, now, 0, alias.name, ()) for alias in node.names
-            ]
+            self._imports += [_Import(module.name, node.lineno, now, 0, alias.name, ()) for alias in node.names]
         for source in module.of(ast.ImportFrom):
             now = _runs_at_import(module, source)
             names = tuple(alias.name for alias in source.names)
-            self._imports.append(
-                _Import(module.name, source.lineno, now, source.level, source.module or "", names)
-            )
+            self._imports.append(_Import(module.name, source.lineno, now, source.level, source.module or "", names))
 
     def graph(self, root_name: str) -> ImportGraph:
         """Draw the graph.
@@ -160,6 +156,4 @@ def _known_prefix(name: str, modules: dict[str, str]) -> str:
 def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
     later = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     above = list(module.ancestors(statement))
-    return not any(
-        isinstance(one, later) or is_type_checking_guard(one) or is_main_guard(one) for one in above
-    )
+    return not any(isinstance(one, later) or is_type_checking_guard(one) or is_main_guard(one) for one in above)

@@ -52,9 +52,7 @@ def compile_pattern(query: Query) -> re.Pattern[str]:
         ValueError: not a regular expression; the message says where.
     """
     try:
-        return re.compile(
-            query.pattern if query.regex else re.escape(query.pattern), re.IGNORECASE * query.ignore_case
-        )
+        return re.compile(query.pattern if query.regex else re.escape(query.pattern), re.IGNORECASE * query.ignore_case)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"{query.pattern!r} is not a regular expression: {error}") from None
 

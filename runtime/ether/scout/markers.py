@@ -12,9 +12,7 @@ from ether.scout.source import Source
 
 __all__ = ["Marker", "markers_in"]
 
-_MARKER: Final = re.compile(
-    r"(?:^\W*(?=\w+\b)|\b(?=\w+[:(]))(TODO|FIXME|XXX|HACK|BUG)\b(?:\([^)]*\))?:?\s*(.*)"
-)
+_MARKER: Final = re.compile(r"(?:^\W*(?=\w+\b)|\b(?=\w+[:(]))(TODO|FIXME|XXX|HACK|BUG)\b(?:\([^)]*\))?:?\s*(.*)")
 """At the start of a comment, or with a colon or an owner after it: prose may speak of a bug."""
 _COMMENT: Final = re.compile(r"(?:#|//|/\*|--|<!--|;|%|\*)\s*(.*)")
 _PROSE: Final = frozenset({"Markdown", "Text", "reStructuredText", "JSON", "HTML", "SVG", "XML"})

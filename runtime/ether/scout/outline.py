@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ether.scout.complexity import complexity, nesting
-from ether.scout.python_module import FUNCTIONS, Function, PythonModule, walk_scope
+from ether.scout.python_module import FUNCTIONS, Function, PythonModule
 from ether.scout.syntax import arguments_of, is_docstring, last_name, shown
 
 __all__ = ["Symbol", "outline"]
@@ -69,24 +69,24 @@ class Symbol:
 
 def outline(module: PythonModule) -> list[Symbol]:
     """The symbols of a module in the order of the text, nested as in it; those in `if` and `try` too."""
-    return list(_symbols(module.tree.body, "", in_class=False))
+    return list(_symbols(module, module.tree.body, "", in_class=False))
 
 
-def _symbols(body: list[ast.stmt], prefix: str, *, in_class: bool) -> Iterator[Symbol]:
+def _symbols(module: PythonModule, body: list[ast.stmt], prefix: str, *, in_class: bool) -> Iterator[Symbol]:
     """Statements nest at most a hundred deep (the tokenizer's own bound), so recursion is safe here."""
     for statement in body:
         if isinstance(statement, ast.ClassDef):
-            yield _class(statement, prefix)
+            yield _class(module, statement, prefix)
         elif isinstance(statement, FUNCTIONS):
-            yield _function(statement, prefix, in_class=in_class)
+            yield _function(module, statement, prefix, in_class=in_class)
         else:
             for name in ("body", "orelse", "finalbody"):
-                yield from _symbols(getattr(statement, name, []), prefix, in_class=in_class)
+                yield from _symbols(module, getattr(statement, name, []), prefix, in_class=in_class)
             for handler in getattr(statement, "handlers", []):
-                yield from _symbols(handler.body, prefix, in_class=in_class)
+                yield from _symbols(module, handler.body, prefix, in_class=in_class)
 
 
-def _class(node: ast.ClassDef, prefix: str) -> Symbol:
+def _class(module: PythonModule, node: ast.ClassDef, prefix: str) -> Symbol:
     qualname = prefix + node.name
     bases = ", ".join(shown(base) for base in node.bases)
     return Symbol(
@@ -98,11 +98,11 @@ def _class(node: ast.ClassDef, prefix: str) -> Symbol:
         signature=f"class {node.name}({bases})" if bases else f"class {node.name}",
         decorators=_decorators(node),
         documented=ast.get_docstring(node, clean=False) is not None,
-        children=tuple(_symbols(node.body, qualname + ".", in_class=True)),
+        children=tuple(_symbols(module, node.body, qualname + ".", in_class=True)),
     )
 
 
-def _function(node: Function, prefix: str, *, in_class: bool) -> Symbol:
+def _function(module: PythonModule, node: Function, prefix: str, *, in_class: bool) -> Symbol:
     qualname = prefix + node.name
     return Symbol(
         kind="method" if in_class else "function",
@@ -113,19 +113,19 @@ def _function(node: Function, prefix: str, *, in_class: bool) -> Symbol:
         signature=_signature(node),
         decorators=_decorators(node),
         documented=ast.get_docstring(node, clean=False) is not None,
-        complexity=complexity(node),
-        body_lines=_body_lines(node),
-        nesting=nesting(node),
-        children=tuple(_symbols(node.body, qualname + ".", in_class=False)),
+        complexity=complexity(module, node),
+        body_lines=_body_lines(module, node),
+        nesting=nesting(module, node),
+        children=tuple(_symbols(module, node.body, qualname + ".", in_class=False)),
     )
 
 
-def _body_lines(node: Function) -> int:
+def _body_lines(module: PythonModule, node: Function) -> int:
     """A long signature or docstring makes nothing harder to change, and a function inside counts for itself."""
     body = node.body[1:] if is_docstring(node.body[0]) else node.body
     if not body:
         return 0
-    inner = (part for part in walk_scope(node) if isinstance(part, (*FUNCTIONS, ast.ClassDef)))
+    inner = (part for part in module.walk_scope(node) if isinstance(part, (*FUNCTIONS, ast.ClassDef)))
     elsewhere = sum((part.end_lineno or part.lineno) - part.lineno + 1 for part in inner)
     return (body[-1].end_lineno or body[-1].lineno) - body[0].lineno + 1 - elsewhere
 

@@ -57,9 +57,7 @@ _COMMENTS: Final[dict[str, tuple[str | None, str | None, str | None]]] = {
 """{language: (what starts a line comment, what opens and closes a block comment)}."""
 
 _NAME: Final = r"(?P<name>[A-Za-z_$][\w$]*)"
-_ARROW: Final = (
-    r"(?:const|let|var)\s+(?P<arrow>[A-Za-z_$][\w$]*)\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>\s*\{"
-)
+_ARROW: Final = r"(?:const|let|var)\s+(?P<arrow>[A-Za-z_$][\w$]*)\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>\s*\{"
 _JAVASCRIPT: Final = re.compile(
     rf"^\s*(?:export\s+)?(?:default\s+)?(?:async\s+)?(?:function\s*\*?\s*{_NAME}\s*\(|{_ARROW})"
 )
@@ -67,12 +65,8 @@ _JAVA: Final = re.compile(
     r"^\s+(?:(?:public|private|protected|static|final|synchronized|abstract)\s+)+[\w<>\[\], ?]+\s+"
     rf"{_NAME}\s*\([^;]*$"
 )
-_C: Final = re.compile(
-    rf"^(?!\s|#|typedef|return|else|if|while|for|switch)[\w*&:<>,~ ]+?[ *&]{_NAME}\s*\([^;]*$"
-)
-_RUST_WORDS: Final = (
-    r"(?:pub(?:\([^)]*\))?\s+)?(?:const\s+)?(?:async\s+)?(?:unsafe\s+)?(?:extern\s+\"[^\"]*\"\s+)?"
-)
+_C: Final = re.compile(rf"^(?!\s|#|typedef|return|else|if|while|for|switch)[\w*&:<>,~ ]+?[ *&]{_NAME}\s*\([^;]*$")
+_RUST_WORDS: Final = r"(?:pub(?:\([^)]*\))?\s+)?(?:const\s+)?(?:async\s+)?(?:unsafe\s+)?(?:extern\s+\"[^\"]*\"\s+)?"
 _PHP_WORDS: Final = r"(?:(?:public|private|protected|static|final|abstract)\s+)*"
 _BRACED: Final[dict[str, re.Pattern[str]]] = {
     "C": _C,
@@ -149,9 +143,7 @@ def blocks_in(source: Source) -> list[Block]:
             name = match.groupdict().get("arrow") or match["name"]
             found.append(Block("function", name, position + 1, _braced_lines(source.lines, position)))
         elif source.language == "Ruby" and (match := _RUBY.match(line)):
-            found.append(
-                Block("function", match["name"], position + 1, _indented_lines(source.lines, position))
-            )
+            found.append(Block("function", match["name"], position + 1, _indented_lines(source.lines, position)))
         elif (braced or source.language == "Ruby") and (match := _CLASS.match(line) or _GO_TYPE.match(line)):
             found.append(Block("class", match["name"], position + 1, 0))
     return found

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from ether.scout.source import Source
 
-__all__ = ["FUNCTIONS", "SCOPES", "Function", "PythonModule", "SyntaxProblem", "parse", "walk_scope"]
+__all__ = ["FUNCTIONS", "SCOPES", "Function", "PythonModule", "SyntaxProblem", "parse"]
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -48,6 +48,7 @@ _BLOCK_OWNERS: Final[tuple[type[ast.AST], ...]] = (
     ast.ExceptHandler,
     ast.match_case,
 )
+_BARE: Final = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 _FILENAME: Final = "ether_scout_source.py"
 _WARNING_FILTER: Final = r"ether_scout_source\Z"
 
@@ -80,18 +81,47 @@ class PythonModule:
         self.tree = tree
         self._by_type: dict[type[ast.AST], list[Any]] = {}
         self._parents: dict[ast.AST, ast.AST] = {}
+        self._order: list[ast.AST] = []
+        self._place: dict[ast.AST, int] = {}
+        self._size: list[int] = []
         self._index()
 
     def _index(self) -> None:
-        stack: list[ast.AST] = [self.tree]
+        """Put the nodes in the order of the text, so that what is below a node is a slice of one list.
+
+        Operators and contexts are left out: they are half of all nodes, shared by all their places, and tell
+        nothing that the node above does not.
+        """
+        above: list[int] = []
+        stack: list[tuple[ast.AST, int]] = [(self.tree, -1)]
         while stack:
-            node = stack.pop()
+            node, parent = stack.pop()
+            place = len(self._order)
+            self._order.append(node)
+            self._place[node] = place
+            above.append(parent)
             self._by_type.setdefault(type(node), []).append(node)
-            children = list(ast.iter_child_nodes(node))
-            for child in children:
-                self._parents[child] = node
-            children.reverse()
-            stack.extend(children)
+            if parent >= 0:
+                self._parents[node] = self._order[parent]
+            stack.extend((child, place) for child in reversed(_children(node)))
+        self._size = [1] * len(above)
+        for place in range(len(above) - 1, 0, -1):
+            self._size[above[place]] += self._size[place]
+
+    def walk(self, node: ast.AST) -> list[ast.AST]:
+        """The node and everything below it, in the order of the text; as `ast.walk`, and much faster."""
+        place = self._place[node]
+        return self._order[place : place + self._size[place]]
+
+    def walk_scope(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Everything below a node that runs in its namespace: nested scopes are yielded, not entered."""
+        place = self._place[node]
+        end = place + self._size[place]
+        place += 1
+        while place < end:
+            current = self._order[place]
+            yield current
+            place += self._size[place] if isinstance(current, SCOPES) else 1
 
     @property
     def name(self) -> str:
@@ -134,11 +164,7 @@ class PythonModule:
 
     def symbol(self, node: ast.AST) -> str:
         """The dotted name of the function or class that the node is or stands in."""
-        names = [
-            above.name
-            for above in (node, *self.ancestors(node))
-            if isinstance(above, (*FUNCTIONS, ast.ClassDef))
-        ]
+        names = [above.name for above in (node, *self.ancestors(node)) if isinstance(above, (*FUNCTIONS, ast.ClassDef))]
         return ".".join(reversed(names))
 
     def column(self, node: ast.AST) -> int:
@@ -174,17 +200,13 @@ class PythonModule:
     @cached_property
     def directives(self) -> list[str]:
         """The comments that silence a linter for the whole file."""
-        return [
-            text for text in self.comments.values() if "noqa" in text and ("flake8" in text or "ruff" in text)
-        ]
+        return [text for text in self.comments.values() if "noqa" in text and ("flake8" in text or "ruff" in text)]
 
     @cached_property
     def statement_ends(self) -> dict[int, int]:
         """{first line: last line} of the simple statements that span several."""
         simple = (node for kind in _SIMPLE_STATEMENTS for node in self.of(kind))
-        return {
-            node.lineno: node.end_lineno or node.lineno for node in simple if node.end_lineno != node.lineno
-        }
+        return {node.lineno: node.end_lineno or node.lineno for node in simple if node.end_lineno != node.lineno}
 
     @cached_property
     def origins(self) -> dict[str, str]:
@@ -239,9 +261,7 @@ def parse(source: Source) -> PythonModule | SyntaxProblem:
         tree = ast.parse(source.text, _FILENAME)
         compile(source.text, _FILENAME, "exec", dont_inherit=True)
     except SyntaxError as error:
-        return SyntaxProblem(
-            _first_line(error.msg or "invalid syntax"), error.lineno or 1, max(error.offset or 1, 1)
-        )
+        return SyntaxProblem(_first_line(error.msg or "invalid syntax"), error.lineno or 1, max(error.offset or 1, 1))
     except (RecursionError, MemoryError):
         return SyntaxProblem("nested too deeply for Python's own parser", 1, 1)
     except (ValueError, OverflowError) as error:
@@ -264,14 +284,13 @@ def _silence_compiler() -> None:
         warnings.filterwarnings("ignore", module=_WARNING_FILTER)
 
 
-def walk_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """Every node below `node` that runs in its namespace: nested scopes are yielded, not entered."""
-    stack = list(ast.iter_child_nodes(node))
-    stack.reverse()
-    while stack:
-        current = stack.pop()
-        yield current
-        if not isinstance(current, SCOPES):
-            children = list(ast.iter_child_nodes(current))
-            children.reverse()
-            stack.extend(children)
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below one, without operators and contexts."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST) and not isinstance(item, _BARE)]
+        elif isinstance(value, ast.AST) and not isinstance(value, _BARE):
+            found.append(value)
+    return found

@@ -14,9 +14,7 @@ __all__ = ["Rule", "is_suppressed"]
 
 _NOQA: Final = re.compile(r"#\s*noqa(?P<codes>:\s*[A-Za-z0-9_\-, ]+)?", re.IGNORECASE)
 _PYLINT: Final = re.compile(r"#\s*pylint:\s*disable=(?P<codes>[\w\-, ]+)")
-_FILE_WIDE: Final = re.compile(
-    r"#\s*(?:flake8|ruff):\s*noqa\s*(?::\s*(?P<codes>[A-Z0-9, ]+))?\s*$", re.IGNORECASE
-)
+_FILE_WIDE: Final = re.compile(r"#\s*(?:flake8|ruff):\s*noqa\s*(?::\s*(?P<codes>[A-Z0-9, ]+))?\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

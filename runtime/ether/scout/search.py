@@ -70,9 +70,7 @@ def search(
     compile_pattern(query)
     found = discover(root, limits, cancelled=cancelled)
     names = [
-        file.name
-        for file in found.files
-        if not include or any(fnmatch.fnmatch(file.name, one) for one in include)
+        file.name for file in found.files if not include or any(fnmatch.fnmatch(file.name, one) for one in include)
     ]
     end = time.monotonic() + timeout
     if _is_simple(query):

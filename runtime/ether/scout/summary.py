@@ -126,9 +126,7 @@ def _hot_files(ranked: list[tuple[Finding, str]], top: int) -> list[dict[str, An
     ]
 
 
-def _recommendations(
-    rules: Counter[str], ranked: list[tuple[Finding, str]], top: int
-) -> list[dict[str, Any]]:
+def _recommendations(rules: Counter[str], ranked: list[tuple[Finding, str]], top: int) -> list[dict[str, Any]]:
     """What to do first: for each rule its fix and the first places, the gravest first."""
     by_rule: dict[str, list[tuple[Finding, str]]] = {}
     for finding, source in ranked:  # in order of gravity, and so are the rules
@@ -138,9 +136,7 @@ def _recommendations(
             "rule": name,
             "count": rules[name] or len(found),
             "advice": found[0][0].fix,
-            "places": [
-                {"source": source, "path": one.path, "line": one.line} for one, source in found[:_PLACES]
-            ],
+            "places": [{"source": source, "path": one.path, "line": one.line} for one, source in found[:_PLACES]],
         }
         for name, found in list(by_rule.items())[:top]
     ]

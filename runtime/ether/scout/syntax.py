@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from ether.scout.python_module import Function, walk_scope
+from ether.scout.python_module import Function, PythonModule
 
 __all__ = [
     "arguments_of",
@@ -85,9 +85,7 @@ def _says_nothing(statement: ast.stmt) -> bool:
     match statement:
         case ast.Pass() | ast.Expr(value=ast.Constant()):
             return True
-        case ast.Raise(
-            exc=ast.Name(id="NotImplementedError") | ast.Call(func=ast.Name(id="NotImplementedError"))
-        ):
+        case ast.Raise(exc=ast.Name(id="NotImplementedError") | ast.Call(func=ast.Name(id="NotImplementedError"))):
             return True
         case _:
             return False
@@ -118,11 +116,7 @@ def is_type_checking_guard(node: ast.AST) -> bool:
 
 def is_main_guard(node: ast.AST) -> bool:
     """Whether it is `if __name__ == "__main__":`."""
-    return (
-        isinstance(node, ast.If)
-        and isinstance(node.test, ast.Compare)
-        and last_name(node.test.left) == "__name__"
-    )
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and last_name(node.test.left) == "__name__"
 
 
 def is_plain_call(node: ast.AST, name: str) -> bool:
@@ -137,20 +131,16 @@ def arguments_of(function: Function | ast.Lambda) -> list[ast.arg]:
     return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *starred]
 
 
-def stored_names(node: ast.AST) -> set[str]:
+def stored_names(module: PythonModule, node: ast.AST) -> set[str]:
     """Names bound in the namespace of a function, class or module: by assignment, import, `def`, `as`."""
     names: set[str] = set()
-    for part in walk_scope(node):
+    for part in module.walk_scope(node):
         match part:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 names.add(name)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)
-            case (
-                ast.ExceptHandler(name=str(name))
-                | ast.MatchAs(name=str(name))
-                | ast.MatchStar(name=str(name))
-            ):
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 names.add(name)
             case ast.MatchMapping(rest=str(name)):
                 names.add(name)

@@ -34,10 +34,7 @@ def document_survives(kind: type[View], document: dict[str, Any]) -> None:
     again = view_of(kind, envelope_of(view))
     assert json.dumps(again.document(), sort_keys=True) == text
     assert again == view
-    assert (
-        json.dumps(json.loads(again.model_dump_json(by_alias=True, exclude_unset=True)), sort_keys=True)
-        == text
-    )
+    assert json.dumps(json.loads(again.model_dump_json(by_alias=True, exclude_unset=True)), sort_keys=True) == text
 
 
 def envelope_survives(kind: type[View], envelope: Envelope) -> None:

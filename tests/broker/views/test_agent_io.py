@@ -54,8 +54,7 @@ metadata = st.fixed_dictionaries(
     {},
     optional={
         "duration_ms": json_values | st.integers(0, 10**6),
-        "timestamp": json_values
-        | st.sampled_from(["2025-12-03T15:45:00Z", "2025-12-03t15:45:00.1234567+02:00"]),
+        "timestamp": json_values | st.sampled_from(["2025-12-03T15:45:00Z", "2025-12-03t15:45:00.1234567+02:00"]),
         "cost": json_values,
     },
 )
@@ -246,9 +245,7 @@ def test_what_spec_1_cannot_say_is_under_one_key():
         timeout=2.5,
     )
 
-    assert AgentInput.from_delegation(delegation).context == {
-        "ether": {"from_agent": "planner", "timeout": 2.5}
-    }
+    assert AgentInput.from_delegation(delegation).context == {"ether": {"from_agent": "planner", "timeout": 2.5}}
 
 
 def test_a_spelling_is_not_used_once_the_envelope_says_something_else():

@@ -51,9 +51,7 @@ request_documents = st.fixed_dictionaries(
             {},
             optional={"artifact_type": texts, "expected_sections": text_lists, "quality_gates": text_lists},
         ),
-        "timeout_minutes": st.none()
-        | st.integers(1, 10**400)
-        | st.floats(0, 1e300, exclude_min=True, allow_nan=False),
+        "timeout_minutes": st.none() | st.integers(1, 10**400) | st.floats(0, 1e300, exclude_min=True, allow_nan=False),
     },
 )
 response_documents = st.fixed_dictionaries(
@@ -221,9 +219,7 @@ def test_a_timeout_that_minutes_cannot_say_is_kept_exactly():
     "time", ["yesterday", "2025-10-06", "2025-10-06T15:40:00", "2025-13-06T15:40:00Z", "2025-W41-1T15:40:00Z"]
 )
 def test_a_time_that_is_not_rfc_3339_is_refused(time: str):
-    with pytest.raises(
-        InvalidEnvelope, match=r"timestamp: .* no RFC 3339 time, such as 2025-10-06T15:40:00Z"
-    ):
+    with pytest.raises(InvalidEnvelope, match=r"timestamp: .* no RFC 3339 time, such as 2025-10-06T15:40:00Z"):
         RequestEnvelope.parse({"request_id": "r", "capability": "a", "timestamp": time})
 
 

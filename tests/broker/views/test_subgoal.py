@@ -149,9 +149,7 @@ def test_a_status_that_the_confidence_does_not_tell_is_kept():
 @pytest.mark.parametrize(
     ("status", "confidence"), [(Status.COMPLETED, 0.7), (Status.NEEDS_INPUT, 0.5), (Status.TIMEOUT, 0.0)]
 )
-def test_a_response_without_confidence_gets_the_least_that_its_status_means(
-    status: Status, confidence: float
-):
+def test_a_response_without_confidence_gets_the_least_that_its_status_means(status: Status, confidence: float):
     response = Response(request_id=REQUEST, status=status, summary="So it went.")
 
     view = AgentResponse.from_response(response)
@@ -171,9 +169,7 @@ def test_a_summary_is_never_empty():
 
 @pytest.mark.parametrize("data", ["text", b"opaque", 7, True])
 def test_data_that_is_neither_dict_nor_list_stands_as_the_value_of_one(data: Any):
-    response = Response(
-        request_id=REQUEST, status=Status.COMPLETED, confidence=0.9, summary="Done.", data=data
-    )
+    response = Response(request_id=REQUEST, status=Status.COMPLETED, confidence=0.9, summary="Done.", data=data)
 
     view = AgentResponse.from_response(response)
 

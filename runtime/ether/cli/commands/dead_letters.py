@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -87,7 +87,7 @@ def redrive(
         msg = "Say which: numbers, as in `ether dead-letters redrive 3 4`, or --all with or without --reason."
         raise UsageError(msg)
     with joined(connect, wait) as bus:
-        chosen = numbers or _redrivable(bus, reason)
+        chosen = _checked(bus, numbers) if numbers else _redrivable(bus, reason)
         handles = [(number, bus.redrive(number, timeout=timeout)) for number in chosen]
         responses = [(number, handle.result()) for number, handle in handles]
     if numbers and len(numbers) == 1:
@@ -96,6 +96,14 @@ def redrive(
         raise typer.Exit(code_of_status(response.status))
     _print_all(responses, out)
     raise typer.Exit(ExitCode.OK if all(response.ok for _, response in responses) else ExitCode.FAILED)
+
+
+def _checked(bus: Runtime, numbers: Sequence[int]) -> Sequence[int]:
+    """The numbers, if each is of a letter that can be redriven; otherwise none of them is."""
+    for number in numbers:
+        letter = bus.dead_letter(number)
+        letter.again(letter.request_id, None)
+    return numbers
 
 
 def _redrivable(bus: Runtime, reason: Reason | None) -> list[int]:
@@ -119,7 +127,7 @@ def _whole(letter: DeadLetterView) -> dict[str, Any]:
 
 
 def _when(row: dict[str, Any]) -> str:
-    moment = datetime.fromtimestamp(row["time"], tz=timezone.utc).astimezone()
+    moment = datetime.fromtimestamp(row["time"], tz=UTC).astimezone()
     return moment.isoformat(sep=" ", timespec="seconds")
 
 

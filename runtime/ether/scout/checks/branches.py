@@ -58,9 +58,7 @@ def check(module: PythonModule) -> Iterator[Finding]:
     loops: list[ast.For | ast.While] = [*module.of(ast.For), *module.of(ast.While)]
     for loop in loops:
         if loop.orelse and not _breaks(module, loop):
-            yield LOOP_ELSE.at(
-                module, loop.orelse[0], f"The loop of line {loop.lineno} has an `else` and no `break`"
-            )
+            yield LOOP_ELSE.at(module, loop.orelse[0], f"The loop of line {loop.lineno} has an `else` and no `break`")
 
 
 def _unreachable(module: PythonModule, block: list[ast.stmt]) -> Iterator[Finding]:
@@ -68,9 +66,7 @@ def _unreachable(module: PythonModule, block: list[ast.stmt]) -> Iterator[Findin
         if ends_flow(block[position - 1 : position]):
             if not _is_idiom(block[position]):
                 line = block[position - 1].lineno
-                yield UNREACHABLE.at(
-                    module, block[position], f"The statement before it, in line {line}, always leaves"
-                )
+                yield UNREACHABLE.at(module, block[position], f"The statement before it, in line {line}, always leaves")
             return
 
 
@@ -78,9 +74,7 @@ def _is_idiom(statement: ast.stmt) -> bool:
     """`return; yield` makes an empty generator, and a constant or `pass` says nothing."""
     if isinstance(statement, ast.Pass):
         return True
-    return isinstance(statement, ast.Expr) and isinstance(
-        statement.value, (ast.Yield, ast.YieldFrom, ast.Constant)
-    )
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, (ast.Yield, ast.YieldFrom, ast.Constant))
 
 
 def _chain(module: PythonModule, branch: ast.If) -> Iterator[Finding]:
@@ -106,9 +100,7 @@ def _alike(body: list[ast.stmt], orelse: list[ast.stmt]) -> bool:
 
 def _is_explained(module: PythonModule, branch: ast.If) -> bool:
     """Whether a comment stands in one of the branches: then their likeness is meant."""
-    return any(
-        line in module.comments for line in range(branch.lineno, (branch.end_lineno or branch.lineno) + 1)
-    )
+    return any(line in module.comments for line in range(branch.lineno, (branch.end_lineno or branch.lineno) + 1))
 
 
 def _breaks(module: PythonModule, loop: ast.For | ast.While) -> bool:

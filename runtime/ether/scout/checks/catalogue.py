@@ -45,9 +45,7 @@ _FAMILIES: Final = (
     security,
     strings,
 )
-_CHECKS: Final[tuple[Callable[[PythonModule], Iterator[Finding]], ...]] = tuple(
-    family.check for family in _FAMILIES
-)
+_CHECKS: Final[tuple[Callable[[PythonModule], Iterator[Finding]], ...]] = tuple(family.check for family in _FAMILIES)
 
 BUG_RULES: Final[dict[str, Rule]] = {rule.name: rule for family in _FAMILIES for rule in family.RULES}
 """{name: rule} of everything that the checks can tell."""

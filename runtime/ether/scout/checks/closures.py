@@ -24,9 +24,7 @@ RULES: Final = (LOOP_CLOSURE,)
 
 _Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-_COLLECTS: Final = frozenset(
-    {"append", "appendleft", "add", "insert", "setdefault", "connect", "add_done_callback"}
-)
+_COLLECTS: Final = frozenset({"append", "appendleft", "add", "insert", "setdefault", "connect", "add_done_callback"})
 _COLLECTS_LATER: Final = frozenset(
     {"call_later", "call_soon", "add_callback", "after", "after_idle", "register", "bind"}
 )
@@ -69,9 +67,7 @@ def _kept_use(module: PythonModule, function: Function) -> ast.AST | None:
     loop = _loop_of(module, function)
     if loop is None or function.decorator_list:
         return None
-    uses = (
-        node for node in module.of(ast.Name) if node.id == function.name and isinstance(node.ctx, ast.Load)
-    )
+    uses = (node for node in module.of(ast.Name) if node.id == function.name and isinstance(node.ctx, ast.Load))
     return next((use for use in uses if _is_kept(module, use) and _loop_of(module, use) is loop), None)
 
 
@@ -91,27 +87,27 @@ def _captures(module: PythonModule, function: Function | ast.Lambda, kept: ast.A
     loop = _loop_of(module, function)
     if loop is None or _leaves_after(module, kept):
         return
-    changing = _bound_by(loop)
-    captured = sorted(_free_names(function) & changing)
+    changing = _bound_by(module, loop)
+    captured = sorted(_free_names(module, function) & changing)
     if captured:
         what = f"The function made here reads `{captured[0]}`, which the loop of line {loop.lineno} changes"
         yield LOOP_CLOSURE.at(module, function, what)
 
 
-def _bound_by(loop: _Loop) -> set[str]:
-    names = stored_names(loop)
-    return names - {node.name for node in ast.walk(loop) if isinstance(node, (*FUNCTIONS, ast.ClassDef))}
+def _bound_by(module: PythonModule, loop: _Loop) -> set[str]:
+    names = stored_names(module, loop)
+    return names - {node.name for node in module.walk(loop) if isinstance(node, (*FUNCTIONS, ast.ClassDef))}
 
 
-def _free_names(function: Function | ast.Lambda) -> set[str]:
+def _free_names(module: PythonModule, function: Function | ast.Lambda) -> set[str]:
     """Names that the body reads from outside; defaults are read at once, so they are safe."""
     body = function.body if isinstance(function.body, list) else [function.body]
-    read = {node.id for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
-    own = {arg.arg for arg in arguments_of(function)} | stored_names(function)
+    read = {node.id for part in body for node in module.walk(part) if isinstance(node, ast.Name)}
+    own = {arg.arg for arg in arguments_of(function)} | stored_names(module, function)
     inner = {
         arg.arg
         for part in body
-        for node in ast.walk(part)
+        for node in module.walk(part)
         if isinstance(node, ast.Lambda)
         for arg in arguments_of(node)
     }
@@ -120,9 +116,7 @@ def _free_names(function: Function | ast.Lambda) -> set[str]:
 
 def _leaves_after(module: PythonModule, kept: ast.AST) -> bool:
     """Whether the loop ends in the iteration that keeps the function: then there is one value only."""
-    statement = next(
-        (above for above in (kept, *module.ancestors(kept)) if isinstance(above, ast.stmt)), None
-    )
+    statement = next((above for above in (kept, *module.ancestors(kept)) if isinstance(above, ast.stmt)), None)
     for _, block in module.blocks:
         if statement in block:
             rest = block[block.index(statement) + 1 :]
@@ -140,8 +134,8 @@ def _in_comprehension(module: PythonModule, lambda_: ast.Lambda) -> Iterator[Fin
     else:
         return
     if element is lambda_:
-        targets = {name for part in holder.generators for name in stored_names(part)}
-        captured = sorted(_free_names(lambda_) & targets)
+        targets = {name for part in holder.generators for name in stored_names(module, part)}
+        captured = sorted(_free_names(module, lambda_) & targets)
         if captured:
             what = f"Every function of this comprehension reads the same `{captured[0]}`"
             yield LOOP_CLOSURE.at(module, lambda_, what)

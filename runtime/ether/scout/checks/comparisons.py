@@ -84,9 +84,7 @@ RULES: Final = (
     ASSERT_TUPLE,
 )
 
-_OWN_EQUALITY: Final = words(
-    "sqlalchemy numpy pandas peewee django polars pyspark ibis dask xarray torch pony sympy"
-)
+_OWN_EQUALITY: Final = words("sqlalchemy numpy pandas peewee django polars pyspark ibis dask xarray torch pony sympy")
 """Libraries whose `==` with None builds an expression; there `is` would be the bug."""
 
 
@@ -174,11 +172,7 @@ def _equal(one: ast.Constant, other: ast.Constant) -> bool:
 def _literal_operand(module: PythonModule, operation: ast.BoolOp) -> Iterator[Finding]:
     """`if kind == "a" or "b":` asks nothing after the first `or`."""
     holder = module.parent(operation)
-    if not (
-        isinstance(holder, (ast.If, ast.While))
-        and holder.test is operation
-        and isinstance(operation.op, ast.Or)
-    ):
+    if not (isinstance(holder, (ast.If, ast.While)) and holder.test is operation and isinstance(operation.op, ast.Or)):
         return
     for value in operation.values[1:]:
         if isinstance(value, ast.Constant) and isinstance(value.value, (str, bytes)) and value.value:
@@ -190,14 +184,8 @@ def _literal_operand(module: PythonModule, operation: ast.BoolOp) -> Iterator[Fi
 
 def _repeated(module: PythonModule, operation: ast.BoolOp) -> Iterator[Finding]:
     for index, value in enumerate(operation.values):
-        if (
-            not is_literal(value)
-            and is_pure(value)
-            and any(same(value, other) for other in operation.values[:index])
-        ):
-            yield REPEATED_OPERAND.at(
-                module, operation, f"`{shown(value)}` stands twice in `{shown(operation, 60)}`"
-            )
+        if not is_literal(value) and is_pure(value) and any(same(value, other) for other in operation.values[:index]):
+            yield REPEATED_OPERAND.at(module, operation, f"`{shown(value)}` stands twice in `{shown(operation, 60)}`")
             return
 
 

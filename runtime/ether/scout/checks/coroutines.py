@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ether.scout.finding import Finding, Severity
-from ether.scout.python_module import PythonModule
+from ether.scout.python_module import SCOPES, PythonModule
 from ether.scout.rule import Rule
 from ether.scout.syntax import shown, stored_names
 from ether.scout.words import words
@@ -38,9 +38,7 @@ BLOCKING = Rule(
 )
 RULES: Final = (MISSING_AWAIT, DANGLING_TASK, BLOCKING)
 
-_COROUTINES: Final = frozenset(
-    {"asyncio.sleep", "asyncio.wait_for", "asyncio.wait", "asyncio.open_connection"}
-)
+_COROUTINES: Final = frozenset({"asyncio.sleep", "asyncio.wait_for", "asyncio.wait", "asyncio.open_connection"})
 _SPAWNERS: Final = frozenset({"asyncio.create_task", "asyncio.ensure_future"})
 _BLOCKING: Final = words(
     "time.sleep subprocess.run subprocess.call subprocess.check_call subprocess.check_output os.system "
@@ -70,8 +68,10 @@ def _coroutine_functions(owner: ast.Module | ast.ClassDef, module: PythonModule)
     for statement in owner.body:
         if isinstance(statement, ast.AsyncFunctionDef) and not statement.decorator_list:
             (bound_twice if statement.name in plain else plain).add(statement.name)
+        elif isinstance(statement, SCOPES):
+            bound_twice.add(getattr(statement, "name", ""))
         else:
-            bound_twice |= stored_names(ast.Module([statement], []))
+            bound_twice |= stored_names(module, statement)
     yielding = (module.function(node) for node in module.of(ast.Yield))
     return plain - bound_twice - {getattr(function, "name", "") for function in yielding}
 
@@ -87,9 +87,7 @@ def _alone(
         yield MISSING_AWAIT.at(module, call, f"`{shown(call)}` is not awaited")
 
 
-def _is_own(
-    module: PythonModule, call: ast.Call, functions: set[str], methods: dict[ast.ClassDef, set[str]]
-) -> bool:
+def _is_own(module: PythonModule, call: ast.Call, functions: set[str], methods: dict[ast.ClassDef, set[str]]) -> bool:
     match call.func:
         case ast.Name(id=name):
             return name in functions and not _is_bound_inside(module, call, name)
@@ -103,8 +101,8 @@ def _is_own(
 def _is_bound_inside(module: PythonModule, node: ast.AST, name: str) -> bool:
     function = module.function(node)
     while function is not None:
-        if name in stored_names(function) or any(
-            arg.arg == name for arg in ast.walk(function.args) if isinstance(arg, ast.arg)
+        if name in stored_names(module, function) or any(
+            arg.arg == name for arg in module.walk(function.args) if isinstance(arg, ast.arg)
         ):
             return True
         function = module.function(function)

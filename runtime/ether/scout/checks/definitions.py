@@ -67,13 +67,9 @@ _VOLATILE: Final = words(
 )
 _HARMLESS_DECORATORS: Final = ("staticmethod", "classmethod", "pytest.mark.", "unittest.mock.patch")
 _ARITY: Final = (
-    dict.fromkeys(
-        ("__len__", "__iter__", "__next__", "__bool__", "__hash__", "__str__", "__repr__", "__del__"), 1
-    )
+    dict.fromkeys(("__len__", "__iter__", "__next__", "__bool__", "__hash__", "__str__", "__repr__", "__del__"), 1)
     | dict.fromkeys(("__enter__", "__aenter__", "__await__", "__aiter__", "__anext__", "__reversed__"), 1)
-    | dict.fromkeys(
-        ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__getitem__"), 2
-    )
+    | dict.fromkeys(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__getitem__"), 2)
     | dict.fromkeys(("__delitem__", "__getattr__", "__getattribute__", "__delattr__", "__missing__"), 2)
     | dict.fromkeys(("__setitem__", "__setattr__", "__set_name__"), 3)
     | dict.fromkeys(("__exit__", "__aexit__"), 4)
@@ -112,11 +108,7 @@ def _no_self(module: PythonModule, method: Function, owner: ast.ClassDef) -> Ite
     spec = method.args
     if spec.posonlyargs or spec.args or spec.vararg or method.name in {"__new__", "__class_getitem__"}:
         return
-    if (
-        has_base_named(owner, ("Interface",))
-        or _used_while_defined(method, owner)
-        or _is_namespace(module, owner)
-    ):
+    if has_base_named(owner, ("Interface",)) or _used_while_defined(method, owner) or _is_namespace(module, owner):
         return
     yield MISSING_SELF.at(module, method, f"The method `{owner.name}.{method.name}` takes no `self`")
 
@@ -190,9 +182,7 @@ def _redefinitions(module: PythonModule, owner: ast.AST, block: list[ast.stmt]) 
         if module.source.is_test and not name.lower().startswith("test"):
             continue  # a test's own stage
         before = block[first]
-        if _is_lost(module, before) and not _mentions(
-            [*block[first + 1 : position], *_heads(statement)], name
-        ):
+        if _is_lost(module, before) and not _mentions([*block[first + 1 : position], *_heads(statement)], name):
             kind = "test" if name.startswith("test") and module.source.is_test else "definition"
             inside = f" in `{owner.name}`" if isinstance(owner, ast.ClassDef) else ""
             yield REDEFINITION.at(

@@ -57,9 +57,7 @@ def _keys(module: PythonModule, display: ast.Dict) -> Iterator[Finding]:
             if same(first_value, value):
                 repeated.append(key)
             else:
-                yield DUPLICATE_KEY.at(
-                    module, key, f"The key {shown(key)} stands already in line {first.lineno}"
-                )
+                yield DUPLICATE_KEY.at(module, key, f"The key {shown(key)} stands already in line {first.lineno}")
         seen[identity] = (key, value)
     yield from _told_once(module, repeated)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import FUNCTIONS, SCOPES, PythonModule, walk_scope
+from ether.scout.python_module import FUNCTIONS, SCOPES, PythonModule
 from ether.scout.rule import Rule
 from ether.scout.syntax import last_name, shown
 from ether.scout.words import words
@@ -111,14 +111,12 @@ def check(module: PythonModule) -> Iterator[Finding]:
         yield from _not_raised(module, expression)
 
 
-def _handler(
-    module: PythonModule, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler
-) -> Iterator[Finding]:
+def _handler(module: PythonModule, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> Iterator[Finding]:
     silent = all(_is_silent(part) for part in handler.body)
     if getattr(module.function(handler), "name", "") == "__del__":
         return  # nobody can hear it there
     if handler.type is None or (silent and last_name(handler.type) == "BaseException"):
-        if not _is_settled(module, handler) and not _passes_on(handler):
+        if not _is_settled(module, handler) and not _passes_on(module, handler):
             clause = "except BaseException" if handler.type else "except"
             yield BARE_EXCEPT.at(module, handler, f"`{clause}:`{' with nothing in it' if silent else ''}")
         return
@@ -129,9 +127,7 @@ def _handler(
         return
     probe = sum(1 for part in statement.body for _ in _statements(part)) <= _PROBE
     severity = Severity.INFO if probe else Severity.WARNING
-    yield SWALLOWED.at(
-        module, handler, f"`except {shown(handler.type)}:` with nothing in it", severity=severity
-    )
+    yield SWALLOWED.at(module, handler, f"`except {shown(handler.type)}:` with nothing in it", severity=severity)
 
 
 def _statements(statement: ast.stmt) -> Iterator[ast.stmt]:
@@ -155,8 +151,8 @@ def _is_settled(module: PythonModule, handler: ast.ExceptHandler) -> bool:
     return any(line in module.comments for line in range(handler.lineno - 1, last + 1))
 
 
-def _passes_on(handler: ast.ExceptHandler) -> bool:
-    for part in walk_scope(handler):
+def _passes_on(module: PythonModule, handler: ast.ExceptHandler) -> bool:
+    for part in module.walk_scope(handler):
         if isinstance(part, ast.Raise) or (isinstance(part, ast.Call) and last_name(part) in _PASSES_ON):
             return True
         if handler.name and isinstance(part, ast.Name) and part.id == handler.name:
@@ -199,7 +195,7 @@ def _builtin(module: PythonModule, node: ast.expr | None) -> type[BaseException]
 
 def _finally(module: PythonModule, body: list[ast.stmt]) -> Iterator[Finding]:
     for statement in body:
-        below = () if isinstance(statement, SCOPES) else walk_scope(statement)
+        below = () if isinstance(statement, SCOPES) else module.walk_scope(statement)
         for node in (statement, *below):
             if isinstance(node, ast.Return):
                 yield FINALLY_LEAVES.at(module, node, "`return` in `finally`")

@@ -65,9 +65,7 @@ _PLACEHOLDER: Final = re.compile(
     re.DOTALL,
 )
 _KINDS: Final = frozenset("diouxXeEfFgGcrsab%")
-_LOGGERS: Final = frozenset(
-    {"log", "_log", "logger", "_logger", "logging", "LOG", "LOGGER", "_LOGGER", "_LOG"}
-)
+_LOGGERS: Final = frozenset({"log", "_log", "logger", "_logger", "logging", "LOG", "LOGGER", "_LOGGER", "_LOG"})
 _LEVELS: Final = frozenset({"debug", "info", "warning", "warn", "error", "critical", "fatal", "exception"})
 _FIELD_NAME: Final = re.compile(r"[^.\[]*")
 

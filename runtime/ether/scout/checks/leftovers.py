@@ -47,9 +47,7 @@ def check(module: PythonModule) -> Iterator[Finding]:
         if target not in _DEBUGGERS or any(word in module.name.lower() for word in about_debugging):
             continue
         named_for_it = any(word in module.symbol(call).lower() for word in about_debugging)
-        asked_for = any(
-            isinstance(above, ast.If) and not is_main_guard(above) for above in module.ancestors(call)
-        )
+        asked_for = any(isinstance(above, ast.If) and not is_main_guard(above) for above in module.ancestors(call))
         if not named_for_it and not asked_for:
             yield BREAKPOINT.at(module, call, f"`{shown(call)}`")
 

@@ -39,9 +39,7 @@ CHANGED_WHILE_ITERATED = Rule(
 RULES: Final = (MUTABLE_DEFAULT, CLASS_ATTRIBUTE, CHANGED_WHILE_ITERATED)
 
 _DISPLAYS: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
-_MAKERS: Final = frozenset(
-    {"list", "dict", "set", "bytearray", "defaultdict", "deque", "OrderedDict", "Counter"}
-)
+_MAKERS: Final = frozenset({"list", "dict", "set", "bytearray", "defaultdict", "deque", "OrderedDict", "Counter"})
 _MAPPINGS: Final = frozenset({"dict", "defaultdict", "OrderedDict", "Counter"})
 """A mapping in a class is mostly a cache or registry that all instances are meant to share."""
 _CHANGES: Final = words(
@@ -83,9 +81,7 @@ def _defaults(module: PythonModule, function: Function) -> Iterator[Finding]:
     spec = function.args
     positional = [*spec.posonlyargs, *spec.args]
     pairs = [*zip(reversed(positional), reversed(spec.defaults), strict=False)]
-    pairs += [
-        (arg, default) for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default
-    ]
+    pairs += [(arg, default) for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default]
     for arg, default in pairs:
         if _is_meant(arg.arg):
             continue
@@ -106,7 +102,7 @@ def _shared_use(module: PythonModule, function: Function, name: str) -> tuple[st
     A default that is only read is a habit, not a bug. Once the name is bound anew (`x = list(x)`), what
     follows is about another object: such functions are let pass.
     """
-    nodes = [part for statement in function.body for part in ast.walk(statement)]
+    nodes = [part for statement in function.body for part in module.walk(statement)]
     if _is_bound_anew(nodes, name):
         return None
     owner = module.parent(function)
@@ -118,16 +114,16 @@ def _shared_use(module: PythonModule, function: Function, name: str) -> tuple[st
             case ast.Return(value=ast.Name(id=given)) if given == name:
                 return f"is returned in line {line}", Confidence.MEDIUM
             case ast.Assign(targets=[ast.Attribute() as kept], value=ast.Name(id=given)) if given == name:
-                if changed := _first_change(owner, kept):
+                if changed := _first_change(module, owner, kept):
                     return f"is kept in line {line} and changed in line {changed}", Confidence.HIGH
     return None
 
 
-def _first_change(owner: ast.AST, target: ast.expr) -> int | None:
+def _first_change(module: PythonModule, owner: ast.AST, target: ast.expr) -> int | None:
     """The line where a class changes, in place, what one of its attributes holds."""
     if not isinstance(owner, ast.ClassDef):
         return None
-    return next((getattr(part, "lineno", None) for part in ast.walk(owner) if _changes(part, target)), None)
+    return next((getattr(part, "lineno", None) for part in module.walk(owner) if _changes(part, target)), None)
 
 
 def _is_bound_anew(nodes: list[ast.AST], name: str) -> bool:
@@ -170,7 +166,7 @@ def _class_attributes(module: PythonModule, owner: ast.ClassDef) -> Iterator[Fin
                 continue
         if not _is_mutable(value) or last_name(value) in _MAPPINGS or _is_class_variable(statement):
             continue
-        if not (name.isupper() or _is_meant(name.lstrip("_"))) and (line := _instance_change(owner, name)):
+        if not (name.isupper() or _is_meant(name.lstrip("_"))) and (line := _instance_change(module, owner, name)):
             message = f"`{owner.name}.{name} = {shown(value, 20)}` is changed through `self` in line {line}"
             yield CLASS_ATTRIBUTE.at(module, statement, message)
 
@@ -179,11 +175,11 @@ def _is_class_variable(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.AnnAssign) and "ClassVar" in shown(statement.annotation)
 
 
-def _instance_change(owner: ast.ClassDef, name: str) -> int | None:
+def _instance_change(module: PythonModule, owner: ast.ClassDef, name: str) -> int | None:
     """The line that changes `self.name` in place; None if it is ever assigned, or reached by the class."""
     changed: int | None = None
     target = ast.Attribute(ast.Name("self", ast.Load()), name, ast.Load())
-    for part in ast.walk(owner):
+    for part in module.walk(owner):
         if isinstance(part, ast.Attribute) and part.attr == name:
             through_self = isinstance(part.value, ast.Name) and part.value.id == "self"
             if not through_self or isinstance(part.ctx, ast.Store):
@@ -195,9 +191,7 @@ def _instance_change(owner: ast.ClassDef, name: str) -> int | None:
 
 def _loop(module: PythonModule, loop: ast.For) -> Iterator[Finding]:
     walked = _walked(loop.iter)
-    if not isinstance(walked, (ast.Name, ast.Attribute)) or (
-        isinstance(walked, ast.Name) and walked.id == "self"
-    ):
+    if not isinstance(walked, (ast.Name, ast.Attribute)) or (isinstance(walked, ast.Name) and walked.id == "self"):
         return  # what iterating over `self` means is for its class to say
     for block in blocks_below(loop):
         for position, statement in enumerate(block):
@@ -222,9 +216,7 @@ def _walked(iterated: ast.expr) -> ast.expr:
 def _removes(statement: ast.stmt, walked: ast.expr) -> bool:
     match statement:
         case ast.Delete(targets=targets):
-            return any(
-                isinstance(target, ast.Subscript) and _alike(target.value, walked) for target in targets
-            )
+            return any(isinstance(target, ast.Subscript) and _alike(target.value, walked) for target in targets)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=value, attr=attr))) if attr in _REMOVALS:
             return _alike(value, walked)
         case _:

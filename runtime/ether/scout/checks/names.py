@@ -10,7 +10,7 @@ from typing import Final
 
 from ether.scout.checks.imports import exported_names
 from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import FUNCTIONS, Function, PythonModule, walk_scope
+from ether.scout.python_module import FUNCTIONS, Function, PythonModule
 from ether.scout.rule import Rule
 from ether.scout.syntax import last_name, stored_names
 from ether.scout.words import words
@@ -78,18 +78,14 @@ def _undefined(module: PythonModule) -> Iterator[Finding]:
         return
     table = symtable.symtable(module.source.text, "ether_scout_source.py", "exec")
     defined = _defined(table)
-    missing = (
-        {name for name in _global_reads(table) if name not in defined} - _MODULE_NAMES - set(dir(builtins))
-    )
+    missing = {name for name in _global_reads(table) if name not in defined} - _MODULE_NAMES - set(dir(builtins))
     if not missing:
         return
     for node in module.of(ast.Name):
         if node.id not in missing or not isinstance(node.ctx, ast.Load):
             continue
         if not _is_local(module, node) and not _is_expected(module, node):
-            sure = (
-                Confidence.MEDIUM if module.source.is_test else Confidence.HIGH
-            )  # a test may want the NameError
+            sure = Confidence.MEDIUM if module.source.is_test else Confidence.HIGH  # a test may want the NameError
             yield UNDEFINED.at(module, node, f"`{node.id}` is not defined", confidence=sure)
             missing.discard(node.id)  # told once a module: the first place is enough to mend it
 
@@ -98,9 +94,7 @@ def _binds_unseen(module: PythonModule) -> bool:
     """Whether names may come into being where no analysis sees them: `globals()[...] = `, `exec`, enums."""
     if any(last_name(call) in _BINDERS for call in module.of(ast.Call)):
         return True
-    return any(
-        last_name(node) == "global_enum" for owner in module.of(ast.ClassDef) for node in owner.decorator_list
-    )
+    return any(last_name(node) == "global_enum" for owner in module.of(ast.ClassDef) for node in owner.decorator_list)
 
 
 def _defined(table: symtable.SymbolTable) -> set[str]:
@@ -135,9 +129,9 @@ def _is_local(module: PythonModule, node: ast.Name) -> bool:
         if isinstance(above, (*FUNCTIONS, ast.Lambda)):
             spec = above.args
             every = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
-            if any(arg is not None and arg.arg == node.id for arg in every) or node.id in stored_names(above):
+            if any(arg is not None and arg.arg == node.id for arg in every) or node.id in stored_names(module, above):
                 return True
-        elif isinstance(above, _OTHER_SCOPES) and node.id in stored_names(above):
+        elif isinstance(above, _OTHER_SCOPES) and node.id in stored_names(module, above):
             return True
     return False
 
@@ -176,34 +170,28 @@ def _is_future_annotations(module: PythonModule) -> bool:
 
 def _exports(module: PythonModule) -> Iterator[Finding]:
     exported = exported_names(module)
-    if not exported or _binds_unseen(module) or "__getattr__" in stored_names(module.tree):
+    if not exported or _binds_unseen(module) or "__getattr__" in stored_names(module, module.tree):
         return
-    defined = stored_names(module.tree)
+    defined = stored_names(module, module.tree)
     declared = {name for node in module.of(ast.Global) for name in node.names}
     for name in sorted(exported - defined - declared - _MODULE_NAMES):
         if module.is_init and name.isidentifier() and name.islower():
             continue  # may be a submodule, which `import *` then imports
         node = next(node for node in module.of(ast.Constant) if node.value == name)
         if not name.startswith("__"):
-            yield UNDEFINED_EXPORT.at(
-                module, node, f"`__all__` names `{name}`, which the module does not define"
-            )
+            yield UNDEFINED_EXPORT.at(module, node, f"`__all__` names `{name}`, which the module does not define")
 
 
 def _unused_locals(module: PythonModule, function: Function) -> Iterator[Finding]:
-    nodes = list(ast.walk(function))
-    if any(
-        isinstance(node, ast.Call) and last_name(node) in {"locals", "vars", "exec", "eval"} for node in nodes
-    ):
+    nodes = module.walk(function)
+    if any(isinstance(node, ast.Call) and last_name(node) in {"locals", "vars", "exec", "eval"} for node in nodes):
         return
     read = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
     declared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
     augmented = {
-        node.target.id
-        for node in nodes
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+        node.target.id for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
     }
-    for node in walk_scope(function):
+    for node in module.walk_scope(function):
         match node:
             case ast.Assign(targets=[ast.Name(id=name) as target]):
                 if name not in read | declared | augmented and not name.startswith(_NOT_NEEDED):
@@ -217,6 +205,4 @@ def _self_assignment(module: PythonModule, assignment: ast.Assign) -> Iterator[F
             if isinstance(module.scope(assignment), FUNCTIONS) and "type:" not in module.comments.get(
                 assignment.lineno, ""
             ):
-                yield SELF_ASSIGNMENT.at(
-                    module, assignment, f"`{target} = {value}`", confidence=Confidence.MEDIUM
-                )
+                yield SELF_ASSIGNMENT.at(module, assignment, f"`{target} = {value}`", confidence=Confidence.MEDIUM)

@@ -31,9 +31,7 @@ NO_TIMEOUT = Rule(
 RULES: Final = (UNCLOSED_FILE, NO_TIMEOUT)
 
 _OPENERS: Final = frozenset({"open", "io.open", "codecs.open", "gzip.open", "bz2.open", "lzma.open"})
-_CONSUMERS: Final = frozenset(
-    {"json.load", "pickle.load", "yaml.load", "yaml.safe_load", "tomllib.load", "toml.load"}
-)
+_CONSUMERS: Final = frozenset({"json.load", "pickle.load", "yaml.load", "yaml.safe_load", "tomllib.load", "toml.load"})
 _READS: Final = frozenset({"read", "readline", "readlines", "write", "writelines"})
 _REQUESTS: Final = words(
     "requests.get requests.post requests.put requests.patch requests.delete requests.head "
@@ -73,7 +71,7 @@ def _never_leaves(module: PythonModule, assignment: ast.Assign) -> bool:
         return False
     uses = [
         node
-        for node in ast.walk(function)
+        for node in module.walk(function)
         if isinstance(node, ast.Name) and node.id == target.id and node is not target
     ]
     return bool(uses) and all(_only_reads(module, use) for use in uses)

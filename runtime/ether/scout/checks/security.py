@@ -77,8 +77,7 @@ TOKENS: Final = re.compile(
 """Tokens whose form gives them away: AWS, GitHub, Stripe, Slack, Google, GitLab."""
 
 _RUNNERS: Final = words(
-    "subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen "
-    "subprocess.getoutput"
+    "subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen subprocess.getoutput"
 )
 _SHELLS: Final = frozenset({"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"})
 _READERS: Final = frozenset({"read", "read_text", "readline", "recv", "getenv"})

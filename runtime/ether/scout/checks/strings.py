@@ -106,9 +106,7 @@ def _escapes(module: PythonModule) -> Iterator[Finding]:
             yield from _token_escapes(module, token, token.string[:quote].lower(), token.string[quote:])
 
 
-def _token_escapes(
-    module: PythonModule, token: tokenize.TokenInfo, prefix: str, body: str
-) -> Iterator[Finding]:
+def _token_escapes(module: PythonModule, token: tokenize.TokenInfo, prefix: str, body: str) -> Iterator[Finding]:
     if "r" in prefix:
         return
     known = _KNOWN if "b" in prefix else _KNOWN_IN_TEXT
@@ -152,7 +150,7 @@ def _forgotten(module: PythonModule, call: ast.Call) -> Iterator[Finding]:
         text = literal_text(argument)
         names = set(_PLACEHOLDER.findall(text)) if text else set()
         if names and text and text.count("{") == len(_PLACEHOLDER.findall(text)):
-            known = {arg.arg for arg in arguments_of(function)} | stored_names(function)
+            known = {arg.arg for arg in arguments_of(function)} | stored_names(module, function)
             if names <= known:
                 yield FORGOTTEN_F.at(module, argument, f"`{shown(argument)}` has no `f`")
 
@@ -178,9 +176,7 @@ def _commas(module: PythonModule) -> Iterator[Finding]:
         suspects = [(node, run) for node, run in joined if run and _is_slip(run)]
         if len(suspects) == 1 and sum(1 for _, run in joined if run) == 1:
             node, run = suspects[0]
-            yield MISSING_COMMA.at(
-                module, node, f"`{run.parts[0]}` and `{run.parts[1]}` have no comma between them"
-            )
+            yield MISSING_COMMA.at(module, node, f"`{run.parts[0]}` and `{run.parts[1]}` have no comma between them")
 
 
 def _is_list_of_texts(node: ast.List | ast.Tuple | ast.Set) -> bool:

@@ -70,9 +70,7 @@ class BugPass:
         self._checked += 1
         self._lines += source.line_count
         if seen.problem:
-            self._findings.append(
-                _syntax(source, seen.problem.message, seen.problem.line, seen.problem.column)
-            )
+            self._findings.append(_syntax(source, seen.problem.message, seen.problem.line, seen.problem.column))
         if seen.module:
             findings, notes = check_module(seen.module)
             self._findings += findings
@@ -137,9 +135,7 @@ def _is_test_data(name: str) -> bool:
 def _in_text(source: Source) -> list[Finding]:
     """What any text can hold: conflict markers, tokens, and data files that do not parse."""
     found: list[Finding] = []
-    if source.language not in {"Markdown", "reStructuredText", "Text"} and (
-        line := conflict_line(source.text)
-    ):
+    if source.language not in {"Markdown", "reStructuredText", "Text"} and (line := conflict_line(source.text)):
         found.append(CONFLICT.on(source.name, line, "Conflict markers"))
     if token := TOKENS.search(source.text):
         line = source.text.count("\n", 0, token.start()) + 1

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from ether.scout.finding import Finding, Severity
-from ether.scout.outline import Symbol, outline
+from ether.scout.outline import Symbol
 from ether.scout.python_module import PythonModule
 from ether.scout.rule import Rule
 from ether.scout.table import table
@@ -53,7 +53,7 @@ class Coverage:
         self._modules: dict[str, bool] = {}
         self._exported: set[tuple[str, str]] = set()
 
-    def add(self, module: PythonModule) -> None:
+    def add(self, module: PythonModule, outline: list[Symbol]) -> None:
         """Take a module in; tests have no public symbols."""
         if module.source.is_test:
             return
@@ -62,7 +62,7 @@ class Coverage:
                 source = (node.module or "").rpartition(".")[2]
                 self._exported.update((source, alias.name) for alias in node.names)
         self._modules[module.name] = ast.get_docstring(module.tree, clean=False) is not None
-        for top in outline(module):
+        for top in outline:
             self._take(module.name, top, owner_has_bases=False)
             if top.kind == "class":
                 for method in top.children:
@@ -79,9 +79,7 @@ class Coverage:
         of that
         name: it overrides, and `help` shows the other's text.
         """
-        explained = {
-            one.symbol.name for one in self._symbols if one.symbol.documented and one.symbol.kind == "method"
-        }
+        explained = {one.symbol.name for one in self._symbols if one.symbol.documented and one.symbol.kind == "method"}
         return [
             one
             for one in self._symbols
@@ -91,9 +89,7 @@ class Coverage:
 
     def findings(self) -> list[Finding]:
         """The largest public symbols without a docstring."""
-        gaps = [
-            one for one in self._public() if not one.symbol.documented and one.symbol.lines >= _LONG_ENOUGH
-        ]
+        gaps = [one for one in self._public() if not one.symbol.documented and one.symbol.lines >= _LONG_ENOUGH]
         gaps.sort(key=lambda one: (-one.symbol.lines, one.path, one.symbol.line))
         return [
             UNEXPLAINED.on(
@@ -124,17 +120,11 @@ class Coverage:
             "public": len(public),
             "documented": sum(one.symbol.documented for one in public),
             "percent": self.percent(),
-            "by_kind": {
-                kind: {"public": total, "documented": told} for kind, (total, told) in sorted(kinds.items())
-            },
+            "by_kind": {kind: {"public": total, "documented": told} for kind, (total, told) in sorted(kinds.items())},
             "modules": len(self._modules),
             "modules_documented": sum(self._modules.values()),
             "gaps": table(
-                (
-                    {"path": path, "public": total, "documented": told}
-                    for path, (total, told) in gaps
-                    if told < total
-                ),
+                ({"path": path, "public": total, "documented": told} for path, (total, told) in gaps if told < total),
                 rows,
             ),
         }

@@ -78,14 +78,9 @@ class Dependencies:
                 ({"module": name, "path": graph.modules[name], "importers": count} for name, count in most),
                 rows,
             ),
-            "outside_packages": table(
-                ({"package": name, "importers": count} for name, count in outside), rows
-            ),
+            "outside_packages": table(({"package": name, "importers": count} for name, count in outside), rows),
             "cycles": table(
-                (
-                    {"steps": [f"{edge.source} ({edge.path}:{edge.line})" for edge in way]}
-                    for way in self._rounds
-                ),
+                ({"steps": [f"{edge.source} ({edge.path}:{edge.line})" for edge in way]} for way in self._rounds),
                 rows,
             ),
         }
@@ -96,9 +91,7 @@ class Dependencies:
         importers = Counter(edge.target for edge in self._graph.edges)
         if importers:
             name, count = min(importers.items(), key=lambda item: (-item[1], item[0]))
-            told.append(
-                f"`{name}` is needed by {count} of {len(self._graph.modules)} modules: change it with care."
-            )
+            told.append(f"`{name}` is needed by {count} of {len(self._graph.modules)} modules: change it with care.")
         if self._rounds:
             groups = plural(len(self._rounds), "group")
             told.append(f"{groups} of modules import one another in a circle.")

@@ -38,11 +38,9 @@ class DocumentationPass:
             return
         self._pages.add(seen.source)
         if seen.module:
-            self._coverage.add(seen.module)
+            self._coverage.add(seen.module, seen.symbols)
             found = parameter_findings(seen.module)
-            self._findings += [
-                one for one in found if not is_suppressed(one, RULES[one.rule].codes, seen.module)
-            ]
+            self._findings += [one for one in found if not is_suppressed(one, RULES[one.rule].codes, seen.module)]
 
     def miss(self, file: Unreadable) -> None:
         """Nothing can be read of it; the survey notes it."""

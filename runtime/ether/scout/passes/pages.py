@@ -96,9 +96,7 @@ class Pages:
 
     def to_json(self, root: Path, rows: int) -> dict[str, Any]:
         """Pages and links, the sections of the README, and the project's files if it is the root of one."""
-        sections = (
-            headings(self._readme.lines) if self._readme and self._readme.language == "Markdown" else []
-        )
+        sections = headings(self._readme.lines) if self._readme and self._readme.language == "Markdown" else []
         data: dict[str, Any] = {
             "pages": self._pages,
             "links_checked": self._links,

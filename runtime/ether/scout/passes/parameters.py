@@ -36,7 +36,7 @@ RULES: Final = (STALE, UNDOCUMENTED)
 
 _SAME_SIGNATURE: Final = words(
     "staticmethod classmethod abstractmethod override overload final contextmanager asynccontextmanager "
-    "cache lru_cache property cached_property deprecated singledispatch fixture wraps"
+    "cache lru_cache property cached_property deprecated"
 )
 """Decorators after which a function is still called with the parameters that it declares."""
 _MIN_DOCUMENTED: Final = 2
@@ -54,28 +54,18 @@ def parameter_findings(module: PythonModule) -> Iterator[Finding]:
         if all(last_name(decorator) in _SAME_SIGNATURE for decorator in function.decorator_list):
             yield from _compare(module, function, function, set())
     for owner in module.of(ast.ClassDef):
-        init = next(
-            (part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "__init__"), None
-        )
+        init = next((part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "__init__"), None)
         if init is not None and not init.decorator_list:
-            yield from _compare(module, owner, init, _attributes(owner))
+            yield from _compare(module, owner, init, _attributes(module, owner))
 
 
-def _attributes(owner: ast.ClassDef) -> set[str]:
+def _attributes(module: PythonModule, owner: ast.ClassDef) -> set[str]:
     """Names that a class binds in its body or on `self`: its docstring may list them among the parameters."""
-    names = {
-        node.id for node in ast.walk(owner) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+    names = {node.id for node in module.walk(owner) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     stores = (
-        node
-        for node in ast.walk(owner)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        node for node in module.walk(owner) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     )
-    return (
-        names
-        | {node.attr for node in stores}
-        | {part.name for part in owner.body if isinstance(part, FUNCTIONS)}
-    )
+    return names | {node.attr for node in stores} | {part.name for part in owner.body if isinstance(part, FUNCTIONS)}
 
 
 def _compare(
@@ -122,9 +112,7 @@ def _missing(
     wanted = [arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
     text = ast.get_docstring(documented, clean=False) or ""
     missing = [
-        name
-        for name in wanted
-        if name not in {"self", "cls", *told} and not name.startswith("_") and name not in text
+        name for name in wanted if name not in {"self", "cls", *told} and not name.startswith("_") and name not in text
     ]
     if len(told) >= _MIN_DOCUMENTED and 0 < len(missing) <= _MAX_MISSING:
         names = " and ".join(f"`{name}`" for name in missing)

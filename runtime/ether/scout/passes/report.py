@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from ether.scout.finding import Finding
 from ether.scout.language import PYTHON
+from ether.scout.outline import Symbol, outline
 from ether.scout.python_module import PythonModule, SyntaxProblem, parse
 from ether.scout.source import Source, Unreadable
 
 __all__ = ["Pass", "PassReport", "Seen"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seen:
     """A file as a pass sees it."""
 
@@ -23,6 +25,11 @@ class Seen:
     """For Python that parses."""
     problem: SyntaxProblem | None = None
     """For Python that does not."""
+
+    @cached_property
+    def symbols(self) -> list[Symbol]:
+        """The outline; empty unless it is Python that parses. Made once for all passes."""
+        return outline(self.module) if self.module else []
 
     @classmethod
     def of(cls, source: Source) -> Seen:

@@ -78,16 +78,12 @@ class Sizes:
             "lines": self.lines,
             "vendored_or_generated_files": self.foreign,
             "languages": table(({"language": name, **_figures(one)} for name, one in languages), rows),
-            "directories": dict(
-                sorted(self._directories.items(), key=lambda item: (-item[1], item[0]))[:rows]
-            ),
+            "directories": dict(sorted(self._directories.items(), key=lambda item: (-item[1], item[0]))[:rows]),
             "largest_files": table(({"path": path, "lines": lines} for lines, path in largest), rows),
             "tests": {
                 "files": self.test_files,
                 "lines": self.test_lines,
-                "lines_per_code_line": round(self.test_lines / self.code_lines, 2)
-                if self.code_lines
-                else None,
+                "lines_per_code_line": round(self.test_lines / self.code_lines, 2) if self.code_lines else None,
             },
         }
 

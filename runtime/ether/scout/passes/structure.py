@@ -12,7 +12,7 @@ from ether.scout.finding import Finding, Severity
 from ether.scout.import_graph import ImportCollector
 from ether.scout.limits import Limits
 from ether.scout.markers import Marker, markers_in
-from ether.scout.outline import Symbol, outline
+from ether.scout.outline import Symbol
 from ether.scout.passes import dependencies
 from ether.scout.passes.dependencies import Dependencies
 from ether.scout.passes.report import PassReport, Seen
@@ -99,7 +99,7 @@ class StructurePass:
         if not source.is_ours:
             return
         self._markers += [(source.name, marker) for marker in markers_in(source, seen.module)]
-        symbols = self._measure(seen.module) if seen.module else self._skim(source)
+        symbols = self._measure(seen.module, seen.symbols) if seen.module else self._skim(source)
         if source.line_count > _LARGE and symbols >= _SUBJECTS and not source.is_test:
             what = f"The file has {source.line_count:,} lines and {symbols} functions and classes"
             self._findings.append(LARGE_FILE.on(source.name, 1, what))
@@ -107,10 +107,10 @@ class StructurePass:
     def miss(self, file: Unreadable) -> None:
         """Nothing can be measured of it; the survey notes it."""
 
-    def _measure(self, module: PythonModule) -> int:
+    def _measure(self, module: PythonModule, outline: list[Symbol]) -> int:
         """Count the symbols of a module in; how many there are."""
         self._imports.add(module)
-        symbols = [symbol for top in outline(module) for symbol in top.walk()]
+        symbols = [symbol for top in outline for symbol in top.walk()]
         for symbol in symbols:
             self._counts[symbol.kind] += 1
             self._counts["public"] += symbol.is_public and not module.source.is_test

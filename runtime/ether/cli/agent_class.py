@@ -1,0 +1,3 @@
+"""Agents named on the command line, as `module:Class`."""
+
+from __future__ import annotations

@@ -1,0 +1,195 @@
+"""What `ether doctor` looks at: one function a check, each of which says what it found and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, unique
+from pathlib import Path
+from typing import Any, Final
+
+import zmq
+
+from ether.cli.commands.version import LIBRARIES, library_version
+from ether.cli.connection import connectable, is_listening, joined
+from ether.cli.output import seconds
+from ether_broker.endpoint import default_endpoint, prepare_endpoint
+from ether_broker.errors import EtherError, InvalidEndpoint
+
+__all__ = ["Check", "Verdict", "checks"]
+
+_PYTHON: Final = (3, 11)
+_LIBZMQ: Final = (4, 3)
+_FILES_NEEDED: Final = 256
+_FILES_WANTED: Final = 1024
+_ROUNDS: Final = 20
+_SLOW: Final = 0.05
+"""Seconds of a round trip beyond which something is wrong with the machine or the network."""
+_SKEW: Final = 1.0
+"""Seconds between two wall clocks that timestamps in logs should not differ by."""
+_RESOLUTION: Final = 1e-3
+_PATIENCE: Final = 2.0
+
+
+@unique
+class Verdict(str, Enum):
+    """What a check found."""
+
+    OK = "ok"
+    WARN = "warn"
+    """It works, with a drawback."""
+    FAIL = "fail"
+    """It does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    fix: str = ""
+
+    def as_row(self) -> dict[str, Any]:
+        """For printing."""
+        return {"check": self.name, "verdict": self.verdict.value, "detail": self.detail, "fix": self.fix}
+
+
+def checks(connect: str | None) -> Iterator[Check]:
+    """Look at everything; `connect` is the bus that has to be there, None looks whether this user's own is."""
+    yield python()
+    yield libraries()
+    yield libzmq()
+    yield curve()
+    yield ipc_folder()
+    yield open_files()
+    yield clock()
+    yield from bus(connect)
+
+
+def python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
+    """The interpreter."""
+    if version >= _PYTHON:
+        return Check("python", Verdict.OK, f"{'.'.join(map(str, version))} ({platform.python_implementation()})")
+    wanted = ".".join(map(str, _PYTHON))
+    return Check("python", Verdict.FAIL, ".".join(map(str, version)), f"install Python {wanted} or newer")
+
+
+def libraries() -> Check:
+    """What has to be installed beside us."""
+    found = {name: library_version(name) for name in LIBRARIES}
+    missing = [name for name, version in found.items() if version is None]
+    if missing:
+        return Check("libraries", Verdict.FAIL, f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
+    return Check("libraries", Verdict.OK, ", ".join(f"{name} {version}" for name, version in found.items()))
+
+
+def libzmq(version: tuple[int, ...] | None = None) -> Check:
+    """The native library under pyzmq."""
+    found = version or zmq.zmq_version_info()
+    text = ".".join(map(str, found))
+    if found >= _LIBZMQ:
+        return Check("libzmq", Verdict.OK, text)
+    return Check("libzmq", Verdict.FAIL, text, "pip install --upgrade pyzmq")
+
+
+def curve(*, has_curve: bool | None = None) -> Check:
+    """Whether connections between machines can be encrypted."""
+    if zmq.has("curve") if has_curve is None else has_curve:
+        return Check("curve", Verdict.OK, "libzmq can encrypt connections")
+    detail = "this libzmq cannot encrypt connections"
+    return Check("curve", Verdict.WARN, detail, "pip install --force-reinstall pyzmq, for a wheel with libsodium")
+
+
+def ipc_folder(endpoint: str | None = None) -> Check:
+    """The folder of this user's own bus: ours alone, and writable."""
+    endpoint = endpoint or default_endpoint()
+    folder = Path(endpoint.removeprefix("ipc://")).parent
+    nearest = folder
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Check("ipc folder", Verdict.FAIL, f"{nearest} cannot be written", "set XDG_RUNTIME_DIR to a folder of yours")
+    if nearest != folder:
+        return Check("ipc folder", Verdict.OK, f"{folder} (made by the first `ether up`)")
+    try:
+        prepare_endpoint(endpoint)
+    except InvalidEndpoint as error:
+        return Check("ipc folder", Verdict.FAIL, str(error), f"chmod 700 {folder}")
+    return Check("ipc folder", Verdict.OK, str(folder))
+
+
+def open_files(limit: int | None = None) -> Check:
+    """How many files and sockets a process may have open."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
+    if soft == resource.RLIM_INFINITY:
+        return Check("open files", Verdict.OK, "no limit")
+    if soft >= _FILES_WANTED:
+        return Check("open files", Verdict.OK, f"{soft} a process")
+    verdict = Verdict.WARN if soft >= _FILES_NEEDED else Verdict.FAIL
+    detail = f"{soft} a process; a broker needs two for each node and {_FILES_WANTED} to be safe"
+    return Check("open files", verdict, detail, f"ulimit -n {_FILES_WANTED}")
+
+
+def clock() -> Check:
+    """The clock that deadlines go by."""
+    resolution = time.get_clock_info("monotonic").resolution
+    detail = f"monotonic, resolution {seconds(resolution)}" if resolution > 1e-6 else "monotonic"  # noqa: PLR2004
+    if resolution > _RESOLUTION:
+        return Check("clock", Verdict.WARN, detail, "deadlines are that much less exact here")
+    return Check("clock", Verdict.OK, detail)
+
+
+def bus(connect: str | None) -> Iterator[Check]:
+    """The bus, and how fast it answers; without `connect` it need not be there."""
+    try:
+        url = connectable(connect or default_endpoint())
+    except InvalidEndpoint as error:
+        yield Check("broker", Verdict.FAIL, str(error), "correct --connect or ETHER_CONNECT")
+        return
+    if not is_listening(url, _PATIENCE):
+        if connect is None:
+            yield Check("broker", Verdict.OK, f"none runs; {url} is free for `ether up`")
+        else:
+            yield Check("broker", Verdict.FAIL, f"nobody listens at {url}", f"ether up --bind {url}")
+        return
+    try:
+        yield from _answers(url)
+    except EtherError as error:
+        yield Check("broker", Verdict.FAIL, str(error), "see what listens there: `ss -lpn`; then start `ether up`")
+
+
+def _answers(url: str) -> Iterator[Check]:
+    with joined(url, patience=_PATIENCE) as found:
+        trips, skews = [], []
+        for _ in range(_ROUNDS):
+            started, wall = time.perf_counter(), time.time()
+            response = found.delegate("ether.statistics", {}, timeout=_PATIENCE).result().unwrap()
+            trips.append(time.perf_counter() - started)
+            skews.append((response.timestamp or wall) - wall - trips[-1] / 2)
+        yield Check("broker", Verdict.OK, f"answers at {url}, {response.data['agents']} agents")
+        yield round_trip(statistics.median(trips))
+        yield wall_clock(statistics.median(skews))
+
+
+def round_trip(median: float) -> Check:
+    """How long the bus takes to answer."""
+    detail = f"{seconds(median)} (median of {_ROUNDS})"
+    if median < _SLOW:
+        return Check("round trip", Verdict.OK, detail)
+    return Check("round trip", Verdict.WARN, detail, "look at the load of the broker's machine: `ether top`")
+
+
+def wall_clock(skew: float) -> Check:
+    """How far the broker's wall clock is from ours; timestamps show it, deadlines do not need it."""
+    detail = f"{abs(skew):.3f} s {'ahead of' if skew > 0 else 'behind'} ours"
+    if abs(skew) < _SKEW:
+        return Check("broker's clock", Verdict.OK, detail)
+    return Check("broker's clock", Verdict.WARN, detail, "run a time service (chrony, systemd-timesyncd) on both")

@@ -1,0 +1,36 @@
+"""`ether doctor`: whether Ether can work here, and what to do where it cannot."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import typer
+
+from ether.cli.exit_code import ExitCode
+from ether.cli.options import ConnectOption, FormatOption, output_of
+from ether.cli.output import Column
+
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the app this command."""
+    app.command()(doctor)
+
+
+def doctor(ctx: typer.Context, connect: ConnectOption = None, output_format: FormatOption = None) -> None:
+    """Check this machine and the bus; each line is ok, warn or fail, with the fix. Exit code 1 if one fails."""
+    from ether.cli.checks import Verdict, checks
+
+    found = list(checks(connect))
+    output_of(ctx, output_format).rows([check.as_row() for check in found], _COLUMNS)
+    if any(check.verdict is Verdict.FAIL for check in found):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+_COLUMNS: Final = (
+    Column("verdict", lambda row: row["verdict"]),
+    Column("check", lambda row: row["check"]),
+    Column("found", lambda row: row["detail"]),
+    Column("fix", lambda row: row["fix"]),
+)

@@ -1,0 +1,257 @@
+"""What a cluster consists of: agents on nodes, and how they are kept running. Values that start nothing.
+
+ClusterSpec.of(2, ["agents:Scout"])                        # that agent on each of two nodes
+ClusterSpec((NodeSpec("n1", (AgentSpec("agents:Scout", count=2),)),))
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ether_actors.agent import default_name
+from ether_actors.child_spec import Backoff, Restart
+from ether_broker.endpoint import check_endpoint
+from ether_broker.errors import InvalidSpec, nearest
+from ether_broker.mailbox import Limits
+
+__all__ = ["DRAIN", "AgentLike", "AgentSpec", "ClusterSpec", "NodeSpec", "Posting", "agent_specs", "postings"]
+
+DRAIN: Final = 10.0
+"""Seconds that running work has when a node is told to end."""
+LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """An agent, or several of a kind, to be started in a node's process.
+
+    Raises:
+        InvalidSpec: a field has a value that it cannot have; the message says which.
+    """
+
+    start: str
+    """`module:Class`, importable in the node's process; a class is taken too, and turned into that."""
+    name: str | None = None
+    """On the bus; default: the class's name as `code-reviewer`. Where several would have it, all but the first
+    get a number behind it."""
+    count: int = 1
+    """How many."""
+    args: tuple[Any, ...] = ()
+    """For the class; they travel as msgpack."""
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """For the class; they travel as msgpack."""
+    restart: Restart = Restart.PERMANENT
+    """What follows a crash of the agent; the word itself is taken too."""
+
+    def __post_init__(self) -> None:
+        """Check, and turn classes, words and lists into what the fields promise."""
+        start: object = self.start
+        if isinstance(start, type):
+            start = _reference(start)
+        if not _is_reference(start):
+            raise InvalidSpec(f"An agent's start is {start!r}: write module:Class, as in 'reviews:Scout'.")
+        _check_whole(f"{start}: count", self.count)
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "args", tuple(self.args))
+        object.__setattr__(self, "kwargs", dict(self.kwargs))
+        object.__setattr__(self, "restart", Restart(self.restart))
+
+    @property
+    def base_name(self) -> str:
+        """The name of the first of them, if nobody else has it."""
+        last = self.start.rpartition(":")[2].rpartition(".")[2]
+        return self.name or default_name(type(last, (), {}))
+
+
+AgentLike = AgentSpec | str | type
+"""What stands for an agent: its spec, `module:Class`, or the class itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A process that hosts agents.
+
+    Raises:
+        InvalidSpec: a field has a value that it cannot have.
+    """
+
+    name: str
+    """Unique on the bus."""
+    agents: tuple[AgentSpec, ...] = ()
+    """Started in this order; classes and `module:Class` are taken too."""
+    threads: int = 4
+    """Handlers of plain methods that run at a time, those that wait for sub-delegations not counted."""
+
+    def __post_init__(self) -> None:
+        """Check, and turn what stands for an agent into its spec."""
+        if not self.name:
+            raise InvalidSpec("A node has no name: give it one, such as 'n1'.")
+        _check_whole(f"Node {self.name!r}: threads", self.threads)
+        object.__setattr__(self, "agents", agent_specs(self.agents))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """A broker and its nodes.
+
+    Raises:
+        InvalidSpec: there is no node, two have one name, or a field has a value that it cannot have.
+        InvalidEndpoint: `bind` is no address.
+    """
+
+    nodes: tuple[NodeSpec, ...]
+    """Started side by side, once the broker runs."""
+    name: str = "default"
+    """Of the cluster; the default address is made of it."""
+    bind: str | None = None
+    """The broker's address, `tcp://HOST:PORT` (`*` takes a free port) or `ipc:///PATH`. None is a socket in a
+    private folder for `Cluster`, and the user's default address for `up`."""
+    drain: float = DRAIN
+    """Seconds that running work has when the cluster ends."""
+    start_timeout: float = 30.0
+    """Seconds that each process has to come up."""
+    limits: Limits = field(default_factory=Limits)
+    """Bounds of the agents' mailboxes."""
+    log_level: str = "info"
+    """Of the loggers in the nodes: debug, info, warning, error or critical."""
+    intensity: int = 5
+    """Restarts of one process within `period` that are borne; one more, and the cluster gives up."""
+    period: float = 30.0
+    """Seconds."""
+    backoff: Backoff = field(default_factory=Backoff)
+    """The delays between restarts of one process."""
+
+    def __post_init__(self) -> None:
+        """Check."""
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+        if not self.nodes:
+            raise InvalidSpec("The cluster has no node: give it one with an agent, or name agents as module:Class.")
+        names = [node.name for node in self.nodes]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidSpec(f"Two nodes are named {name!r}: give each a name of its own.")
+        if "broker" in names:
+            raise InvalidSpec("A node is named 'broker', as the broker's process is: choose another name.")
+        if self.bind is not None:
+            check_endpoint(self.bind)
+        if self.log_level not in LOG_LEVELS:
+            hint = nearest(self.log_level, LOG_LEVELS)
+            raise InvalidSpec(f"{self.log_level!r} is no log level.{hint}")
+        for what, seconds in (("drain", self.drain), ("start_timeout", self.start_timeout)):
+            if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+                raise InvalidSpec(f"{what} is {seconds!r}: give seconds, 0 or more.")
+        postings(self.nodes)
+
+    @classmethod
+    def of(cls, nodes: int | Iterable[NodeSpec], agents: Iterable[AgentLike] = (), **fields: Any) -> ClusterSpec:
+        """A spec from its short form.
+
+        Args:
+            nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start.
+            agents: only with a number.
+            fields: the others of the spec.
+
+        Raises:
+            InvalidSpec, InvalidEndpoint: as the class; also agents beside nodes that have their own.
+        """
+        specs = agent_specs(agents)
+        if isinstance(nodes, int):
+            _check_whole("nodes", nodes)
+            return cls(tuple(NodeSpec(f"node-{number + 1}", specs) for number in range(nodes)), **fields)
+        if specs:
+            raise InvalidSpec("agents go with a number of nodes: put them into the NodeSpecs instead.")
+        return cls(tuple(nodes), **fields)
+
+    def bound_to(self, endpoint: str) -> ClusterSpec:
+        """The same with another address."""
+        return replace(self, bind=endpoint)
+
+
+class Posting(NamedTuple):
+    """Agents of one kind, with the names that they get."""
+
+    agent: AgentSpec
+    names: tuple[str, ...]
+
+
+def agent_specs(agents: Iterable[AgentLike]) -> tuple[AgentSpec, ...]:
+    """Turn what stands for agents into their specs.
+
+    Raises:
+        InvalidSpec: as `AgentSpec`.
+    """
+    return tuple(agent if isinstance(agent, AgentSpec) else AgentSpec(agent) for agent in agents)  # type: ignore[arg-type]
+
+
+def postings(nodes: Sequence[NodeSpec], taken: Iterable[str] = ()) -> list[list[Posting]]:
+    """Name every agent of every node; names are unique on the whole bus.
+
+    Args:
+        nodes: in whose order the numbers rise.
+        taken: names that others have; an agent that was given a name keeps it all the same.
+
+    Returns:
+        For each node its agents.
+
+    Raises:
+        InvalidSpec: two different agents were given the same name.
+    """
+    agents = [agent for node in nodes for agent in node.agents]
+    named = [agent for agent in agents if agent.name is not None]
+    _check_owners(named)
+    used: set[str] = set()
+    names: dict[int, list[tuple[str, ...]]] = {}
+    for group in (named, [agent for agent in agents if agent.name is None]):
+        for agent in group:
+            names.setdefault(id(agent), []).append(_names(agent, used))
+        used.update(taken)
+    return [[Posting(agent, names[id(agent)].pop(0)) for agent in node.agents] for node in nodes]
+
+
+def _check_owners(agents: Iterable[AgentSpec]) -> None:
+    owners: dict[str, str] = {}
+    for agent in agents:
+        owner = owners.setdefault(agent.base_name, agent.start)
+        if owner != agent.start:
+            raise InvalidSpec(
+                f"{owner} and {agent.start} are both named {agent.name!r}: give each a name of its own."
+            )
+
+
+def _names(agent: AgentSpec, used: set[str]) -> tuple[str, ...]:
+    base = agent.base_name
+    free = (name for number in count(1) if (name := base if number == 1 else f"{base}-{number}") not in used)
+    names = tuple(islice(free, agent.count))
+    used.update(names)
+    return names
+
+
+def _is_reference(start: object) -> bool:
+    if not isinstance(start, str):
+        return False
+    module, colon, name = start.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
+
+
+def _reference(cls: type) -> str:
+    """`module:Class` for a class; what a script defines is importable by the script's file name."""
+    module = cls.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec else Path(file).stem if file else module
+    if module == "__main__" or "<locals>" in cls.__qualname__:
+        raise InvalidSpec(
+            f"{cls.__qualname__} cannot be imported by another process: define it at the top of a module."
+        )
+    return f"{module}:{cls.__qualname__}"
+
+
+def _check_whole(what: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidSpec(f"{what} is {value!r}: give a whole number, 1 or more.")

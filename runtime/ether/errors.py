@@ -1,0 +1,39 @@
+"""What can go wrong on the top floor; `ether_broker.errors` has the tree that this hangs in.
+
+EtherError
+└── Unavailable
+    └── ProcessFailed          a process of a cluster did not come up, or was given up
+"""
+
+from __future__ import annotations
+
+from ether_broker.errors import Unavailable
+
+__all__ = ["ProcessFailed"]
+
+
+class ProcessFailed(Unavailable):
+    """A process of a cluster did not come up, or ended too often.
+
+    Attributes:
+        process: its name in the cluster.
+        exit: its exit code; below zero the signal that killed it; None while it still ran.
+        output: the last lines that it wrote.
+    """
+
+    code = "process_failed"
+
+    def __init__(
+        self, message: str, process: str = "", *, exit: int | None = None, output: tuple[str, ...] = ()  # noqa: A002
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.process = process
+        self.exit = exit
+        self.output = output
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _remake, (str(self), self.process, self.exit, self.output)
+
+
+def _remake(message: str, process: str, exit_code: int | None, output: tuple[str, ...]) -> ProcessFailed:
+    return ProcessFailed(message, process, exit=exit_code, output=output)

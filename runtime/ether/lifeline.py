@@ -1,0 +1,112 @@
+"""A child process's tie to its parent: what it was asked, where it reports, and that it never outlives it.
+
+    parent                         child
+      |-- stdin: the request ------->|   msgpack, whole; behind it stdin is at its end
+      |<--- lines of JSON -----------|   {"ready": …}, {"failed": …}
+      |==== socket pair =============|   the parent's end closes with the parent, however that dies
+
+Three things end an orphan, so that none of them has to be perfect:
+
+- the socket pair: its end of file, which a thread waits for. The thread needs the interpreter to run, so a
+  handler that never lets go of it holds this up; and a fork of the parent may keep the other end open.
+- `PR_SET_PDEATHSIG`: the kernel's own signal. It belongs to the *thread* that started the child, so the parent
+  starts children from one thread that lives as long as they do (`ether.warden`).
+- `getppid`, once a second: another parent means that ours has died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from ether_broker.payload import unpack
+
+__all__ = ["ORPHANED", "Lifeline", "end"]
+
+ORPHANED: Final = 79
+"""Exit code of a child whose parent has died; nobody is left to read it but a log."""
+_PR_SET_PDEATHSIG: Final = 1
+_LOOK: Final = 1.0
+_LEAVE: Final = 2.0
+
+
+class Lifeline:
+    """The child's end; made first of all, in the main thread.
+
+    Args:
+        on_orphaned: called in a thread of its own when the parent has died, before the process ends.
+        death_signal: the kernel's signal at the parent's death.
+    """
+
+    def __init__(
+        self, on_orphaned: Callable[[], None] = lambda: None, death_signal: int = signal.SIGKILL
+    ) -> None:  # fmt: skip
+        self.request: dict[str, Any] = unpack(sys.stdin.buffer.read())
+        """What the parent asked for."""
+        self._on_orphaned = on_orphaned
+        self._socket = socket.socket(fileno=int(self.request["channel"]))
+        self._socket.set_inheritable(False)  # what an agent starts must not hold the parent's line open
+        self._parent = int(self.request["parent"])
+        with contextlib.suppress(OSError, AttributeError):  # the other two ties hold without it
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
+        if os.getppid() != self._parent:  # it died before the kernel was told to tell us
+            self._orphaned()
+        here = os.getcwd()
+        sys.path[:] = [*([] if here in self.request["path"] else [here]), *self.request["path"]]
+        self._socket.settimeout(_LOOK)
+        threading.Thread(target=self._watch, name="ether-lifeline", daemon=True).start()
+
+    def ready(self, **facts: object) -> None:
+        """Report that this process is up."""
+        self._report({"ready": facts})
+
+    def failed(self, code: str, message: str, traceback: str = "") -> None:
+        """Report why it will not come up."""
+        self._report({"failed": {"code": code, "message": message, "traceback": traceback}})
+
+    def _report(self, report: dict[str, object]) -> None:
+        with contextlib.suppress(OSError):  # a parent that has gone is the watching thread's business
+            self._socket.sendall(json.dumps(report).encode() + b"\n")
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                if not self._socket.recv(1):
+                    break
+            except TimeoutError:
+                if os.getppid() != self._parent:
+                    break
+            except OSError:
+                break
+        self._orphaned()
+
+    def _orphaned(self) -> NoReturn:
+        hard = threading.Timer(_LEAVE, _end_group)
+        hard.daemon = True
+        hard.start()
+        with contextlib.suppress(Exception):
+            self._on_orphaned()
+        _end_group()
+
+
+def end(code: int) -> NoReturn:
+    """End the process with this code, at the latest after 2 s: a thread of an agent's must not hold it."""
+    leaving = threading.Timer(_LEAVE, os._exit, (code,))
+    leaving.daemon = True
+    leaving.start()
+    sys.exit(code)
+
+
+def _end_group() -> NoReturn:
+    """End at once, and what the agents here have started with it."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(ORPHANED)

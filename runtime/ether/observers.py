@@ -1,0 +1,31 @@
+"""The observers that come with Ether: attach one with `bus.observe(Metrics())`.
+
+docs/observers.md says what each shows, and how to write your own.
+"""
+
+from __future__ import annotations
+
+from ether_actors.observers.definitions import DEFINITIONS, EXTENSION_METRICS, Definition, Target
+from ether_actors.observers.figures import Figures, RoundTrip
+from ether_actors.observers.log import Log
+from ether_actors.observers.metrics import Metrics
+from ether_actors.observers.prometheus import CONTENT_TYPE
+from ether_actors.observers.statistics import MetricsStatistics, PairTotals, Verdict, WindowStatistics
+
+__all__ = [
+    # Observers
+    "Log",
+    "Metrics",
+    # What the metrics tell
+    "CONTENT_TYPE",
+    "DEFINITIONS",
+    "EXTENSION_METRICS",
+    "Definition",
+    "Figures",
+    "MetricsStatistics",
+    "PairTotals",
+    "RoundTrip",
+    "Target",
+    "Verdict",
+    "WindowStatistics",
+]
