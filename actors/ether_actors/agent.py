@@ -49,6 +49,9 @@ class Agent(pykka.Actor, ComposableAgent):
     notes: ClassVar[str] = ""
     max_concurrency: ClassVar[int] = 1
     """Delegations at a time; with more than 1, plain methods must be safe to run in several threads."""
+    hang_limit: ClassVar[float | None] = 30.0
+    """Seconds that a plain handler may go on after its delegation has ended; then the agent is restarted and the
+    handler's thread left to itself. None waits for ever."""
     inbox_limit: ClassVar[int] = 10_000
     """Messages that may wait at the node; the broker's mailbox has bounds of its own."""
     dispatch: ClassVar[Literal["pool", "thread", "loop"]] = "pool"

@@ -89,7 +89,7 @@ class CellHost(Host, Protocol):
 class Work:
     """A delegation on its way through a cell."""
 
-    __slots__ = ("cancelled", "envelope", "header", "runner", "task")
+    __slots__ = ("cancelled", "cancelled_at", "envelope", "header", "is_abandoned", "runner", "task")
 
     def __init__(self, header: Header, envelope: bytes) -> None:
         self.header = header
@@ -98,6 +98,10 @@ class Work:
         self.runner: Any = None
         """The asyncio task of an `async def` handler."""
         self.cancelled = False
+        """Whether its delegation has ended without it."""
+        self.cancelled_at = 0.0
+        self.is_abandoned = False
+        """Whether its handler was given up: it hangs, and nobody waits for what it may yet say."""
 
 
 class CellState(enum.Enum):
@@ -257,8 +261,28 @@ class Cell:
         if work is not None:
             self._cancel(work)
 
+    def overdue(self, now: float) -> Work | None:
+        """A plain handler that goes on too long after its delegation has ended: it hangs."""
+        limit = None if self.agent is None else self.agent.hang_limit
+        if limit is None or self.state is not CellState.RUNNING:
+            return None
+        for work in list(self.works.values()):
+            is_plain = work.task is not None and work.runner is None
+            if work.cancelled and is_plain and now - work.cancelled_at > limit:
+                return work
+        return None
+
+    def abandon(self, work: Work) -> None:
+        """Give a hanging handler up: its thread is left to itself and what it says is not heard. The agent has crashed."""
+        response = self._refuse(work, Status.CANCELLED, "abandoned", "The handler went on and was given up.")
+        self._finish(work, response)
+        work.is_abandoned = True
+        self.inbox.done()
+
     def _cancel(self, work: Work) -> None:
-        work.cancelled = True
+        if not work.cancelled:
+            work.cancelled = True
+            work.cancelled_at = self._host.monotonic()
         if work.task is not None:
             work.task.cancel()
         if work.runner is not None:
@@ -275,6 +299,8 @@ class Cell:
         while item is not None:
             is_done = self._run(item) if type(item) is Work else self._run_message(item)
             handled += 1
+            if type(item) is Work and item.is_abandoned:
+                return
             if not is_done:  # an async def keeps its place until it ends
                 item = inbox.take()
             elif handled < TURN:
@@ -330,6 +356,8 @@ class Cell:
             self._host.flush()
 
     def _complete(self, work: Work, task: Task, handler: Handler, value: Any) -> None:
+        if work.is_abandoned:
+            return
         value = handler.result(value)
         if isinstance(value, Response):
             self._finish(work, value.model_copy(update={
@@ -343,7 +371,9 @@ class Cell:
         self._host.complete(work, payload, task.elapsed)
 
     def _fail(self, work: Work, task: Task | None, error: BaseException) -> None:
-        if isinstance(error, Misfit):
+        if work.is_abandoned:
+            logger.info("%s: a handler that was given up ended with %r", self.name, error)
+        elif isinstance(error, Misfit):
             refusal = self._refuse(work, Status.REJECTED_CONTEXT, "misfit", str(error), required_fields=error.fields)
             self._finish(work, refusal)
         elif work.cancelled:
@@ -374,6 +404,8 @@ class Cell:
         )  # fmt: skip
 
     def _finish(self, work: Work, response: Response) -> None:
+        if work.is_abandoned:
+            return
         if work.task is not None:
             work.task.close()
         self.works.pop(work.header.request_id, None)

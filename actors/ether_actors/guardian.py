@@ -48,6 +48,9 @@ logger = logging.getLogger("ether.guardian")
 class GuardianHost(Protocol):
     """What a guardian needs of its node."""
 
+    random: random.Random
+    """Where the jitter of restarts comes from."""
+
     def monotonic(self) -> float:
         """The node's clock in seconds."""
         ...
@@ -119,7 +122,7 @@ class Guardian:
     def __init__(self, spec: SupervisorSpec, host: GuardianHost, adopted: dict[str, Cell] | None = None) -> None:
         self.spec = spec
         self._host = host
-        self._tree = SupervisionTree(spec, random.Random())  # noqa: S311  jitter is no secret
+        self._tree = SupervisionTree(spec, host.random)
         self._cells: dict[str, Cell] = dict(adopted or {})
         self._adopting = adopted is not None
         self._incarnations: dict[str, tuple[Path, int]] = {}

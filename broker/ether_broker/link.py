@@ -50,6 +50,9 @@ class Receiver(Protocol):
 class Link(Protocol):
     """The way to the broker."""
 
+    endpoint: str
+    """The broker's address."""
+
     def open(self, receiver: Receiver) -> None:
         """Begin to receive."""
         ...

@@ -42,12 +42,12 @@ class Lifeline:
     """The child's end; made first of all, in the main thread.
 
     Args:
-        on_orphaned: called in a thread of its own when the parent has died, before the process ends.
+        on_orphaned: called with the request, in a thread of its own, when the parent has died, before the process ends.
         death_signal: the kernel's signal at the parent's death.
     """
 
     def __init__(
-        self, on_orphaned: Callable[[], None] = lambda: None, death_signal: int = signal.SIGKILL
+        self, on_orphaned: Callable[[dict[str, Any]], None] = lambda _request: None, death_signal: int = signal.SIGKILL
     ) -> None:  # fmt: skip
         self.request: dict[str, Any] = unpack(sys.stdin.buffer.read())
         """What the parent asked for."""
@@ -93,7 +93,7 @@ class Lifeline:
         hard.daemon = True
         hard.start()
         with contextlib.suppress(Exception):
-            self._on_orphaned()
+            self._on_orphaned(self.request)
         _end_group()
 
 

@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import platform
+import random
 import threading
 import time
 from collections import deque
@@ -101,6 +102,7 @@ class Node:
         self.lock = threading.Lock()
         self.loop = loop or LoopThread()
         self.pool = pool or Pool(threads)
+        self.random = random.Random()  # noqa: S311  jitter is no secret
         self._link = link
         self._clock = clock
         self._source = name.encode()
@@ -125,6 +127,11 @@ class Node:
         self.on_escalation: Callable[[str, str], None] = lambda tree, reason: None
         """Told when a supervision tree gave up: its id and why."""
 
+    @property
+    def endpoint(self) -> str:
+        """The broker's address."""
+        return self._link.endpoint
+
     # -- joining and leaving -------------------------------------------------------------------------------------
 
     def join(self, timeout: float) -> None:
@@ -147,8 +154,7 @@ class Node:
                 if header.kind == Kind.ERROR:
                     raise _error(unpack(envelope[header.body :]), errors.NodeRefused)
             if time.monotonic() >= end:
-                endpoint = getattr(self._link, "endpoint", "its address")
-                msg = f"No broker answers at {endpoint} (waited {timeout:g} s): start one with `ether up`."
+                msg = f"No broker answers at {self.endpoint} (waited {timeout:g} s): start one with `ether up`."
                 raise errors.BrokerUnavailable(msg)
 
     def _hello(self) -> bytes:
@@ -697,8 +703,16 @@ class Node:
             if cell.works:
                 loads[cell.name] = cell.load()
                 self._say_accepted(cell, now)
+                self._give_up_hanging(cell, now)
         self._link_send(pack_envelope(Kind.HEARTBEAT, body=pack({"agents": loads})))
         self._link.flush()
+
+    def _give_up_hanging(self, cell: Cell, now: float) -> None:
+        work = cell.overdue(now)
+        if work is not None and work.task is not None:
+            msg = f"{cell.name} hangs: its handler went on {now - work.cancelled_at:.0f} s after its delegation ended."
+            self.crashed(cell, errors.AgentCrash(msg))
+            cell.abandon(work)
 
     def _say_accepted(self, cell: Cell, now: float) -> None:
         """ACCEPTED is the heartbeat of long work: short work is over before it would be worth a message."""

@@ -12,7 +12,7 @@ from ether_actors.observers.metrics import Metrics
 from ether_actors.observers.prometheus import CONTENT_TYPE
 from ether_actors.observers.statistics import MetricsStatistics, PairTotals, Verdict, WindowStatistics
 
-__all__ = [
+__all__ = [  # noqa: RUF022  in groups, for readers
     # Observers
     "Log",
     "Metrics",

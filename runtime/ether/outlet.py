@@ -71,9 +71,8 @@ class Outlet:
         with self._lock:
             source = self._sources.pop(pipe)
         source.ended.wait(timeout)
-        with self._lock:
-            if not source.ended.is_set():  # somebody else holds the pipe: a process that it has started
-                self._end(source)
+        with self._lock:  # not at its end when somebody else holds the pipe: a process that it has started
+            self._end(source)
         return tuple(source.last)
 
     def close(self) -> None:
@@ -103,8 +102,6 @@ class Outlet:
                 data = os.read(source.pipe, _READ)
             except BlockingIOError:
                 return
-            if not data:
-                self._end(source)
         *lines, source.rest = (source.rest + data).split(b"\n")
         if not data or len(source.rest) > _LONGEST:
             lines, source.rest = [line for line in (*lines, source.rest) if line], b""
@@ -112,8 +109,13 @@ class Outlet:
             text = line.decode(errors="replace").rstrip("\r")
             source.last.append(text)
             self._take(source.name, text)
+        if not data:
+            with self._lock:
+                self._end(source)
 
     def _end(self, source: _Source) -> None:
+        if source.ended.is_set():
+            return
         self._selector.unregister(source.pipe)
         os.close(source.pipe)
         source.ended.set()

@@ -136,7 +136,7 @@ class Runtime:
             raise UsageError(msg)
         self._context = zmq.Context()
         try:
-            url = self._url or self._start_broker(self._context)
+            url = self._start_broker(self._context) if self._url is None else self._url
             link = ZmqLink(url, self._context)
             node = Node(self._name, link, SystemClock(), threads=self._threads)
             try:
@@ -198,6 +198,15 @@ class Runtime:
     def name(self) -> str:
         """The node's name, in which plain code delegates."""
         return self._name
+
+    @property
+    def url(self) -> str:
+        """The address of the broker, for others to `connect` to; an `inproc://` one is for this process only.
+
+        Raises:
+            Closed: the runtime is not open.
+        """
+        return self.node.endpoint
 
     # -- agents --------------------------------------------------------------------------------------------------
 

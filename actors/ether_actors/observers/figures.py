@@ -13,7 +13,7 @@ __all__ = ["Figures", "RoundTrip"]
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """Seconds from delegation to outcome, by the broker's clock, of COMPLETED; a quantile is 2.4 % off at most."""
+    """Seconds from delegation to outcome, by the broker's clock, of COMPLETED; a quantile is 4.8 % off at most."""
 
     count: int
     """COMPLETED whose delegation was seen."""

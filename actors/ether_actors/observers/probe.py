@@ -137,15 +137,15 @@ class Probe(Observer):
         end = time.monotonic() + timeout
         with self._news:
             while (found := self._take(fits)) is None:
-                if not self._news.wait(end - time.monotonic()) and time.monotonic() >= end:
+                if not self._news.wait(max(0.0, end - time.monotonic())):
                     return self._take(fits)
             return found
 
     def _take(self, fits: Callable[[Observation], bool]) -> Observation | None:
         with self._news:
-            for observation in self._seen:
-                if observation.number not in self._expected and fits(observation):
-                    self._expected.add(observation.number)
+            for index, observation in enumerate(self._seen):
+                if index not in self._expected and fits(observation):
+                    self._expected.add(index)
                     return observation
             return None
 

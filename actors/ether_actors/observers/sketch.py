@@ -8,22 +8,23 @@ from typing import Final, Self
 
 __all__ = ["ACCURACY", "Sketch"]
 
-_BINS_A_DECADE: Final = 48
-_LOWEST: Final = -6 * _BINS_A_DECADE
-_HIGHEST: Final = 6 * _BINS_A_DECADE
+_BINS_A_DECADE: Final = 24
+_SECOND: Final = 6 * _BINS_A_DECADE
+"""The bin that ends at 1 s. Counted from 1 µs, all numbers are below 257, which Python keeps once and for all."""
+_HIGHEST: Final = 10 * _BINS_A_DECADE
 _GROWTH: Final = 10 ** (1 / _BINS_A_DECADE)
 _MIDDLE: Final = 2 / (1 + _GROWTH)
 """Of a bin's upper bound: the value that is relatively as far from either bound."""
 ACCURACY: Final = (_GROWTH - 1) / (_GROWTH + 1)
-"""A quantile is at most this part of it off: 2.4 %."""
+"""A quantile is at most this part of it off: 4.8 %."""
 
 
 class Sketch:
-    """Counts of durations in bins that each reach 4.9 % further than the one before, as in DDSketch (Masson 2019).
+    """Counts of durations in bins that each reach 10 % further than the one before, as in DDSketch (Masson 2019).
 
-    Two sketches merge into exactly the sketch of all their durations, and one has 577 bins at most. Whole decades and
+    Two sketches merge into exactly the sketch of all their durations, and one has 241 bins at most. Whole decades and
     thirds of them are bounds of bins, so `at_most` is exact there. Durations up to 1 µs share the lowest bin, those over
-    10⁶ s the highest.
+    10⁴ s the highest.
     """
 
     __slots__ = ("_bins",)
@@ -33,8 +34,8 @@ class Sketch:
 
     def add(self, seconds: float) -> None:
         """Count a duration."""
-        number = math.ceil(math.log10(seconds) * _BINS_A_DECADE) if seconds > 0 else _LOWEST
-        number = min(max(number, _LOWEST), _HIGHEST)
+        number = math.ceil(math.log10(seconds) * _BINS_A_DECADE) + _SECOND if seconds > 0 else 0
+        number = min(max(number, 0), _HIGHEST)
         self._bins[number] = self._bins.get(number, 0) + 1
 
     @property
@@ -49,7 +50,7 @@ class Sketch:
             bins[number] = bins.get(number, 0) + count
 
     def quantile(self, part: float) -> float | None:
-        """The duration that this part of all does not exceed (the nearest rank), 2.4 % off at most; None without any.
+        """The duration that this part of all does not exceed (the nearest rank), 4.8 % off at most; None without any.
 
         Args:
             part: above 0, at most 1.
@@ -58,13 +59,13 @@ class Sketch:
         for number in sorted(self._bins):
             rank -= self._bins[number]
             if rank <= 0:
-                return float(_GROWTH**number * _MIDDLE)
+                return float(_GROWTH ** (number - _SECOND) * _MIDDLE)
         return None
 
     def at_most(self, thirds: Iterable[int]) -> list[int]:
         """How many durations are at most 10^(n/3) seconds, for each n; rising."""
         counts = []
         for third in thirds:
-            bound = third * _BINS_A_DECADE // 3
+            bound = third * _BINS_A_DECADE // 3 + _SECOND
             counts.append(sum(count for number, count in self._bins.items() if number <= bound))
         return counts

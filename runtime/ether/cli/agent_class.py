@@ -1,3 +1,80 @@
-"""Agents named on the command line, as `module:Class`."""
+"""Agents that are named on the command line, as `module:Class`, for a bus in this process."""
 
 from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ether.cluster_spec import AgentSpec
+from ether_actors.agent import Agent
+from ether_broker.errors import EtherError, InvalidSpec, nearest
+
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
+
+__all__ = ["load_agent", "start_agent"]
+
+
+def load_agent(text: str) -> Callable[..., Agent]:
+    """Import an agent's class, or what makes one; modules of the folder that we are in are found too.
+
+    Raises:
+        InvalidSpec: it is no `module:Class`, cannot be imported, or is no agent.
+    """
+    module_name, _, path = AgentSpec(text).start.partition(":")
+    module = _import(module_name)
+    try:
+        found: Any = reduce(getattr, path.split("."), module)
+    except AttributeError:
+        msg = f"Module {module_name!r} has no {path!r}.{nearest(path, _agents_of(module))}"
+        raise InvalidSpec(msg) from None
+    if not callable(found) or (isinstance(found, type) and not issubclass(found, Agent)):
+        msg = f"{text} is no Agent: derive it from ether.Agent.{nearest(path, _agents_of(module))}"
+        raise InvalidSpec(msg)
+    return found  # type: ignore[no-any-return]
+
+
+def _import(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            msg = f"Module {name!r} needs {error.name!r}, which is not installed."
+            raise InvalidSpec(msg) from error
+        msg = f"There is no module {error.name!r}, neither installed nor in {here}."
+        raise InvalidSpec(msg) from error
+    except Exception as error:
+        msg = f"Module {name!r} cannot be imported: {type(error).__name__}: {error}."
+        raise InvalidSpec(msg) from error
+
+
+def _agents_of(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Agent) and value.__module__ == module.__name__
+    ]
+
+
+def start_agent(bus: Runtime, text: str, agent: Callable[..., Agent]) -> None:
+    """Start an agent that `load_agent` gave for the text.
+
+    Raises:
+        InvalidSpec: its `__init__` or `on_start` raised.
+        EtherError: as `Runtime.start`.
+    """
+    try:
+        bus.start(agent, name=None if isinstance(agent, type) else AgentSpec(text).base_name)
+    except EtherError:
+        raise
+    except Exception as error:
+        msg = f"{text} did not start: {type(error).__name__}: {error}."
+        raise InvalidSpec(msg) from error

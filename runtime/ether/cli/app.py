@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -38,17 +37,10 @@ _PASS: Final = (typer.Exit, typer.Abort, KeyboardInterrupt)
 class Commands(TyperGroup):
     """The group of all commands; says every error in one way."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run a command line; ends the process with its exit code, unless `standalone_mode` is off."""
         try:
-            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            code = super().main(*args, **{**extra, "standalone_mode": False})
         except typer.Abort:
             code = ExitCode.INTERRUPTED
         except Exception as error:
@@ -84,17 +76,19 @@ class Commands(TyperGroup):
 def _say(error: EtherError | OSError, settings: Settings) -> None:
     if settings.debug:
         traceback.print_exception(error)
-    is_ours = isinstance(error, EtherError)
-    code = error.code if is_ours else "os"
-    message = (
-        str(error) if is_ours or error.strerror is None else f"{error.filename or ''}: {error.strerror}".lstrip(": ")
-    )
+    code, message, retryable = _describe(error)
     if settings.format is Format.TEXT:
         warn(f"ether: {code}: {message}")
     else:
-        retryable = is_ours and error.retryable
         fields = {"code": code, "message": message, "retryable": retryable, "exit_code": code_of_error(error)}
         warn(as_json({"error": fields}))
+
+
+def _describe(error: EtherError | OSError) -> tuple[str, str, bool]:
+    if isinstance(error, EtherError):
+        return error.code, str(error), error.retryable
+    place = f"{error.filename}: " if error.filename else ""
+    return "os", f"{place}{error.strerror or error}", False
 
 
 def _say_usage(error: Any) -> int:
@@ -131,6 +125,7 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def main(
     ctx: typer.Context,
+    *,
     output_format: FormatOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only errors on stderr.")] = False,
     verbose: Annotated[

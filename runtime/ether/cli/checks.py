@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum, unique
+from enum import StrEnum, unique
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ _PATIENCE: Final = 2.0
 
 
 @unique
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """What a check found."""
 
     OK = "ok"
@@ -116,7 +116,9 @@ def ipc_folder(endpoint: str | None = None) -> Check:
     while not nearest.exists():
         nearest = nearest.parent
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return Check("ipc folder", Verdict.FAIL, f"{nearest} cannot be written", "set XDG_RUNTIME_DIR to a folder of yours")
+        return Check(
+            "ipc folder", Verdict.FAIL, f"{nearest} cannot be written", "set XDG_RUNTIME_DIR to a folder of yours"
+        )
     if nearest != folder:
         return Check("ipc folder", Verdict.OK, f"{folder} (made by the first `ether up`)")
     try:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum, unique
+from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 @unique
-class Format(str, Enum):
+class Format(StrEnum):
     """How data is printed."""
 
     TEXT = "text"

@@ -174,8 +174,9 @@ class MemoryLink:
         self.is_cut = False
 
     def post(self) -> None:
-        """Give what waits to the broker, at most 64 envelopes a frame; while it is cut, it waits on."""
+        """Give what waits to the broker, at most 64 envelopes a frame; while it is cut, it waits on, but for HELLO."""
         if self.is_cut:
+            self._greetings.clear()
             return
         while self._greetings:
             self._broker.inject(b"r" + self.incarnation, self._greetings.popleft())

@@ -25,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 def agents(
     ctx: typer.Context,
+    *,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
     agent: AgentClasses = None,
@@ -37,7 +38,7 @@ def agents(
 
 
 def nodes(
-    ctx: typer.Context, connect: ConnectOption = None, wait: WaitOption = 0.0, output_format: FormatOption = None
+    ctx: typer.Context, *, connect: ConnectOption = None, wait: WaitOption = 0.0, output_format: FormatOption = None
 ) -> None:  # fmt: skip
     """List the nodes: the processes that are on the bus, this command's own too."""
     out = output_of(ctx, output_format)
@@ -47,6 +48,7 @@ def nodes(
 
 def capabilities(
     ctx: typer.Context,
+    *,
     name: Annotated[
         str | None,
         typer.Argument(metavar="[AGENT]", help="Only this agent's.", autocompletion=complete_agents),

@@ -40,6 +40,7 @@ def add_to(app: typer.Typer) -> None:
 @group.command("list")
 def list_letters(
     ctx: typer.Context,
+    *,
     reason: ReasonOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many.")] = 100,
     connect: ConnectOption = None,
@@ -56,6 +57,7 @@ def list_letters(
 @group.command()
 def show(
     ctx: typer.Context,
+    *,
     number: NumberArgument,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
@@ -70,6 +72,7 @@ def show(
 @group.command()
 def redrive(
     ctx: typer.Context,
+    *,
     numbers: Annotated[list[int] | None, typer.Argument(metavar="[NUMBER]...", min=1)] = None,
     all_of_them: Annotated[bool, typer.Option("--all", help="All that can be, or all of a --reason.")] = False,
     reason: ReasonOption = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,11 +28,12 @@ from ether.cli.options import (
     settings_of,
 )
 from ether.cli.outcome import follow, print_outcome
-from ether.cli.output import warn
+from ether.cli.output import Output, warn
 from ether.cli.params import collect_params, read_json
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
+    from ether.runtime import Runtime
     from ether_broker.response import Response
 
 __all__ = ["add_to"]
@@ -85,6 +87,7 @@ def add_to(app: typer.Typer) -> None:
 
 def execute(
     ctx: typer.Context,
+    *,
     agent_name: AgentArgument,
     action: CapabilityArgument,
     param: PairOption = None,
@@ -104,11 +107,12 @@ def execute(
     also those that have the name of an option.
     """
     work = Work(action, agent_name, param or (), params, ctx.args, context, objective, timeout, stream)
-    _run(ctx, work, connect, wait, agent or (), output_format)
+    _run(ctx, work, any_bus(connect, wait, agent or ()), output_of(ctx, output_format))
 
 
 def delegate(
     ctx: typer.Context,
+    *,
     capability: CapabilityArgument,
     param: PairOption = None,
     params: ParamsOption = None,
@@ -126,20 +130,12 @@ def delegate(
     A prefix asks for anything below it. Parameters are as for `exec`.
     """
     work = Work(capability, None, param or (), params, ctx.args, context, objective, timeout, stream)
-    _run(ctx, work, connect, wait, agent or (), output_format)
+    _run(ctx, work, any_bus(connect, wait, agent or ()), output_of(ctx, output_format))
 
 
-def _run(
-    ctx: typer.Context,
-    work: Work,
-    connect: str | None,
-    wait: float,
-    agents: Sequence[str],
-    output_format: FormatOption,
-) -> None:
-    out = output_of(ctx, output_format)
+def _run(ctx: typer.Context, work: Work, place: AbstractContextManager[Runtime], out: Output) -> None:
     arguments = work.check()
-    with any_bus(connect, wait, agents) as bus:
+    with place as bus:
         response = follow(bus.delegate(**arguments), out, stream=work.stream)
     print_outcome(response, out, debug=settings_of(ctx).debug)
     if out.is_text:

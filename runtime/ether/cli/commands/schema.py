@@ -21,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 def schema(
     ctx: typer.Context,
+    *,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this one.")] = None,
     write: Annotated[
         Path | None, typer.Option("--write", metavar="DIR", help="Write them to files there.", file_okay=False)

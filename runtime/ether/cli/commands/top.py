@@ -41,6 +41,7 @@ def add_to(app: typer.Typer) -> None:
 
 def top(
     ctx: typer.Context,
+    *,
     interval: Interval = 1.0,
     iterations: Iterations = None,
     connect: ConnectOption = None,

@@ -1,0 +1,87 @@
+"""What the broker's process runs: the broker's socket and the supervisor, and no agent's code.
+
+SIGTERM lets the nodes leave first, because a service manager tells all processes of a cluster at the same time;
+SIGINT, or a second signal, ends it at once. Either way the socket's file goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import resource
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import zmq
+
+from ether.lifeline import Lifeline, end
+from ether.stopping import Stopping
+from ether_actors.supervisor import Supervisor
+from ether_actors.supervisor_actor import SupervisorActor
+from ether_broker.broker import BrokerSocket
+from ether_broker.errors import EtherError
+from ether_broker.mailbox import Limits
+
+__all__ = ["main"]
+
+logger = logging.getLogger("ether.broker")
+
+BROKEN: Final = 70
+"""Exit code when the supervisor has ended by itself."""
+_LOOK: Final = 0.5
+
+
+def main() -> None:
+    """Serve until told to end."""
+    lifeline = Lifeline(on_orphaned=_clean, death_signal=0)
+    request = lifeline.request
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    _raise_descriptor_limit()
+    with Stopping(lambda _number: None) as stopping, zmq.Context() as context:
+        try:
+            socket = BrokerSocket(request["bind"], context)
+        except EtherError as error:
+            lifeline.failed(error.code, str(error))
+            sys.exit(2)
+        supervisor = SupervisorActor.start(socket, Supervisor(limits=Limits(**request["limits"])))
+        lifeline.ready(endpoint=socket.endpoint)
+        code = _serve(stopping, supervisor, request["drain"])
+        supervisor.stop(block=True, timeout=5.0)
+        context.destroy(linger=1000)
+    end(code)
+
+
+def _serve(stopping: Stopping, supervisor: Any, drain: float) -> int:
+    """Wait for the end: a signal, or that the supervisor is there no more."""
+    while (reason := stopping.wait(_LOOK)) is None:
+        if not supervisor.is_alive():
+            logger.error("the supervisor has ended by itself")
+            return BROKEN
+    limit = time.monotonic() + drain
+    while reason != "SIGINT" and stopping.signals < 2 and time.monotonic() < limit:  # noqa: PLR2004  the second
+        if not supervisor.ask(lambda running: len(running.records.router.sessions), timeout=5.0):
+            break
+        reason = stopping.wait(0.1) or reason
+    return 0
+
+
+def _raise_descriptor_limit() -> None:
+    """Two sockets a node: the usual soft limit of 1,024 would let in some 500."""
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _clean(request: dict[str, Any]) -> None:
+    """Remove what the parent, which has died, would have removed."""
+    if request["folder"] is not None:
+        shutil.rmtree(request["folder"], ignore_errors=True)
+    elif request["bind"].startswith("ipc://"):
+        Path(request["bind"].removeprefix("ipc://")).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

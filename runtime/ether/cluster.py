@@ -1,0 +1,286 @@
+"""A cluster: a broker and its nodes, each a process of its own on this machine.
+
+    with Cluster(nodes=2, agents=["agents:Scout"]) as cluster, Runtime.connect(cluster.url) as bus:
+        bus.delegate("code.scout", {"path": "."}).result()
+
+    Cluster ──► Warden ──┬── broker      socket and supervisor, no agent's code
+                         ├── node-1      agents
+                         └── node-2      agents
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ether.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NodeSpec, Posting, postings
+from ether.errors import ProcessFailed
+from ether.outlet import to_stderr
+from ether.stopping import Stopping
+from ether.warden import ProcessSpec, ProcessStatistics, Warden
+from ether_broker.endpoint import default_endpoint
+from ether_broker.errors import Closed, UsageError
+
+__all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
+
+GAVE_UP: Final = 70
+"""Exit code of `up` when a process ended too often."""
+_BROKER: Final = "broker"
+_PATH_ROOM: Final = 80
+"""Bytes that the temporary folder's path may have, so that a socket's path in it is short enough."""
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+class Cluster:
+    """A broker with its supervisor and any number of nodes, each a process of its own; a context manager.
+
+    It is ready when it is entered: all agents are registered. Leaving it drains: no new work, `drain` seconds for
+    what runs, then SIGKILL. No process, socket or file is left, and none of the processes outlives this one, however
+    this one ends. A process that dies is started again under its name, with a budget (`intensity` within `period`
+    seconds) and a growing delay; when the budget is spent, all are ended, and `failed` says why.
+
+    What a node's death does to its work is the broker's to rule (G3). A broker that died comes back at the same
+    address and the nodes join it again by themselves; what was delegated before ends FAILED_EXECUTION with code
+    `broker_lost`.
+
+    Args:
+        nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start. Or a whole
+            `ClusterSpec`, which then says everything.
+        agents: with a number of nodes: `module:Class`, classes of importable modules, or `AgentSpec`s.
+        on_event: told in words what happens to the processes; must be short.
+        on_output: gets each line that a process prints, with its name; default: to our stderr.
+        on_failed: told once why the cluster gave up.
+        fields: any other field of `ClusterSpec`.
+
+    Raises:
+        InvalidSpec, InvalidEndpoint: as `ClusterSpec`.
+    """
+
+    def __init__(
+        self,
+        nodes: int | Iterable[NodeSpec] | ClusterSpec = 1,
+        agents: Iterable[AgentLike] = (),
+        *,
+        on_event: Callable[[str], None] = _ignore,
+        on_output: Callable[[str, str], None] = to_stderr,
+        on_failed: Callable[[ProcessFailed], None] = _ignore,
+        **fields: Any,
+    ) -> None:
+        if isinstance(nodes, ClusterSpec):
+            if fields or tuple(agents):
+                raise UsageError("A ClusterSpec says everything: put the other arguments into it.")
+            self.spec = nodes
+        else:
+            self.spec = ClusterSpec.of(nodes, agents, **fields)
+        self._watchers: dict[str, Any] = {
+            "on_event": on_event, "on_output": on_output, "on_failed": on_failed
+        }  # fmt: skip
+        self._warden: Warden | None = None
+        self._folder: str | None = None
+        self._url = ""
+        self._bind = ""
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def open(self) -> Self:
+        """Start all processes and wait until all agents are registered; the same as entering the `with` block.
+
+        Raises:
+            UsageError: it is open already.
+            AddressInUse: somebody has the address.
+            InvalidSpec: an agent's `module:Class` cannot be imported, or is no agent.
+            ProcessFailed: a process did not come up in time, or an agent's `__init__` or `on_start` raised.
+            EtherError: any other that a process met as it started; in all cases nothing is left running.
+        """
+        if self._warden is not None:
+            raise UsageError("The cluster is open already: open it once, or make another.")
+        spec = self.spec
+        self._warden = warden = Warden(
+            intensity=spec.intensity, period=spec.period, backoff=spec.backoff, **self._watchers
+        )
+        self._bind = spec.bind or self._private_endpoint()
+        try:
+            warden.start()
+            self._start_all(warden)
+        except BaseException:
+            self.close(0.0)
+            raise
+        return self
+
+    def _start_all(self, warden: Warden) -> None:
+        spec = self.spec
+        warden.add(self._process(_BROKER, "ether.broker_process", self._broker_request, last=True))
+        self._bind = warden.wait_up(_BROKER)["endpoint"]  # a broker that is started again gets the very same port
+        self._url = _reachable(self._bind)
+        for node, cast in zip(spec.nodes, postings(spec.nodes), strict=True):
+            warden.add(self._process(node.name, "ether.node_process", self._node_request(node, cast)))
+        for node in spec.nodes:
+            warden.wait_up(node.name)
+
+    def close(self, drain: float | None = None) -> None:
+        """Drain and end; the same as leaving the `with` block. A second call does nothing.
+
+        Args:
+            drain: 0 ends all processes at once; default: the spec's.
+        """
+        warden, self._warden = self._warden, None
+        if warden is None:
+            return
+        try:
+            if drain == 0:
+                warden.kill()
+            warden.stop()
+        except BaseException:  # such as a second Ctrl-C
+            warden.kill()
+            raise
+        finally:
+            warden.close()
+            self._remove_files()
+
+    def kill(self) -> None:
+        """End all processes at once, and return before they have; `close` is still to be called."""
+        if self._warden is not None:
+            self._warden.kill()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:  # fmt: skip
+        self.close()
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """What to connect to from this machine.
+
+        Raises:
+            Closed: it is not open.
+        """
+        self._open_warden()
+        return self._url
+
+    @property
+    def failed(self) -> ProcessFailed | None:
+        """Why the cluster gave up and ended; None while it has not."""
+        return self._open_warden().failed
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the cluster has given up; False when `timeout` seconds were over before."""
+        return self._open_warden().wait(timeout)
+
+    def statistics(self) -> list[ProcessStatistics]:
+        """How each process stands: the broker, then the nodes."""
+        return self._open_warden().statistics()
+
+    def _open_warden(self) -> Warden:
+        if self._warden is None:
+            raise Closed("The cluster is not open: use it in a `with` block.")
+        return self._warden
+
+    # -- what the processes are asked ----------------------------------------------------------------------------
+
+    def _process(
+        self, name: str, module: str, request: Callable[[], dict[str, Any]], *, last: bool = False
+    ) -> ProcessSpec:  # fmt: skip
+        drain = 0.0 if last else self.spec.drain
+        return ProcessSpec(name, module, request, drain, self.spec.start_timeout, last)
+
+    def _broker_request(self) -> dict[str, Any]:
+        limits = self.spec.limits
+        return {
+            "bind": self._bind,
+            "folder": self._folder,
+            "drain": self.spec.drain,
+            "limits": {"count": limits.count, "size": limits.size, "window": limits.window},
+        }
+
+    def _node_request(self, node: NodeSpec, cast: list[Posting]) -> Callable[[], dict[str, Any]]:
+        agents = [
+            {
+                "start": posting.agent.start,
+                "names": posting.names,
+                "args": posting.agent.args,
+                "kwargs": posting.agent.kwargs,
+                "restart": posting.agent.restart.value,
+            }
+            for posting in cast
+        ]
+        return lambda: {
+            "url": self._url,
+            "name": node.name,
+            "threads": node.threads,
+            "drain": self.spec.drain,
+            "log_level": self.spec.log_level,
+            "agents": agents,
+        }
+
+    def _private_endpoint(self) -> str:
+        """A socket in a folder that only this user may enter."""
+        base = tempfile.gettempdir()
+        self._folder = tempfile.mkdtemp(prefix="ether-", dir=base if len(base.encode()) < _PATH_ROOM else "/tmp")
+        return f"ipc://{self._folder}/broker.sock"
+
+    def _remove_files(self) -> None:
+        """Remove what a broker that was killed has left."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+        elif self._url.startswith("ipc://"):  # empty unless it was this cluster's broker that bound it
+            Path(self._url.removeprefix("ipc://")).unlink(missing_ok=True)
+        self._url = ""
+
+
+def _reachable(endpoint: str) -> str:
+    """Where a broker that listens on all interfaces is reached from this machine."""
+    for everywhere, here in (("tcp://0.0.0.0:", "tcp://127.0.0.1:"), ("tcp://[::]:", "tcp://[::1]:")):
+        if endpoint.startswith(everywhere):
+            return here + endpoint.removeprefix(everywhere)
+    return endpoint
+
+
+def up(spec: ClusterSpec, *, on_event: Callable[[str], None]) -> int:
+    """Run a cluster until SIGTERM, SIGINT or SIGHUP; in the main thread only.
+
+    The first signal drains, a second one ends all at once. Without `bind` in the spec, the broker has the user's
+    default address for the cluster's name, where `Runtime.connect` of other programs finds it.
+
+    Args:
+        spec: the cluster.
+        on_event: told in words what happens, and each line that a process prints, as `name | line`.
+
+    Returns:
+        The exit code: 0 after a drain, `GAVE_UP` when a process ended too often, 128 and the number of the second
+        signal.
+
+    Raises:
+        EtherError: the cluster did not come up; as `Cluster.open`.
+    """
+    if spec.bind is None:
+        spec = spec.bound_to(default_endpoint(spec.name))
+    cluster: Cluster
+    with Stopping(lambda _number: cluster.kill()) as stopping:
+        cluster = Cluster(
+            spec,
+            on_event=on_event,
+            on_output=lambda name, line: on_event(f"{name} | {line}"),
+            on_failed=lambda error: stopping.post(str(error)),
+        )
+        with cluster:
+            on_event(f"the cluster {spec.name} is up at {cluster.url}")
+            reason = stopping.wait()
+            failed = cluster.failed
+            if failed is None:
+                on_event(f"ending ({reason}); running work has {spec.drain:g} s")
+    if stopping.signals > 1:
+        return 128 + stopping.last
+    return GAVE_UP if failed else 0

@@ -1,0 +1,204 @@
+"""What a node's process runs: a place on the bus, its agents, and their orderly end.
+
+`serve` is that for any process, as for `ether node`; `main` is it for a child of a cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from ether.cluster_spec import DRAIN, AgentSpec, NodeSpec, Posting, postings
+from ether.errors import ProcessFailed
+from ether.lifeline import Lifeline, end
+from ether.runtime import Runtime
+from ether.stopping import Stopping
+from ether_actors.agent import Agent
+from ether_actors.child_spec import ChildSpec, Restart, SupervisorSpec
+from ether_actors.guardian import resolve
+from ether_broker.errors import DuplicateAgent, EtherError, InvalidSpec, NodeRefused
+
+__all__ = ["ESCALATED", "main", "serve"]
+
+ESCALATED: Final = 70
+"""Exit code when a supervision tree gave up: whoever started the process starts it again."""
+_FAILED: Final = 1
+_JOIN: Final = 30.0
+_RELEASED: Final = 6.0
+"""Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
+_TRIES: Final = 20
+
+
+def serve(
+    url: str,
+    agents: Sequence[AgentSpec],
+    *,
+    name: str | None = None,
+    threads: int = 4,
+    drain: float = DRAIN,
+    on_event: Callable[[str], None],
+) -> int:
+    """Join the bus at `url`, host the agents, and return when told to end; in the main thread only.
+
+    SIGTERM, SIGINT and SIGHUP drain: no new work, `drain` seconds for what runs; what was not started goes back to
+    the broker, which finds another holder or says so. A second signal ends the process at once; the broker then
+    rules on its work by G3. A broker that is lost is waited for, and joined again when it is back.
+
+    Args:
+        url: `tcp://HOST:PORT` or `ipc:///PATH`.
+        agents: those without a name take the next that is free on the bus.
+        name: of the node, unique on the bus; default: as `Runtime`.
+        threads: as `Runtime`.
+        drain: seconds.
+        on_event: told in words what happens.
+
+    Returns:
+        The exit code: 0 after a drain; `ESCALATED` when a supervision tree gave up.
+
+    Raises:
+        InvalidEndpoint, BrokerUnavailable, NodeRefused: as `Runtime.connect`.
+        InvalidSpec: an agent's `module:Class` cannot be imported, or is no agent.
+        DuplicateAgent: a name is taken.
+        Exception: what an agent's `__init__` or `on_start` raised.
+    """
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+    return _serve(
+        url, lambda bus: _start_under_free_names(bus, agents), name=name, threads=threads, drain=drain,
+        on_event=on_event, timeout=10.0,
+    )  # fmt: skip
+
+
+def _serve(
+    url: str,
+    start: Callable[[Runtime], list[str]],
+    *,
+    name: str | None,
+    threads: int,
+    drain: float,
+    on_event: Callable[[str], None],
+    timeout: float,
+    on_ready: Callable[[list[str]], None] = lambda _names: None,
+) -> int:
+    escalated: list[str] = []
+    with Stopping(_end_at_once) as stopping:
+
+        def give_up(tree: str, reason: str) -> None:
+            escalated.append(tree)
+            stopping.post(f"{tree} gave up: {reason}")
+
+        bus = _join(url, name, threads, drain, timeout)
+        bus.node.on_escalation = give_up
+        try:
+            names = start(bus)
+        except BaseException:
+            bus.close(0.0)
+            raise
+        on_event(f"{bus.name} at {url}: {', '.join(names) or 'no agents'}")
+        on_ready(names)
+        on_event(f"{bus.name} ends ({stopping.wait()}); running work has {drain:g} s")
+        bus.close()
+    return ESCALATED if escalated else 0
+
+
+def _join(url: str, name: str | None, threads: int, drain: float, timeout: float) -> Runtime:
+    """Join; a name that its last bearer, who has died, seems to have still is waited for."""
+    limit = time.monotonic() + _RELEASED
+    while True:
+        try:
+            return Runtime.connect(url, name=name, threads=threads, drain=drain, timeout=timeout).open()
+        except NodeRefused:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.1)
+
+
+def _start_under_free_names(bus: Runtime, agents: Iterable[AgentSpec]) -> list[str]:
+    names: list[str] = []
+    for agent in agents:
+        for attempt in range(_TRIES):
+            taken = [str(known["agent"]) for known in bus.agents()]
+            [[posting]] = postings([NodeSpec("here", (agent,))], taken)
+            try:
+                _start(bus, posting)
+            except DuplicateAgent:  # somebody else took the name since we asked
+                if agent.name is not None or attempt == _TRIES - 1:
+                    raise
+            else:
+                names.extend(posting.names)
+                break
+    return names
+
+
+def _start(bus: Runtime, posting: Posting) -> None:
+    agent = posting.agent
+    if agent.restart is not Restart.PERMANENT:
+        for name in posting.names:
+            child = ChildSpec(name, agent.start, agent.args, agent.kwargs, agent.restart)
+            bus.supervise(SupervisorSpec(name, children=(child,)))
+        return
+    make = resolve(agent.start)
+    cls = make if isinstance(make, type) else None
+    if cls is not None and not issubclass(cls, Agent):
+        raise InvalidSpec(f"{agent.start} is not an Agent: derive it from ether.Agent.")
+    bus.node.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
+
+
+def _start_postings(bus: Runtime, items: Iterable[dict[str, Any]]) -> list[str]:
+    wanted = [_posting(item) for item in items]
+    for posting in wanted:
+        _start(bus, posting)
+    return [name for posting in wanted for name in posting.names]
+
+
+def _end_at_once(number: int) -> None:
+    os._exit(128 + number)
+
+
+def main() -> None:
+    """Serve as a child of a cluster."""
+    lifeline = Lifeline()
+    request = lifeline.request
+    logging.basicConfig(
+        level=request["log_level"].upper(), format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    end(_serve_request(lifeline, request))
+
+
+def _serve_request(lifeline: Lifeline, request: dict[str, Any]) -> int:
+    try:
+        return _serve(
+            request["url"], lambda bus: _start_postings(bus, request["agents"]), name=request["name"],
+            threads=request["threads"], drain=request["drain"], timeout=_JOIN,
+            on_event=logging.getLogger("ether.node").debug, on_ready=lambda names: lifeline.ready(agents=names),
+        )  # fmt: skip
+    except EtherError as error:
+        lifeline.failed(error.code, str(error))
+    except BaseException as error:  # noqa: BLE001  whatever an agent's code raised: the parent has to tell it
+        trace = traceback.format_exc()
+        lifeline.failed(ProcessFailed.code, f"{type(error).__name__}: {error}", trace)
+        sys.stderr.write(trace)
+    return _FAILED
+
+
+def _posting(item: dict[str, Any]) -> Posting:
+    """What `ether.cluster` packed."""
+    names = tuple(item["names"])
+    return Posting(
+        AgentSpec(
+            item["start"], name=names[0], count=len(names), args=item["args"], kwargs=item["kwargs"],
+            restart=item["restart"],
+        ),
+        names,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""How a process is told to end: the first signal asks for an orderly end, the second one ends it at once."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+__all__ = ["Stopping"]
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Stopping:
+    """SIGTERM, SIGINT and SIGHUP as things to wait for; a context manager, in the main thread only.
+
+    A signal that was ignored stays so: `nohup` means what it says.
+
+    Args:
+        at_once: called with the number of the second signal, in the main thread, wherever that is.
+    """
+
+    def __init__(self, at_once: Callable[[int], None]) -> None:
+        self._at_once = at_once
+        self._reasons: SimpleQueue[str] = SimpleQueue()  # `put` may be called from a signal handler
+        self._before: dict[int, Any] = {}
+        self.signals = 0
+        """Signals so far."""
+        self.last = 0
+        """The number of the last one."""
+
+    def post(self, reason: str) -> None:
+        """Ask for the end from within; any thread may call it."""
+        self._reasons.put(reason)
+
+    def wait(self, timeout: float | None = None) -> str | None:
+        """Wait for a signal or a `post`, and return why; None when `timeout` seconds were not enough."""
+        try:
+            return self._reasons.get(timeout=timeout)
+        except Empty:
+            return None
+
+    def __enter__(self) -> Self:
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._signalled)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:  # fmt: skip
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        self.signals += 1
+        self.last = number
+        if self.signals > 1:
+            self._at_once(number)
+        self.post(signal.Signals(number).name)

@@ -1,0 +1,127 @@
+"""An event loop that runs when it is told to, on the bus's clock: `asyncio.sleep(5)` ends after `bus.advance(5)`."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from asyncio import events
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ether_actors.loop import LoopThread
+from ether_broker.clock import Clock
+
+__all__ = ["InlineLoop"]
+
+
+class _Selector(selectors.SelectSelector):
+    """Stops its loop where another would wait, and keeps for how long that would have been."""
+
+    loop: _VirtualLoop
+    patience: float | None = None
+    """Seconds that the loop would have waited; None is for ever."""
+
+    def select(self, timeout: float | None = None) -> Any:
+        """What is ready now."""
+        ready = super().select(0)
+        self.patience = timeout
+        if not ready and (timeout is None or timeout > 0):
+            self.loop.stop()
+        return ready
+
+    @property
+    def is_woken(self) -> bool:
+        """Whether somebody called `call_soon_threadsafe`, as a handle does that an `async def` awaits."""
+        return bool(super().select(0))
+
+
+class _VirtualLoop(asyncio.SelectorEventLoop):
+    """asyncio's own loop with another clock, and with its executor's calls run at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.waits = _Selector()
+        self.waits.loop = self
+        super().__init__(self.waits)
+
+    def time(self) -> float:
+        """The bus's clock."""
+        return self._clock.monotonic()
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # noqa: ARG002  asyncio's
+        """Run a function at once: `asyncio.to_thread` in a handler would come back at a time of its own."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001  whatever it is, the awaiting handler gets it
+            future.set_exception(error)
+        return future
+
+
+class InlineLoop(LoopThread):
+    """Runs the coroutines of one node in the thread that calls `run`; asyncio's loop is made when first needed."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._virtual: _VirtualLoop | None = None
+        self._is_running = False
+        self._stood_still = 0.0
+
+    def call(self, call: Callable[[], None]) -> None:
+        """Run a callable in the loop at the next `run`; dropped after `close`."""
+        if not self._closed:
+            self._calls.append(call)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a coroutine; in the loop only."""
+        assert self._virtual is not None
+        return self._virtual.create_task(coroutine)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is in the loop, which must not be blocked."""
+        return self._is_running
+
+    def run(self) -> bool:
+        """Run until nothing can go on before the clock moves; whether there was anything to do."""
+        virtual = self._virtual
+        timer = self.next_timer()
+        is_due = timer is not None and timer <= self._clock.monotonic()
+        if not self._calls and not is_due and (virtual is None or not virtual.waits.is_woken):
+            return False
+        self._turn(virtual or self._make(), self._drain)
+        return True
+
+    def next_timer(self) -> float | None:
+        """When the next of its timers is due, by the bus's clock; None when none is set."""
+        virtual = self._virtual
+        if virtual is None or virtual.waits.patience is None:
+            return None
+        return self._stood_still + virtual.waits.patience
+
+    def close(self, timeout: float = 2.0) -> None:  # noqa: ARG002  no time passes here
+        """Cancel what runs, and end."""
+        self._closed = True
+        virtual = self._virtual
+        if virtual is not None:
+            self._turn(virtual, lambda: [task.cancel() for task in asyncio.all_tasks(virtual)])
+            self._turn(virtual, lambda: virtual.create_task(virtual.shutdown_asyncgens()))
+            virtual.close()
+            self._virtual = None
+
+    def _make(self) -> _VirtualLoop:
+        self._virtual = _VirtualLoop(self._clock)
+        return self._virtual
+
+    def _turn(self, virtual: _VirtualLoop, call: Callable[[], object]) -> None:
+        outer = events._get_running_loop()  # noqa: SLF001  the test may itself be a coroutine
+        events._set_running_loop(None)  # noqa: SLF001
+        self._is_running = True
+        try:
+            virtual.call_soon(call)
+            virtual.run_forever()
+        finally:
+            self._is_running = False
+            self._stood_still = self._clock.monotonic()
+            events._set_running_loop(outer)  # noqa: SLF001

@@ -1,0 +1,174 @@
+"""A node without threads of its own: a `World` moves what it has to do, one thing at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator
+from queue import Empty, SimpleQueue
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ether.node import Node
+from ether.observing import Observing
+from ether.testing.inline_loop import InlineLoop
+from ether_actors.handle import Handle, Stream
+from ether_actors.observer import Observer
+from ether_actors.pool import Pool
+from ether_broker.ids import to_text
+from ether_broker.link import Link
+from ether_broker.response import Response
+from ether_broker.tap import read_batch
+
+if TYPE_CHECKING:
+    from ether.testing.world import World
+
+__all__ = ["InlineHandle", "InlineNode"]
+
+_T = TypeVar("_T")
+
+
+class _InlinePool(Pool):
+    """Keeps the turns of plain handlers until the world runs them."""
+
+    def __init__(self, turns: deque[Callable[[], None]]) -> None:
+        super().__init__(1)
+        self._turns = turns
+
+    def submit(self, call: Callable[[], None]) -> None:
+        """Run a callable when its turn comes."""
+        self._turns.append(call)
+
+    def relieve(self) -> None:
+        """Nothing to do: no thread can be stuck."""
+
+    def close(self, timeout: float = 2.0) -> int:  # noqa: ARG002  no time passes here
+        """Drop what has not run."""
+        self._turns.clear()
+        return 0
+
+
+class _InlineObserving(Observing):
+    """Keeps the tap's batches until the world lets the observer see them."""
+
+    def __init__(self, observer: Observer, acknowledge: Callable[[int], None], world: World) -> None:
+        super().__init__(observer, acknowledge)
+        self._world = world
+        self._is_started = False
+
+    def start(self, position: int) -> None:
+        """Begin with the message of that number."""
+        self.observer.position = position
+        self._is_started = True
+        self.observer.guard(self.observer.on_start)
+
+    def work(self) -> bool:
+        """Let the observer see the next batch; whether there was one."""
+        if not self._is_started or self._batches.empty():
+            return False
+        body = self._batches.get_nowait()
+        assert body is not None
+        batch = read_batch(body)
+        self.observer.observe(batch)
+        self._acknowledge(batch.next)
+        return True
+
+    def wait(self, number: int, timeout: float) -> bool:  # noqa: ARG002  no time passes here
+        """Run the bus; whether everything below `number` has been handled."""
+        self._world.wait(lambda: self.observer.position >= number, 0.0)
+        return self.observer.position >= number
+
+    def stop(self, timeout: float = 2.0) -> None:  # noqa: ARG002  no time passes here
+        """End after the batches that are there."""
+        while self.work():
+            pass
+        if self._is_started:
+            self._is_started = False
+            self.observer.guard(self.observer.on_stop)
+
+
+class InlineHandle(Handle):
+    """A handle that, awaited or followed in an event loop of the test's own, runs the bus."""
+
+    __slots__ = ()
+
+    _owner: InlineNode
+
+    def __await__(self) -> Generator[Any, None, Response]:
+        """Await the outcome in any event loop."""
+        if self.done or self._owner.loop.is_current:
+            return (yield from super().__await__())
+        return self.result()
+
+    def stream(self) -> Stream:
+        """Follow it; see `Handle.stream`."""
+        return _InlineStream(self)
+
+
+class _InlineStream(Stream):
+    async def __aiter__(self) -> AsyncIterator[Response]:
+        if self._handle._owner.loop.is_current:  # type: ignore[attr-defined]  # noqa: SLF001  its other half
+            async for response in super().__aiter__():
+                yield response
+        else:
+            for response in self:
+                yield response
+                await asyncio.sleep(0)
+
+
+class InlineNode(Node):
+    """One node of a `World`."""
+
+    handle_type = InlineHandle
+
+    def __init__(self, name: str, link: Link, world: World) -> None:
+        self.turns: deque[Callable[[], None]] = deque()
+        """Turns of its plain handlers that can be run now."""
+        self.loop: InlineLoop
+        super().__init__(name, link, world.clock, pool=_InlinePool(self.turns), loop=InlineLoop(world.clock))
+        self.random = Random(0)
+        self._world = world
+
+    def make_pool(self, size: int, name: str) -> Pool:  # noqa: ARG002  one place for all turns
+        """The same place as for all other turns."""
+        return self.pool
+
+    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
+        """A place where the world lets it see."""
+        return _InlineObserving(observer, acknowledge, self._world)
+
+    def new_id(self) -> str:
+        """A request id; they count up from 1."""
+        return to_text(self._world.new_id())
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        """Let the bus move until an event is set; see `World.wait`."""
+        return event.is_set() or self._world.wait(event.is_set, timeout)
+
+    def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:
+        """Let the bus move until a queue has something; see `World.wait`.
+
+        Raises:
+            Empty: as `Node.take`.
+        """
+        if queue.empty() and not self._world.wait(lambda: not queue.empty(), timeout):
+            raise Empty
+        return queue.get_nowait()
+
+    def kill(self) -> None:
+        """Stop without a word: what has not run is dropped, and its coroutines are cancelled."""
+        self._draining = True
+        self.turns.clear()
+        self.loop.close()
+        for observing in list(self._observing.values()):
+            observing.stop()
+
+    def next_tick(self) -> float:
+        """When it has to do something though nothing comes, by the bus's clock."""
+        return min([self._next_beat, *(at for at, _, _ in self._timers[:1])])
+
+    def let_observers_see(self) -> bool:
+        """Give one observer its next batch; whether there was any."""
+        observing = list(self._observing.values())
+        return any(isinstance(found, _InlineObserving) and found.work() for found in observing)

@@ -1,0 +1,408 @@
+"""The warden keeps the processes of a cluster running: it does with processes what the restart machine decides.
+
+    Cluster ── add, stop ──► Warden ── step(event) ──► SupervisionTree      one supervisor a process, each with
+                                │  ◄── effects ──┘                          a restart budget of its own
+                                ├── Process      start, signal, reap
+                                └── Outlet       what they print
+
+One thread owns it all and starts every process, because the kernel ties a child to the thread that started it
+(`ether.lifeline`). When one process has spent its budget, all are ended: half a cluster would answer nobody.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import os
+import random
+import selectors
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ether.errors import ProcessFailed
+from ether.outlet import Outlet
+from ether.process import Process, describe_exit
+from ether_actors.child_spec import Backoff, ChildSpec, SupervisorSpec
+from ether_actors.restart_events import (
+    Add,
+    ChildExited,
+    ChildStarted,
+    ChildStartFailed,
+    ChildStopped,
+    Effect,
+    Escalate,
+    Event,
+    Exit,
+    Gone,
+    Path,
+    SetTimer,
+    Start,
+    StartChild,
+    Stop,
+    StopChild,
+    TimerFired,
+)
+from ether_actors.restarts import SupervisionTree
+from ether_actors.tree import Lifecycle
+from ether_broker import errors
+from ether_broker.errors import EtherError
+
+__all__ = ["ProcessSpec", "ProcessStatistics", "Warden"]
+
+logger = logging.getLogger("ether.warden")
+
+GRACE: Final = 5.0
+"""Seconds from the end of a process's drain to SIGKILL: it says goodbye to the broker and joins its threads."""
+_ROOT: Final = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """A process to be kept running."""
+
+    name: str
+    module: str
+    """What `python -m` runs."""
+    request: Callable[[], Mapping[str, Any]]
+    """What it is asked; called at each start."""
+    drain: float
+    """Seconds that it takes to end when it is told to."""
+    start_timeout: float
+    """Seconds that it has to come up."""
+    last: bool = False
+    """Whether it ends only when all others have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatistics:
+    """How one process of a cluster stood."""
+
+    name: str
+    pid: int | None
+    """None while there is none, as between two restarts."""
+    state: Lifecycle
+    restarts: int
+    """How often it was started again."""
+
+
+class _Life:
+    """One incarnation of a process."""
+
+    __slots__ = ("exit_expected", "facts", "failure", "is_up", "path", "incarnation", "process", "spec")
+
+    def __init__(self, spec: ProcessSpec, process: Process, path: Path, incarnation: int) -> None:
+        self.spec = spec
+        self.process = process
+        self.path = path
+        self.incarnation = incarnation
+        self.is_up = False
+        self.exit_expected = False
+        """Whether it has been told to end."""
+        self.failure: EtherError | None = None
+        """What it said of its failed start."""
+
+
+class Warden:
+    """Keeps processes running, in a thread of its own.
+
+    Args:
+        intensity: restarts of one process within `period` that are borne.
+        period: seconds.
+        backoff: the delays between restarts of one process.
+        on_event: told in words what happens; it must not raise, and must not wait for the warden.
+        on_output: gets each line that a process prints, with its name.
+        on_failed: told once why the warden gave up; as `on_event`.
+    """
+
+    def __init__(
+        self,
+        *,
+        intensity: int,
+        period: float,
+        backoff: Backoff,
+        on_event: Callable[[str], None],
+        on_output: Callable[[str, str], None],
+        on_failed: Callable[[ProcessFailed], None],
+    ) -> None:
+        self._budget: dict[str, Any] = {"intensity": intensity, "period": period, "backoff": backoff}
+        self._on_event = on_event
+        self._on_output = on_output
+        self._on_failed = on_failed
+        self._tree = SupervisionTree(SupervisorSpec(_ROOT, intensity=0), random.Random())  # noqa: S311  jitter
+        self._specs: dict[str, ProcessSpec] = {}
+        self._lives: dict[str, _Life] = {}
+        self._facts: dict[str, dict[str, Any]] = {}
+        self._failures: dict[str, EtherError] = {}
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._calls: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        """Held while the tree makes a step, or is looked at."""
+        self._finished = False
+        self._over = False
+        self._announced_end = False
+        self.failed: ProcessFailed | None = None
+        """Why it gave up; None while it has not."""
+
+    # -- from any thread -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread, with no process yet."""
+        self._outlet = Outlet(self._on_output)
+        self._selector = selectors.DefaultSelector()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
+        self._post(lambda: self._tell(Start()))
+        self._thread = threading.Thread(target=self._run, name="ether-warden", daemon=True)
+        self._thread.start()
+
+    def add(self, spec: ProcessSpec) -> None:
+        """Start a process and keep it running from when it first was up; `wait_up` says whether it came up."""
+        self._specs[spec.name] = spec
+        child = ChildSpec(spec.name, f"{spec.module}:main", shutdown=spec.drain)
+        tree = SupervisorSpec(spec.name, children=(child,), **self._budget)
+        self._post(lambda: self._tell(Add((_ROOT,), tree)))
+
+    def wait_up(self, name: str) -> dict[str, Any]:
+        """Wait until a process has come up for the first time, and return what it reported.
+
+        Raises:
+            EtherError: it did not; its own error where it had one, else ProcessFailed.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: name in self._facts or name in self._failures or self._over)
+            if name in self._facts:
+                return self._facts[name]
+            raise self._failures.get(name) or self.failed or errors.Closed(f"{name} was stopped while it started.")
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Tell all processes to end, and wait until they have; False when `timeout` seconds were not enough."""
+        self._post(lambda: self._tell(Stop()))
+        return self.wait(timeout)
+
+    def kill(self) -> None:
+        """End all processes at once; returns before they have."""
+        self._post(lambda: self._tell(Stop()))
+        self._post(self._kill_all)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing runs any more, because of `stop` or because the warden gave up."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._over, timeout)
+
+    def close(self) -> None:
+        """End the thread, when nothing runs any more."""
+        self._thread.join()
+
+    def statistics(self) -> list[ProcessStatistics]:
+        """How each process stands, in the order in which they were added."""
+        with self._lock:
+            seen = self._tree.statistics().children
+        found = []
+        for name, spec in list(self._specs.items()):
+            child = seen.get((_ROOT, spec.name, spec.name))
+            life = self._lives.get(name)
+            state = child.state if child else Lifecycle.DONE
+            found.append(
+                ProcessStatistics(name, life.process.pid if life else None, state, child.restarts if child else 0)
+            )
+        return found
+
+    def _post(self, call: Callable[[], None]) -> None:
+        with self._changed:
+            if not self._over:
+                self._calls.append(call)
+                os.eventfd_write(self._wake, 1)
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._finished:
+                wait = None if not self._timers else max(0.0, self._timers[0][0] - time.monotonic())
+                for key, _ in self._selector.select(wait):
+                    self._guarded(key.data)
+                while self._timers and self._timers[0][0] <= time.monotonic():
+                    self._guarded(heapq.heappop(self._timers)[2])
+        finally:
+            self._end()
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            logger.exception("a step of the warden failed; this is a bug")
+
+    def _woken(self) -> None:
+        os.eventfd_read(self._wake)
+        while self._calls:
+            self._guarded(self._calls.popleft())
+
+    def _call_at(self, at: float, call: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (at, next(self._numbers), call))
+
+    def _tell(self, event: Event) -> None:
+        with self._lock:
+            effects = self._tree.step(event, time.monotonic())
+        for effect in effects:
+            self._perform(effect)
+        if self._tree.state((_ROOT,)) is Lifecycle.STOPPING and not self._announced_end:
+            self._announced_end = True
+            for life in list(self._lives.values()):  # side by side: one after the other, drains would add up
+                if not life.spec.last:
+                    self._ask_to_end(life)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case StartChild(path, spec, incarnation):
+                self._start_process(path, spec.id, incarnation)
+            case StopChild(path, spec, _, incarnation):
+                life = self._lives.get(spec.id)
+                if life is None:
+                    self._tell(ChildStopped(path, incarnation))
+                else:
+                    self._ask_to_end(life)
+            case SetTimer(token, at, _):
+                self._call_at(at, lambda: self._tell(TimerFired(token)))
+            case Escalate(_, reason):
+                self._give_up(reason)
+            case Gone(path):
+                if path == (_ROOT,):
+                    self._finished = True
+            case _:  # Down and Restarted: told when they happened
+                pass
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    def _start_process(self, path: Path, name: str, incarnation: int) -> None:
+        spec = self._specs[name]
+        try:
+            process = Process(name, spec.module, spec.request())
+        except (EtherError, OSError) as error:
+            failure = error if isinstance(error, EtherError) else ProcessFailed(f"{name} cannot start: {error}", name)
+            self._failures.setdefault(name, failure)
+            self._tell(ChildStartFailed(path, str(failure), incarnation))
+            return
+        life = self._lives[name] = _Life(spec, process, path, incarnation)
+        self._outlet.connect(name, process.output)
+        self._selector.register(process.channel, selectors.EVENT_READ, lambda: self._hear(life))
+        self._selector.register(process.exit, selectors.EVENT_READ, lambda: self._ended(life))
+        self._call_at(time.monotonic() + spec.start_timeout, lambda: self._too_late(life))
+
+    def _hear(self, life: _Life) -> None:
+        reports = life.process.reports()
+        if reports is None:
+            self._selector.unregister(life.process.channel)
+            return
+        for report in reports:
+            if "ready" in report:
+                life.is_up = True
+                again = life.spec.name in self._facts
+                self._facts[life.spec.name] = report["ready"]
+                self._on_event(f"{life.spec.name} {'is up again' if again else 'is up'} (pid {life.process.pid})")
+                self._tell(ChildStarted(life.path, life.incarnation))
+            elif "failed" in report:
+                life.failure = _error_of(life.spec.name, report["failed"])
+
+    def _too_late(self, life: _Life) -> None:
+        if self._lives.get(life.spec.name) is life and not life.is_up:
+            message = f"{life.spec.name} was not up after {life.spec.start_timeout:g} s."
+            life.failure = life.failure or ProcessFailed(message, life.spec.name)
+            life.process.kill()
+
+    def _ask_to_end(self, life: _Life) -> None:
+        """SIGTERM once, since a second one means at once; SIGKILL when its time is up."""
+        if life.exit_expected:
+            return
+        life.exit_expected = True
+        life.process.tell(signal.SIGINT if life.spec.last else signal.SIGTERM)
+        self._call_at(time.monotonic() + life.spec.drain + GRACE, lambda: self._kill(life))
+
+    def _kill(self, life: _Life) -> None:
+        if self._lives.get(life.spec.name) is life:
+            self._on_event(f"{life.spec.name} did not end in time; it is killed")
+            life.process.kill()
+
+    def _kill_all(self) -> None:
+        for life in list(self._lives.values()):
+            life.process.kill()
+
+    def _ended(self, life: _Life) -> None:
+        name, process = life.spec.name, life.process
+        if process.channel.fileno() in self._selector.get_map():
+            self._hear(life)  # its last words may lie there still
+        del self._lives[name]
+        code = process.reap()
+        output = self._outlet.disconnect(process.output)
+        for descriptor in (process.channel, process.exit):
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+        process.close()
+        how = describe_exit(code)
+        if life.exit_expected:
+            self._on_event(f"{name} has ended ({how})")
+            self._tell(ChildStopped(life.path, life.incarnation))
+        elif life.is_up:
+            self._on_event(f"{name} went down ({how})")
+            self._tell(ChildExited(life.path, Exit.CRASH if code else Exit.NORMAL, how, life.incarnation))
+        else:
+            failure = life.failure or _unexplained(name, code, output)
+            self._failures.setdefault(name, failure)
+            self._on_event(f"{name} did not start: {failure}")
+            self._tell(ChildStartFailed(life.path, str(failure), life.incarnation))
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _give_up(self, reason: str) -> None:
+        self.failed = ProcessFailed(f"The cluster gave up: {reason}")
+        self._on_event(str(self.failed))
+
+    def _end(self) -> None:
+        for life in list(self._lives.values()):  # none, unless a step of ours failed
+            life.process.kill()
+            life.process.reap()
+            self._outlet.disconnect(life.process.output)
+            life.process.close()
+        self._outlet.close()
+        self._selector.close()
+        with self._changed:
+            self._over = True
+            os.close(self._wake)
+            self._changed.notify_all()
+        if self.failed is not None:
+            self._on_failed(self.failed)
+
+
+def _unexplained(name: str, code: int, output: tuple[str, ...]) -> ProcessFailed:
+    said = f" It said: {output[-1].strip()}" if output else ""
+    return ProcessFailed(f"{name} ended while it started ({describe_exit(code)}).{said}", name, exit=code, output=output)
+
+
+def _error_of(name: str, failed: Mapping[str, str]) -> EtherError:
+    """A child's error as one of ours, with its own message."""
+    kind = _kinds().get(failed["code"])
+    message = f"{name}: {failed['message']}"
+    if kind is None or kind is ProcessFailed:
+        return ProcessFailed(message, name, output=tuple(failed["traceback"].splitlines()))
+    return kind(message)
+
+
+def _kinds() -> dict[str, type[EtherError]]:
+    """{code: error}, of those that are made of a message alone."""
+    found: dict[str, type[EtherError]] = {}
+    left: list[type[EtherError]] = [EtherError]
+    while left:
+        kind = left.pop()
+        left.extend(kind.__subclasses__())
+        if kind.__init__ is EtherError.__init__:
+            found[kind.code] = kind
+    return found
