@@ -61,8 +61,8 @@ class CellHost(Host, Protocol):
         """Send an outcome."""
         ...
 
-    def complete(self, work: Work, data: Payload, elapsed: float) -> None:
-        """Send the outcome of a handler that has nothing to say but its data."""
+    def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
+        """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
         ...
 
     def flush(self) -> None:
@@ -368,7 +368,7 @@ class Cell:
         payload = Payload.of(value, where="the result")
         task.close()
         self.works.pop(work.header.request_id, None)
-        self._host.complete(work, payload, task.elapsed)
+        self._host.complete(work, payload, task.elapsed, more=not self.inbox.empty())
 
     def _fail(self, work: Work, task: Task | None, error: BaseException) -> None:
         if work.is_abandoned:

@@ -73,6 +73,8 @@ class Supervisor:
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
+        if self.records.router.has_lost:  # a peer was found gone while the last answers left
+            return self.records.now
         deadline = self.records.ledger.deadlines.next()
         beat = self._membership.next_beat
         return beat if deadline is None else min(beat, deadline)

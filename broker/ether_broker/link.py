@@ -1,8 +1,8 @@
 """A node's link to the broker: what goes out is batched while it waits, never made to wait to be batched.
 
 Two DEALER sockets with one random incarnation: on `r` + incarnation a thread waits for what comes; `t` + incarnation
-sends, under a lock, from whichever thread has something to say. A sender sends by itself when the link is idle; while
-others send, what waits goes out together.
+sends, under a lock, from whichever thread has something to say. Who knows that more follows holds back what it has, and
+it goes out together: when it says `flush`, before it waits, or when the sending thread next runs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ __all__ = ["Link", "Receiver", "ZmqLink"]
 
 logger = logging.getLogger("ether.link")
 
-IDLE: Final = 150e-6
-"""Seconds without a send after which the link counts as idle; 30 µs would break batches of slower senders."""
 TICK: Final = 0.1
 """Seconds between two ticks."""
 BACKLOG: Final = 64 << 20
@@ -70,8 +68,13 @@ class Link(Protocol):
         """Whether the caller is the receiving thread, which must not wait for what it would receive."""
         ...
 
-    def send(self, envelope: bytes) -> None:
-        """Send soon, in the order of the calls of each thread; any thread may call it.
+    def send(self, envelope: bytes, *, hold: bool = False) -> None:
+        """Send now, in the order of the calls of each thread; any thread may call it.
+
+        Args:
+            envelope: what to send.
+            hold: more follows at once, as far as the caller knows: keep it for the same frame. Another thread sends it as
+                soon as it can run, so nothing is lost if nothing follows; `flush` sends it now.
 
         Raises:
             MailboxFull: 64 MiB wait already.
@@ -105,9 +108,9 @@ class ZmqLink:
         self._waiting_bytes = 0
         self._lock = threading.Lock()
         self._listen_lock = threading.Lock()
-        self._kick = threading.Semaphore(0)
+        self._kick = threading.Lock()
+        self._kick.acquire()
         self._kicked = False
-        self._last = 0.0
         self._closing = False
         self._threads: list[threading.Thread] = []
 
@@ -144,14 +147,14 @@ class ZmqLink:
         """Whether the caller is the receiving thread, which must not wait for what it would receive."""
         return bool(self._threads) and self._threads[0] is threading.current_thread()
 
-    def send(self, envelope: bytes) -> None:
-        """Send soon; see `Link.send`."""
+    def send(self, envelope: bytes, *, hold: bool = False) -> None:
+        """Send now, or with what follows; see `Link.send`."""
         if self._waiting_bytes > BACKLOG:
             msg = f"{self._waiting_bytes:,} bytes wait to be sent to the broker, which does not take them."
             raise MailboxFull(msg)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
-        if time.perf_counter() - self._last > IDLE:
+        if not hold:
             self.flush()
         elif not self._kicked:
             self._kicked = True
@@ -179,7 +182,6 @@ class ZmqLink:
                 waiting.extendleft(reversed(envelopes))
                 return False
             self._waiting_bytes -= sum(map(len, envelopes))
-            self._last = time.perf_counter()
         self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
         return True
 
@@ -224,7 +226,9 @@ class ZmqLink:
             if not self._closing:
                 self._send_waiting()
         self._closing = True
-        self._kick.release()
+        if not self._kicked:
+            self._kicked = True
+            self._kick.release()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(2.0)

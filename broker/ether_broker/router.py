@@ -190,6 +190,11 @@ class Router:
         if session is not None:
             self.close(session, "its connection is gone")
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether a session was lost since the last `expire`."""
+        return bool(self._lost)
+
     def expire(self, now: float) -> list[Session]:
         """The sessions that were lost since the last call, those silent for `SILENCE` seconds included."""
         for session in list(self._names.values()):

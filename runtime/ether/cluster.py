@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
@@ -30,6 +31,9 @@ __all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
 GAVE_UP: Final = 70
 """Exit code of `up` when a process ended too often."""
 _BROKER: Final = "broker"
+_MAPPED: Final = re.compile(r"\[::ffff:([0-9.]+)\]")
+"""An IPv4 address as a socket for both names it."""
+_EVERYWHERE: Final = frozenset({"tcp://*", "tcp://0.0.0.0", "tcp://[::]"})
 _PATH_ROOM: Final = 80
 """Bytes that the temporary folder's path may have, so that a socket's path in it is short enough."""
 
@@ -117,8 +121,7 @@ class Cluster:
     def _start_all(self, warden: Warden) -> None:
         spec = self.spec
         warden.add(self._process(_BROKER, "ether.broker_process", self._broker_request, last=True))
-        self._bind = warden.wait_up(_BROKER)["endpoint"]  # a broker that is started again gets the very same port
-        self._url = _reachable(self._bind)
+        self._bind, self._url = _settled(self._bind, warden.wait_up(_BROKER)["endpoint"])
         for node, cast in zip(spec.nodes, postings(spec.nodes), strict=True):
             warden.add(self._process(node.name, "ether.node_process", self._node_request(node, cast)))
         for node in spec.nodes:
@@ -240,12 +243,14 @@ class Cluster:
         self._url = ""
 
 
-def _reachable(endpoint: str) -> str:
-    """Where a broker that listens on all interfaces is reached from this machine."""
-    for everywhere, here in (("tcp://0.0.0.0:", "tcp://127.0.0.1:"), ("tcp://[::]:", "tcp://[::1]:")):
-        if endpoint.startswith(everywhere):
-            return here + endpoint.removeprefix(everywhere)
-    return endpoint
+def _settled(bind: str, endpoint: str) -> tuple[str, str]:
+    """The address to bind again, with the port that was found, and where it is reached from this machine."""
+    if not bind.startswith("tcp://"):
+        return bind, bind
+    host, port = bind.rpartition(":")[0], endpoint.rpartition(":")[2]
+    if host in _EVERYWHERE:
+        return f"{host}:{port}", f"tcp://127.0.0.1:{port}"
+    return f"{host}:{port}", _MAPPED.sub(r"\1", endpoint)
 
 
 def up(spec: ClusterSpec, *, on_event: Callable[[str], None]) -> int:

@@ -118,11 +118,17 @@ class Node:
         self._offsets: deque[float] = deque(maxlen=_SAMPLES)
         self._offset = 0.0
         self._broker = ""
+        self._forgotten = False
+        """Whether the broker has said that it does not know us."""
         self._heard = 0.0
         self._next_beat = 0.0
         self._limit = MAX_PAYLOAD
         self._default_timeout = 60.0
         self._draining = False
+        self._leaving: set[bytes] = set()
+        """Agents that take nothing new."""
+        self._left = False
+        """Whether BYE has been said: nothing follows it."""
         self._farewell = threading.Event()
         self.on_escalation: Callable[[str, str], None] = lambda tree, reason: None
         """Told when a supervision tree gave up: its id and why."""
@@ -168,8 +174,6 @@ class Node:
         self._heard = self.monotonic()
         self._limit = body["max_payload"]
         self._default_timeout = body["default_timeout"]
-        if self._broker and body["broker"] != self._broker:
-            self._forget_broker()
         self._broker = body["broker"]
         self._offsets.clear()
         self._note_clock(body["clock"])
@@ -183,14 +187,41 @@ class Node:
         body = pack({"role": "delegator"})
         self._link.send(pack_envelope(Kind.REGISTER, request_id=new_id(), source=self._source, body=body))
 
-    def _forget_broker(self) -> None:
-        """A broker that was started anew knows nothing of us: end what the old one owed, and register again."""
-        logger.warning("the broker was started anew; %d delegations are lost with the old one", len(self._pending))
-        for handle in list(self._pending.values()):
+    def _welcome_back(self, body: dict[str, Any]) -> None:
+        """Register again; a broker that was started anew, or has given us up, knows nothing of what was before.
+
+        REGISTER goes out before the handles end: who delegates again at once is known there by then. What waited in the
+        link until now goes ahead of it, and so is not taken for something new.
+        """
+        is_lost = self._forgotten or body["broker"] != self._broker
+        self._forgotten = False
+        owed = list(self._pending.values()) if is_lost else []
+        self._welcome(body)
+        self._register_again()
+        if is_lost:
+            self._forget_broker(owed)
+
+    def _forget_broker(self, owed: list[Handle]) -> None:
+        """End what the broker owed, call off what was done for it, and watch anew."""
+        logger.warning("the broker was lost, and %d delegations with it", len(owed))
+        for cell in list(self._cells.values()):
+            cell.take_unstarted()
+            for request_id in list(cell.works):
+                cell.cancel(request_id)
+        for token, observing in list(self._observing.items()):
+            observing.begin_again()
+            self._link_send(self._wish(token, observing.observer, 1))
+        for handle in owed:
             self._end_locally(handle, Status.FAILED_EXECUTION, "broker_lost", "The broker was lost, and this with it.")
+        monitors, self._monitors = self._monitors, {}
+        for monitor in monitors.values():  # as OTP's `noconnection`: nobody knows how the target is
+            self.run(lambda lost=monitor: lost.fire("broker_lost"))  # type: ignore[misc]
 
     def close(self, drain: float) -> None:
-        """Leave the bus: no new work; what runs has `drain` seconds, what was not started is handed back."""
+        """Leave the bus: no new work; what runs has `drain` seconds, what was not started is handed back.
+
+        What still runs after that is answered for by the broker (G3), before its handler is called off.
+        """
         if self._draining:
             return
         self._draining = True
@@ -198,32 +229,51 @@ class Node:
         cells = list(self._cells.values())
         for cell in cells:
             self._hand_back(cell.take_unstarted())
+        self._await_deliveries()
         end = time.monotonic() + drain
-        for cell in cells:
-            if cell.inbox is not None:
-                self.wait(cell.inbox.idle(), max(0.0, end - time.monotonic()))
+        idle = [
+            self.wait(cell.inbox.idle(), max(0.0, end - time.monotonic())) for cell in cells if cell.inbox is not None
+        ]
+        self._link_send(pack_envelope(Kind.BYE))
+        self._left = True
+        self._link.flush()
+        if not self._link.is_receiving_thread:
+            self.wait(self._farewell, 1.0 if self._is_heard() else 0.0)
         for guardian in list(self._guardians):
             guardian.stop()
         for guardian in list(self._guardians):
             guardian.wait(max(0.5, end - time.monotonic()))
         for cell in list(self._cells.values()):
-            self._hand_back(cell.stop())
+            cell.stop()
         for observing in list(self._observing.values()):
             observing.stop()
-        self._link_send(pack_envelope(Kind.BYE))
-        self._link.flush()
-        if not self._link.is_receiving_thread:
-            self.wait(self._farewell, 1.0 if self._is_heard() else 0.0)
         for handle in list(self._pending.values()):
             self._end_locally(handle, Status.CANCELLED, "closed", "The runtime was closed.")
         self._link.close(1.0)
-        self.loop.close()
+        patience = 2.0 if all(idle) else 0.2  # what has not ended in its time will not in two seconds more
+        self.loop.close(patience)
         for pool in (self.pool, *self._private_pools):
-            pool.close()
+            pool.close(patience)
 
-    def _link_send(self, envelope: bytes) -> None:
+    def _await_deliveries(self) -> None:
+        """Wait until everything is here that the broker sent before it read our last word; it is handed back.
+
+        The broker answers a monitor of nobody at once, and the answer comes behind all that was under way.
+        """
+        if self._link.is_receiving_thread or not self._is_heard():
+            return
+        token = new_id()
+        reply = self._replies[token] = _Reply()
+        self._link_send(pack_envelope(Kind.MONITOR, request_id=token, target=b"node:"))
+        self._link.flush()
+        self.wait(reply.event, 1.0)
+        self._replies.pop(token, None)
+
+    def _link_send(self, envelope: bytes, *, hold: bool = False) -> None:
+        if self._left:
+            return
         try:
-            self._link.send(envelope)
+            self._link.send(envelope, hold=hold)
         except EtherError as error:
             logger.warning("could not tell the broker: %s", error)
 
@@ -258,9 +308,10 @@ class Node:
         source = (delegation.from_agent or "").encode()
         handle = self.handle_type(self, request_id, source, delegation.capability.encode(), delegation)
         handle.deadline = deadline
+        more = bool(self._pending)  # a delegator with others under way is likely to send yet another
         self._pending[request_id] = handle
         try:
-            self._link.send(envelope)
+            self._link.send(envelope, hold=more)
         except errors.MailboxFull as error:
             self._end_locally(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
         return handle
@@ -333,7 +384,7 @@ class Node:
     def _take(self, header: Header, envelope: bytes) -> None:
         cell = self._cells.get(header.target)
         try:
-            if cell is None:
+            if cell is None or self._draining or header.target in self._leaving:
                 msg = f"{header.target.decode(errors='replace')} is not on this node."
                 raise errors.Closed(msg)
             cell.post(header, envelope)
@@ -368,9 +419,9 @@ class Node:
                 if not self._replies.get(header.request_id):
                     self._rejoin_if_forgotten(unpack(envelope[header.body :]))
             case Kind.WELCOME:
-                self._welcome(unpack(envelope[header.body :]))
-                self._register_again()
+                self._welcome_back(unpack(envelope[header.body :]))
             case Kind.DOWN:
+                self._replied(header, envelope)
                 monitor = self._monitors.pop(header.request_id, None)
                 if monitor is not None:
                     body = unpack(envelope[header.body :])
@@ -388,6 +439,7 @@ class Node:
     def _rejoin_if_forgotten(self, body: dict[str, Any]) -> None:
         logger.warning("the broker refused a message: %s", body.get("message"))
         if "HELLO" in str(body.get("message")) and not self._draining:
+            self._forgotten = True
             self._link.greet(self._hello())
 
     def _register_again(self) -> None:
@@ -535,15 +587,17 @@ class Node:
         return guardian
 
     def restarting(self, cell: Cell, reason: str) -> None:
-        """Tell the broker that the agent comes back."""
+        """Tell the broker that the agent comes back, unless none of this node's does."""
+        if self._draining:
+            return
         self._tell_condition(cell, {"condition": "restarting", "reason": reason})
 
     def leave(self, cell: Cell, reason: str) -> None:
-        """Stop a cell for good and tell the broker."""
-        works = cell.stop()
-        self._hand_back(works)
+        """Stop a cell for good and tell the broker, which answers for what runs before its handlers are called off."""
+        self._hand_back(cell.take_unstarted())
         self._tell_condition(cell, {"condition": "gone", "reason": reason})
         self._link.flush()
+        cell.stop()
         if self._cells.get(cell.name.encode()) is cell:
             del self._cells[cell.name.encode()]
 
@@ -571,10 +625,13 @@ class Node:
             hint = errors.nearest(name, (key.decode() for key in self._cells))
             msg = f"There is no agent {name!r} on this node.{hint}"
             raise errors.UnknownAgent(msg)
+        self._leaving.add(name.encode())
         self._link_send(pack_envelope(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=name.encode()))
         self._hand_back(cell.take_unstarted())
+        self._await_deliveries()
         self.wait(cell.inbox.idle(), timeout)
         self.leave(cell, "stopped")
+        self._leaving.discard(name.encode())
 
     # -- what tasks and guardians need ---------------------------------------------------------------------------
 
@@ -591,14 +648,14 @@ class Node:
             envelope = pack_response(failure, capability=header.capability, target=header.source)
         self._link_send(envelope)
 
-    def complete(self, work: Work, data: Payload, elapsed: float) -> None:
-        """Send the outcome of a handler that has nothing to say but its data."""
+    def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
+        """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
         try:
             envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._limit)
         except errors.PayloadTooLarge as error:
             self._refuse(work.header, Status.FAILED_EXECUTION, error)
         else:
-            self._link_send(envelope)
+            self._link_send(envelope, hold=more)
 
     def progress(self, task: Task, response: Response) -> None:
         """Send a PROGRESS response."""
@@ -607,7 +664,7 @@ class Node:
             response, capability=delegation.capability.encode(), target=(delegation.from_agent or "").encode(),
             limit=self._limit,
         )  # fmt: skip
-        self._link.send(envelope)
+        self._link_send(envelope)
 
     def new_id(self) -> str:
         """A request id."""
@@ -641,10 +698,13 @@ class Node:
         token = new_id()
         observing = self.make_observing(observer, lambda position: self._acknowledge(token, position))
         self._observing[token] = observing
-        body = pack({"from": start, "topics": list(observer.topics)})
-        reply = self._ask([pack_envelope(Kind.OBSERVE, request_id=token, body=body)], [token])[0]
+        reply = self._ask([self._wish(token, observer, start)], [token])[0]
         observing.start(int(reply.body["next"]))
         return observing
+
+    def _wish(self, token: bytes, observer: Observer, start: int) -> bytes:
+        body = pack({"from": start, "topics": list(observer.topics)})
+        return pack_envelope(Kind.OBSERVE, request_id=token, body=body)
 
     def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
         """Where an observer is to run."""

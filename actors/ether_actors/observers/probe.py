@@ -38,7 +38,7 @@ class Probe(Observer):
         self.gaps: list[tuple[int, int]] = []
         """Numbers, first and last, that were gone before it could see them."""
         self.step: Callable[[], object] | None = None
-        """What makes the messages come: set by a bus that moves only when it is told to; None waits for them."""
+        """What makes the messages come, of a bus that moves only when it is told to; it is called before each look."""
         self._seen: list[Observation] = []
         self._expected: set[int] = set()
         self._news = threading.Condition()
@@ -62,6 +62,8 @@ class Probe(Observer):
     @property
     def observations(self) -> list[Observation]:
         """Everything so far, in order."""
+        if self.step is not None:
+            self.step()
         with self._news:
             return list(self._seen)
 

@@ -13,6 +13,8 @@
     ManualClock     a clock that stands until it is told to move
     MemoryBroker    the broker in memory, and MemoryLink the way to it: for tests of what speaks the protocol
     Stalled         raised where waiting would last for ever
+
+docs/testing.md shows them at work.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import asyncio
 import selectors
 from asyncio import events
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from typing import Any
 
 from ether_actors.loop import LoopThread
@@ -48,7 +49,12 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         """The bus's clock."""
         return self._clock.monotonic()
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # noqa: ARG002  asyncio's
+    def run_in_executor(  # type: ignore[override]  # typeshed's has a TypeVarTuple of its own
+        self,
+        executor: Executor | None,  # noqa: ARG002  asyncio's
+        func: Callable[..., Any],
+        *args: Any,
+    ) -> asyncio.Future[Any]:
         """Run a function at once: `asyncio.to_thread` in a handler would come back at a time of its own."""
         future = self.create_future()
         try:

@@ -127,7 +127,7 @@ class InlineNode(Node):
         """Turns of its plain handlers that can be run now."""
         self.loop: InlineLoop
         super().__init__(name, link, world.clock, pool=_InlinePool(self.turns), loop=InlineLoop(world.clock))
-        self.random = Random(0)
+        self.random = Random(0)  # noqa: S311  the same jitter each time
         self._world = world
 
     def make_pool(self, size: int, name: str) -> Pool:  # noqa: ARG002  one place for all turns

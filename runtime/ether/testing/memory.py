@@ -2,6 +2,8 @@
 
     Node ── link.send ──► MemoryLink ──┐ MemoryBroker.exchange          the same frames as on a socket
     Node.received ◄── MemoryLink ◄─────┘    └─► Supervisor.step
+
+For the nodes of a test, `ether.testing.world` moves it; by itself it moves when a link is flushed.
 """
 
 from __future__ import annotations
@@ -110,7 +112,7 @@ class MemoryLink:
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.incarnation: Final = next(_numbers).to_bytes(INCARNATION)
-        self.endpoint: Final = f"memory://{int.from_bytes(self.incarnation)}"
+        self.endpoint = f"memory://{int.from_bytes(self.incarnation)}"
         self.is_cut = False
         """Whether nothing passes in either direction, as on a wire that was cut: nobody is told."""
         self._broker = broker
@@ -141,7 +143,7 @@ class MemoryLink:
         """Whether the call comes from the receiver, or from a callback in it, which must not wait."""
         return self._is_delivering
 
-    def send(self, envelope: bytes) -> None:
+    def send(self, envelope: bytes, *, hold: bool = False) -> None:  # noqa: ARG002  all wait here for the next exchange
         """Send with the next exchange.
 
         Raises:

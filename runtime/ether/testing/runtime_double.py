@@ -65,7 +65,7 @@ class TestRuntime(Runtime):
         self._link: MemoryLink | None = None
 
     @classmethod
-    def connect(cls, url: str, **options: Any) -> NoReturn:  # type: ignore[override]  # noqa: ARG003  as Runtime's
+    def connect(cls, url: str, **options: Any) -> NoReturn:  # noqa: ARG003  as Runtime's
         """Not for the double, which is no place on a bus that is there.
 
         Raises:
@@ -161,11 +161,15 @@ class TestRuntime(Runtime):
         self._moving.advance(seconds)
 
     def observe(self, observer: _O, *, since: int = 0) -> _O:
-        """Attach an observer; a `Probe` then runs the bus where it would wait. See `Runtime.observe`."""
+        """Attach an observer; a `Probe` then runs the bus before each look. See `Runtime.observe`."""
         super().observe(observer, since=since)
         if isinstance(observer, Probe):
-            observer.step = self.run
+            observer.step = self._run_if_at_rest
         return observer
+
+    def _run_if_at_rest(self) -> None:
+        if self._node is not None and not self._moving.is_running:
+            self.run()
 
     @property
     def _moving(self) -> World:

@@ -4,7 +4,8 @@
               ──► a plain handler that can go on, or the next one's turn     Fibers
               ──► the nodes' event loops                                     InlineLoop
               ──► the observers
-              until nothing of it can move; then only the clock can: World.advance
+
+When nothing of that can move, only the clock can: `World.advance`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class World:
         self._nodes: list[InlineNode] = []
         self._fibers = Fibers()
         self._ids = 0
-        self._is_running = False
+        self.is_running = False
+        """Whether it moves at the moment, so that the caller is a handler, an observer or a callback."""
 
     def join(self, name: str) -> tuple[InlineNode, MemoryLink]:
         """A new node, which has joined.
@@ -128,16 +130,16 @@ class World:
     # -- one thing at a time -------------------------------------------------------------------------------------
 
     def _run_until(self, is_ready: Callable[[], bool]) -> None:
-        if self._is_running or self._fibers.current() is not None:
+        if self.is_running or self._fibers.current() is not None:
             msg = "The bus runs already: handlers and observers are moved by it, only the test moves it."
             raise UsageError(msg)
-        self._is_running = True
+        self.is_running = True
         try:
             for _ in range(MOST_STEPS):
                 if is_ready() or not self._step():
                     return
         finally:
-            self._is_running = False
+            self.is_running = False
         msg = f"The bus was not at rest after {MOST_STEPS:,} steps. {self._explain()}"
         raise Stalled(msg)
 

@@ -369,7 +369,7 @@ def test_another_broker_with_an_earlier_clock_empties_the_windows(metrics: Metri
 
 @pytest.mark.parametrize("windows", [(0.0,), (-1.0,), (float("inf"),), (60.0, 61.0), (1.0, 1_000.0)])
 def test_a_window_that_cannot_be_is_refused(windows: tuple[float, ...]) -> None:
-    with pytest.raises(InvalidSpec, match="A window of .* cannot be: give a"):
+    with pytest.raises(InvalidSpec, match=r"A window of .* cannot be: give a"):
         Metrics(windows)
 
 
@@ -511,15 +511,8 @@ def test_a_trend_is_judged_by_the_window_against_the_whole(metrics: Metrics, str
     stream.work("c")
     assert metrics.snapshot().verdicts("60")["clarification_rework_ratio"].met is True
 
+    stream.passes(100.0)
     stream.work("d", Status.NEEDS_INPUT)
-    stream.work("e", Status.NEEDS_INPUT)
-    stream.passes(30.0)
-    stream.work("f")
-    stream.passes(55.0)
-    stream.work("g", Status.NEEDS_INPUT)
-    assert metrics.snapshot().verdicts("60")["clarification_rework_ratio"].met is True
-    stream.passes(60.0)
-    stream.work("h", Status.NEEDS_INPUT)
     assert metrics.snapshot().verdicts("60")["clarification_rework_ratio"].met is False
 
 

@@ -1,0 +1,12 @@
+"""The code review: every directory under every pass, fanned out over agents, reduced to one report.
+
+General layout, from the bottom up:
+
+    plan               which tasks there are; what a wrong directory is told
+    outcome            what became of one task
+    displays/          how the work is shown: bars on a terminal, lines elsewhere
+    drive              delegates the tasks and follows them; delegates the reduction
+    report, markdown   one data model, as review.json and as review.md
+    bus                a cluster, or everything in this process
+    job                all of it in order, with exit codes
+"""

@@ -1,0 +1,37 @@
+"""The bus of a review: a cluster of processes, or everything in this one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ether.cluster import Cluster
+from ether.runtime import Runtime
+from ether.scout.agent import Scout
+
+__all__ = ["default_processes", "open_bus"]
+
+
+@contextmanager
+def open_bus(processes: int) -> Iterator[Runtime]:
+    """A bus with scouts on it.
+
+    Args:
+        processes: nodes, each a process with one scout; 0 runs one scout in a thread of this process.
+
+    Raises:
+        EtherError: the cluster does not start; see `Cluster.open`.
+    """
+    if not processes:
+        with Runtime() as bus:
+            bus.start(Scout)
+            yield bus
+        return
+    with Cluster(nodes=processes, agents=["ether.scout.agent:Scout"]) as cluster, Runtime.connect(cluster.url) as bus:
+        yield bus
+
+
+def default_processes(tasks: int) -> int:
+    """One node for each processor that this process may use, and none without a task: more only take turns."""
+    return max(1, min(len(os.sched_getaffinity(0)), tasks))

@@ -1,0 +1,1 @@
+"""Displays: how a running review is shown, on the error stream."""

@@ -1,0 +1,80 @@
+"""Progress bars, one a running task and one for all, with rich."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from ether.review.displays.plain import short
+from ether.review.outcome import Outcome
+from ether.review.plan import ReviewTask
+from ether_broker.status import AgentStatus
+
+__all__ = ["BarDisplay"]
+
+_MARKS: Final = {
+    AgentStatus.SUCCESS: "[green]✔[/]",
+    AgentStatus.PARTIAL: "[yellow]◐[/]",
+    AgentStatus.ERROR: "[red]✘[/]",
+}
+_NOTE_WIDTH: Final = 32
+
+
+class BarDisplay:
+    """Draws on a terminal; colours only where the terminal has them and NO_COLOR is not set (rich sees to it).
+
+    A finished task leaves one line above the bars, so that the screen never needs more rows than tasks run at
+    a time.
+    """
+
+    def __init__(self, stream: TextIO, total: int) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(file=stream),
+        )
+        self._overall = self._progress.add_task("[bold]review", total=float(total), note=f"0 of {total}")
+        self._total = total
+        self._done = 0
+        self._bars: dict[ReviewTask, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def started(self, task: ReviewTask, request_id: str) -> None:
+        """Give the task a bar."""
+        del request_id
+        if task not in self._bars:
+            self._bars[task] = self._progress.add_task(escape(task.label), total=1.0, note="")
+
+    def progressed(self, task: ReviewTask, request_id: str, fraction: float, message: str) -> None:
+        """Move its bar."""
+        self.started(task, request_id)
+        note = message if len(message) <= _NOTE_WIDTH else "…" + message[1 - _NOTE_WIDTH :]
+        self._progress.update(self._bars[task], completed=fraction, note=f"[dim]{escape(note)}[/]")
+
+    def finished(self, outcome: Outcome) -> None:
+        """Take its bar away and leave a line."""
+        self._done += 1
+        bar = self._bars.pop(outcome.task, None)
+        if bar is not None:
+            self._progress.remove_task(bar)
+        mark = _MARKS[outcome.status.agent_status]
+        told = f"{mark} {escape(outcome.task.label)} [dim]{short(outcome.request_id)} {outcome.seconds:.1f} s[/]"
+        if not outcome.has_result:
+            told += f" [red]{outcome.status.name}[/] {escape(outcome.message)}"
+        self._progress.console.print(told, highlight=False)
+        self._progress.update(self._overall, completed=float(self._done), note=f"{self._done} of {self._total}")

@@ -1,0 +1,65 @@
+"""Plain lines, one an event: for files, pipes and terminals that cannot draw (spec 1 §6.1, §8.4)."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+from ether.review.outcome import Outcome
+from ether.review.plan import ReviewTask
+from ether_broker.status import AgentStatus
+
+__all__ = ["PlainDisplay"]
+
+_ICONS: Final = {AgentStatus.SUCCESS: "✅", AgentStatus.PARTIAL: "⚠️", AgentStatus.ERROR: "❌"}
+_WIDTH: Final = 20
+_STEP: Final = 0.25
+"""A line of progress for each such part, so that a log stays short."""
+
+
+class PlainDisplay:
+    """Writes to a stream, and nothing but text: no colour, no cursor."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._told: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.flush()
+
+    def started(self, task: ReviewTask, request_id: str) -> None:
+        """`[550e8400] ▶ scout.explore_directory starting...`."""
+        self._write(request_id, f"▶ scout.explore_directory starting... ({task.label})")
+
+    def progressed(self, task: ReviewTask, request_id: str, fraction: float, message: str) -> None:
+        """A bar of blocks at each quarter."""
+        del task
+        if fraction < self._told.get(request_id, 0.0) + _STEP:
+            return
+        self._told[request_id] = fraction
+        bar = "█" * int(fraction * _WIDTH)
+        self._write(request_id, f"{bar:<{_WIDTH}} {fraction:.0%} {message}".rstrip())
+
+    def finished(self, outcome: Outcome) -> None:
+        """`[550e8400] ✅ scout complete (Cost: $0.0012, Time: 3500ms)`, and the error of what failed."""
+        icon = _ICONS[outcome.status.agent_status]
+        figures = f"Cost: ${outcome.cost:.4f}, Time: {outcome.seconds * 1000:.0f}ms"
+        word = "complete" if outcome.ok else outcome.status.name
+        self._write(outcome.request_id, f"{icon} scout {word} ({outcome.task.label}, {figures})")
+        if not outcome.ok and (outcome.message or outcome.unresolved):
+            reason = outcome.message if not outcome.has_result else "; ".join(outcome.unresolved)
+            self._stream.write(f"  └─ {'Error' if not outcome.has_result else 'Left out'}: {reason}\n")
+
+    def _write(self, request_id: str, text: str) -> None:
+        self._stream.write(f"[{short(request_id)}] {text}\n")
+        self._stream.flush()
+
+
+def short(request_id: str) -> str:
+    """The last eight characters of an id: those of a UUIDv7 in front are the time, alike in all of a review."""
+    return request_id.replace("-", "")[-8:] or "--------"

@@ -1,0 +1,168 @@
+"""Drive a review: delegate its tasks, follow them, delegate the reduction."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Final, Protocol
+
+from ether.review.displays.display import Display
+from ether.review.outcome import Outcome
+from ether.review.plan import ReviewTask
+from ether.scout.bounded import size_of
+from ether_broker.errors import EtherError, InternalError
+from ether_broker.response import Response
+
+__all__ = ["Bus", "Following", "reduce_outcomes", "run_tasks"]
+
+_REDUCE_BYTES: Final = 700_000
+"""What the reduction is sent at most: a bus takes 1 MiB an envelope."""
+
+
+class Following(Protocol):
+    """What a review needs of a handle."""
+
+    @property
+    def id(self) -> str:
+        """The request id."""
+        ...
+
+    def stream(self) -> Iterable[Response]:
+        """What happens, and last the outcome."""
+        ...
+
+    def cancel(self) -> None:
+        """Call it off."""
+        ...
+
+
+class Bus(Protocol):
+    """What a review needs of a `Runtime`."""
+
+    def delegate(self, capability: str, params: Any = None, *, timeout: float | None = None) -> Following:
+        """Delegate."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """Something that a follower saw; the main thread shows it."""
+
+    task: ReviewTask
+    request_id: str
+    response: Response | None = None
+    """A response of work that goes on."""
+    outcome: Outcome | None = None
+
+
+def run_tasks(bus: Bus, tasks: Sequence[ReviewTask], display: Display, *, timeout: float, window: int) -> list[Outcome]:
+    """Delegate every task and wait for every outcome; one that fails stops no other.
+
+    At most `window` are under way at a time, so that a task's timeout counts from when an agent is about to
+    be free for it, and not from the start of a long queue. When the caller is interrupted, what is under way
+    is called off.
+
+    Args:
+        bus: where the agents are.
+        tasks: what to do.
+        display: told from this thread only.
+        timeout: seconds for each task.
+        window: tasks under way at a time.
+
+    Returns:
+        One outcome a task, in the order of `tasks`.
+    """
+    waiting = deque(tasks)
+    events: SimpleQueue[_Event] = SimpleQueue()
+    handles: dict[ReviewTask, Following] = {}
+    outcomes: dict[ReviewTask, Outcome] = {}
+    with ThreadPoolExecutor(max_workers=window, thread_name_prefix="ether-review") as followers:
+        try:
+            for _ in range(min(window, len(waiting))):
+                followers.submit(_follow, bus, waiting.popleft(), timeout, handles, events.put)
+            while len(outcomes) < len(tasks):
+                event = events.get()
+                _show(event, display)
+                if event.outcome is not None:
+                    outcomes[event.task] = event.outcome
+                    handles.pop(event.task, None)
+                    if waiting:
+                        followers.submit(_follow, bus, waiting.popleft(), timeout, handles, events.put)
+        except BaseException:
+            for handle in list(handles.values()):
+                handle.cancel()
+            raise
+    return [outcomes[task] for task in tasks]
+
+
+def _follow(
+    bus: Bus,
+    task: ReviewTask,
+    timeout: float,
+    handles: dict[ReviewTask, Following],
+    put: Callable[[_Event], None],
+) -> None:
+    """Delegate one task and pass on what happens to it; puts one outcome, whatever happens."""
+    params = {"path": str(task.target.path), "passes": [task.pass_name.value]}
+    request_id = ""
+    outcome: Outcome | None = None
+    try:
+        handle = bus.delegate("scout.explore_directory", params, timeout=timeout)
+        handles[task] = handle
+        request_id = handle.id
+        for response in handle.stream():
+            if response.status.is_terminal:
+                outcome = Outcome.of(task, response)
+            else:
+                put(_Event(task, request_id, response))
+    except EtherError as error:
+        outcome = Outcome.undelivered(task, error)
+    except Exception as error:  # noqa: BLE001  in this thread it would go unheard, and the review wait for ever
+        outcome = Outcome.undelivered(task, InternalError(f"{type(error).__name__}: {error}"))
+    put(_Event(task, request_id, outcome=outcome or Outcome.undelivered(task, InternalError("No outcome came."))))
+
+
+def _show(event: _Event, display: Display) -> None:
+    if event.outcome is not None:
+        display.finished(event.outcome)
+    elif event.response is not None and event.response.progress is not None:
+        display.progressed(event.task, event.request_id, event.response.progress, event.response.summary)
+    else:
+        display.started(event.task, event.request_id)
+
+
+def reduce_outcomes(bus: Bus, outcomes: Sequence[Outcome], *, timeout: float) -> Response | EtherError:
+    """Have the findings of all tasks summarised; the bus's own refusal is a value here too.
+
+    If they are too many for one envelope, the least grave of the largest groups stay behind; their counts do
+    not.
+    """
+    try:
+        handle = bus.delegate("scout.summarize_findings", {"groups": groups_of(outcomes)}, timeout=timeout)
+        *_, response = handle.stream()
+    except EtherError as error:
+        return error
+    return response
+
+
+def groups_of(outcomes: Sequence[Outcome], limit: int = _REDUCE_BYTES) -> list[dict[str, Any]]:
+    """The findings of each directory and pass as `summarize_findings` takes them, at most `limit` bytes of JSON."""
+    groups: list[dict[str, Any]] = []
+    for outcome in outcomes:
+        if outcome.has_result:
+            result = outcome.data["passes"][outcome.task.pass_name.value]
+            groups.append({
+                "source": outcome.task.target.name,
+                "findings": list(result["findings"]),
+                "counts": result["counts"],
+                "by_rule": result["by_rule"],
+            })  # fmt: skip
+    while size_of(groups) > limit:
+        longest = max(groups, key=lambda group: len(group["findings"]))
+        if not longest["findings"]:
+            break
+        del longest["findings"][len(longest["findings"]) // 2 :]
+    return groups

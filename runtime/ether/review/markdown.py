@@ -1,0 +1,242 @@
+"""The report of a review as Markdown: the same data as the JSON, for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from ether.scout.words import plural
+
+__all__ = ["render"]
+
+_PASSES: Final = ("structure", "bugs", "documentation")
+_SPAN: Final = re.compile(r"(`[^`]*`)")
+
+
+def render(report: dict[str, Any]) -> str:
+    """Write the report; nothing stands here that is not in `report`."""
+    lines = [
+        "# Code review",
+        "",
+        f"Generated {report['generated']} ({report['schema']}). The same data: `review.json`.",
+        "",
+        *_summary(report["summary"]),
+        *_failures(report["failures"]),
+        *_recommendations(report["recommendations"]),
+        *_top(report["top_findings"]),
+        *_hot_files(report["hot_files"]),
+    ]
+    rules = {rule["rule"]: rule for rule in report["rules"]}
+    for directory in report["directories"]:
+        lines += _directory(directory, rules)
+    lines += _rules(report["rules"])
+    lines += _limits(report["limits"])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _summary(summary: dict[str, Any]) -> list[str]:
+    tasks, findings = summary["tasks"], summary["findings"]
+    rows = [
+        ("Directories", f"{summary['directories']:,}"),
+        ("Files", f"{summary['files']:,}"),
+        ("Lines", f"{summary['lines']:,}"),
+        ("Total tasks", f"{tasks['total']:,}"),
+        ("Completed", f"{tasks['completed']:,}"),
+        ("Partial", f"{tasks['partial']:,}"),
+        ("Failed", f"{tasks['failed']:,}"),
+        ("Findings", f"{findings['total']:,}"),
+        ("Errors", f"{findings['error']:,}"),
+        ("Warnings", f"{findings['warning']:,}"),
+        ("Infos", f"{findings['info']:,}"),
+        ("Total cost", f"${summary['cost_usd']:.4f}"),
+        ("Time", f"{summary['wall_seconds']:.1f} s"),
+        ("Work of all agents", f"{summary['work_seconds']:.1f} s"),
+        ("Processes", "this one" if not summary["processes"] else f"{summary['processes']:,}"),
+    ]
+    return ["## Summary", "", _text(summary["sentence"]), "", *_table(("Metric", "Value"), rows), ""]
+
+
+def _failures(failures: list[dict[str, Any]]) -> list[str]:
+    if not failures:
+        return []
+    rows = [
+        (one["directory"], one["pass"], one["status"], f"{one['code'] or 'cut short'}: {one['message']}")
+        for one in failures
+    ]
+    return ["## Failures", "", *_table(("Directory", "Pass", "Status", "Reason"), rows), ""]
+
+
+def _recommendations(recommendations: list[dict[str, Any]]) -> list[str]:
+    if not recommendations:
+        return []
+    lines = ["## What to do", ""]
+    for number, one in enumerate(recommendations, 1):
+        places = ", ".join(_code(f"{place['source']}/{place['path']}:{place['line']}") for place in one["places"])
+        rest = one["count"] - len(one["places"])
+        more = f" and {rest:,} more" if rest > 0 else ""
+        lines.append(f"{number}. {_text(one['advice'])} ({_code(one['rule'])}, {one['count']:,}) {places}{more}")
+    return [*lines, ""]
+
+
+def _top(findings: list[dict[str, Any]]) -> list[str]:
+    if not findings:
+        return []
+    rows = [
+        (one["severity"], _code(f"{one['source']}/{one['path']}:{one['line']}"), _code(one["rule"]), one["message"])
+        for one in findings
+    ]
+    return ["## Top findings", "", *_table(("Severity", "Place", "Rule", "What and why"), rows), ""]
+
+
+def _hot_files(files: list[dict[str, Any]]) -> list[str]:
+    if not files:
+        return []
+    rows = [
+        (_code(f"{one['source']}/{one['path']}"), one["findings"], one["errors"], one["warnings"]) for one in files[:10]
+    ]
+    return ["## Files with the most", "", *_table(("File", "Findings", "Errors", "Warnings"), rows), ""]
+
+
+def _directory(directory: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[str]:
+    size = f"{plural(directory['files'], 'file')}, {plural(directory['lines'], 'line')}"
+    head = f"{size}, in {_code(directory['path'])}."
+    lines = [f"## {_text(directory['name'])}", "", head, ""]
+    for name in _PASSES:
+        if name in directory["passes"]:
+            lines += _pass(name, directory["passes"][name], rules)
+    return lines
+
+
+def _pass(name: str, result: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[str]:
+    lines = [f"### {name.capitalize()}", ""]
+    ran = f"{result['status']} by {_code(result['agent'] or 'nobody')} in {result['seconds']:.1f} s"
+    if "error" in result:
+        return [*lines, f"**{ran}** {_text(result['error']['message'])}", ""]
+    lines += [f"{ran}.", ""]
+    lines += [f"- {_text(insight)}" for insight in result["insights"]]
+    lines.append("")
+    tables = _TABLES.get(name)
+    if tables is not None and "omitted" not in result["data"]:
+        lines += tables(result["data"])
+    return lines + _findings(result, rules)
+
+
+def _findings(result: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[str]:
+    """Findings by rule, the reason once and then the places."""
+    lines: list[str] = []
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for finding in result["findings"]:
+        groups.setdefault(finding["rule"], []).append(finding)
+    for name, findings in groups.items():
+        known = rules.get(name, {})
+        count = result["by_rule"][name]
+        why = _text(known.get("why", ""))
+        lines += [f"**{name}** ({findings[0]['severity']}, {count:,}): {why}.", ""]
+        for finding in findings:
+            what = finding["message"].removesuffix(f": {known.get('why', '')}")
+            fix = "" if finding["fix"] == known.get("fix") else f" {_text(finding['fix'])}"
+            lines.append(f"- {_code(finding['path'] + ':' + str(finding['line']))} {_text(what)}.{fix}")
+        lines.append("")
+    if result["findings_omitted"]:
+        lines += [f"{result['findings_omitted']:,} more are counted and not shown.", ""]
+    return lines
+
+
+def _structure(data: dict[str, Any]) -> list[str]:
+    imports = data["imports"]
+    return [
+        *_rows(data["languages"], ("language", "files", "lines", "comment_percent"), "Languages"),
+        *_rows(data["most_complex_functions"], ("path:line", "name", "complexity", "lines", "nesting"), "Most complex"),
+        *_rows(data["longest_functions"], ("path:line", "name", "lines", "complexity"), "Longest"),
+        *_rows(imports["most_imported"], ("module", "path", "importers"), "Most imported"),
+        *_steps(imports["cycles"]),
+        *_rows(data["largest_files"], ("path", "lines"), "Largest files"),
+        *_rows(data["markers"], ("path:line", "kind", "text"), "Left for later"),
+    ]
+
+
+def _steps(cycles: dict[str, Any]) -> list[str]:
+    if not cycles["rows"]:
+        return []
+    lines = [f"**Import cycles** ({cycles['total']:,})", ""]
+    lines += [f"- {' → '.join(_code(step) for step in row['steps'])}" for row in cycles["rows"]]
+    return [*lines, ""]
+
+
+def _bugs(data: dict[str, Any]) -> list[str]:
+    checked = f"{plural(data['files_checked'], 'file')} with {plural(data['lines_checked'], 'line')}"
+    return [f"Checked {checked}; {data['findings_per_1000_lines']} findings for each 1,000 lines.", ""]
+
+
+def _documentation(data: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    readme = data["readme"]
+    if readme:
+        titles = ", ".join(_text(row["title"]) for row in readme["sections"]["rows"])
+        lines += [f"README: {_code(readme['path'])}, {readme['lines']:,} lines. Sections: {titles or 'none'}.", ""]
+    kinds = [(kind, one["documented"], one["public"]) for kind, one in data["docstrings"]["by_kind"].items()]
+    if kinds:
+        lines += [*_table(("Public symbols", "with docstring", "in all"), kinds), ""]
+    return lines + _rows(data["docstrings"]["gaps"], ("path", "documented", "public"), "Modules with gaps")
+
+
+_TABLES: Final[dict[str, Callable[[dict[str, Any]], list[str]]]] = {
+    "structure": _structure,
+    "bugs": _bugs,
+    "documentation": _documentation,
+}
+
+
+def _rules(rules: list[dict[str, Any]]) -> list[str]:
+    if not rules:
+        return []
+    rows = [(_code(one["rule"]), one["severity"], one["count"], one["why"], one["fix"]) for one in rules]
+    return ["## Rules", "", *_table(("Rule", "Severity", "Findings", "Why it matters", "What mends it"), rows), ""]
+
+
+def _limits(limits: list[str]) -> list[str]:
+    if not limits:
+        return []
+    return ["## Limits", "", "What this report does not show:", "", *(f"- {_text(one)}" for one in limits), ""]
+
+
+def _rows(table: dict[str, Any], columns: Sequence[str], title: str) -> list[str]:
+    """One table of a pass; `path:line` joins two fields."""
+    if not table["rows"]:
+        return []
+    shown = [[_cell(row, column) for column in columns] for row in table["rows"]]
+    more = f", the first {len(shown):,}" if table["omitted"] else ""
+    heads = [column.replace("_", " ") for column in columns]
+    return [f"**{title}** ({table['total']:,}{more})", "", *_table(heads, shown), ""]
+
+
+def _cell(row: dict[str, Any], column: str) -> str:
+    if column == "path:line":
+        return _code(f"{row['path']}:{row['line']}")
+    value = row[column]
+    return _code(value) if column in {"path", "name", "module"} else str(value)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join('---' for _ in heads)}|"
+    for row in rows:
+        cells = (_text(str(cell)).replace("|", r"\|") for cell in row)
+        yield f"| {' | '.join(cells)} |"
+
+
+def _text(text: str) -> str:
+    """Prose that Markdown shows as it is: one line, no HTML; what is in backticks stays code."""
+    parts = _SPAN.split(" ".join(str(text).split()))
+    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\*_\[\]<>`#])", r"\\\1", text)
+
+
+def _code(text: str) -> str:
+    """A code span; backticks in it would end it."""
+    shown = " ".join(str(text).replace("`", "'").split())
+    return f"`{shown}`"

@@ -1,0 +1,67 @@
+"""What became of one task of a review."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ether.review.plan import ReviewTask
+from ether_broker.errors import EtherError
+from ether_broker.response import Response
+from ether_broker.status import AgentStatus, Status
+
+__all__ = ["Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A terminal response, as the report needs it."""
+
+    task: ReviewTask
+    status: Status
+    request_id: str = ""
+    agent: str = ""
+    seconds: float = 0.0
+    """From the start of the handler to its end."""
+    cost: float = 0.0
+    """US dollars; static analysis costs nothing, an agent that asks a model may say what it paid."""
+    attempt: int = 1
+    data: dict[str, Any] = field(default_factory=dict)
+    code: str = ""
+    """Of the error; empty when there is none."""
+    message: str = ""
+    unresolved: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the whole of the task was done."""
+        return self.status is Status.COMPLETED
+
+    @property
+    def has_result(self) -> bool:
+        """Whether there is something to report: all of it, or a part."""
+        return self.status.agent_status is not AgentStatus.ERROR and bool(self.data)
+
+    @classmethod
+    def of(cls, task: ReviewTask, response: Response) -> Outcome:
+        """Read a terminal response."""
+        data = response.data_payload.thawed()
+        cost = response.metrics.get("cost", response.metadata.get("cost", 0.0))
+        return cls(
+            task=task,
+            status=response.status,
+            request_id=response.request_id,
+            agent=response.from_agent or "",
+            seconds=response.elapsed or 0.0,
+            cost=float(cost) if isinstance(cost, (int, float)) else 0.0,
+            attempt=response.attempt,
+            data=data if isinstance(data, dict) else {},
+            code=response.error.code if response.error else "",
+            message=response.error.message if response.error else response.summary,
+            unresolved=tuple(response.unresolved),
+        )
+
+    @classmethod
+    def undelivered(cls, task: ReviewTask, error: EtherError) -> Outcome:
+        """For a delegation that the bus did not even take."""
+        return cls(task, Status.FAILED_EXECUTION, code=error.code, message=str(error))

@@ -1,0 +1,167 @@
+"""The report of a review as data: what `review.json` holds, and all that `review.md` shows.
+
+    {schema, generated, summary, recommendations, top_findings, hot_files, rules, directories, failures,
+    limits}
+
+`directories` has, for each, what every pass found; `failures` names the tasks that did not end COMPLETED;
+`limits` says in sentences what was left out, and why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ether.review.outcome import Outcome
+from ether.review.plan import Target
+from ether.scout.words import plural
+from ether_broker.status import Status
+
+__all__ = ["SCHEMA", "build"]
+
+SCHEMA: Final = "ether.review/1.0"
+"""The form of the report; the first number grows when a field goes or changes its meaning."""
+
+_SHOWN_NOTES: Final = 5
+"""Notes of one task that `limits` quotes; the JSON of its directory has more."""
+
+
+def build(
+    outcomes: Sequence[Outcome],
+    targets: Sequence[Target],
+    reduction: dict[str, Any],
+    *,
+    reduction_problem: str = "",
+    generated: datetime | None = None,
+    wall_seconds: float = 0.0,
+    processes: int = 0,
+) -> dict[str, Any]:
+    """Put the report together.
+
+    Args:
+        outcomes: of all tasks.
+        targets: the directories, in the order in which they are reported.
+        reduction: what `scout.summarize_findings` gave.
+        reduction_problem: why it was made here and not by an agent; empty when an agent made it.
+        generated: when; now unless given.
+        wall_seconds: how long the review took.
+        processes: nodes that it ran on; 0 for this process only.
+    """
+    failures = [_failure(outcome) for outcome in outcomes if not outcome.ok]
+    if reduction_problem:
+        failures.append({
+            "directory": "all", "pass": "summary", "status": "FAILED_EXECUTION", "code": "reduction",
+            "message": reduction_problem, "request_id": "",
+        })  # fmt: skip
+    return {
+        "schema": SCHEMA,
+        "generated": (generated or datetime.now(UTC)).isoformat(timespec="seconds"),
+        "summary": _summary(outcomes, targets, reduction, wall_seconds, processes),
+        "recommendations": reduction["recommendations"],
+        "top_findings": reduction["top_findings"],
+        "hot_files": reduction["hot_files"],
+        "rules": reduction["by_rule"],
+        "directories": [_directory(target, outcomes) for target in targets],
+        "failures": failures,
+        "limits": _limits(outcomes, reduction),
+    }
+
+
+def _summary(
+    outcomes: Sequence[Outcome],
+    targets: Sequence[Target],
+    reduction: dict[str, Any],
+    wall_seconds: float,
+    processes: int,
+) -> dict[str, Any]:
+    statuses = Counter(outcome.status for outcome in outcomes)
+    directories = [_directory(target, outcomes) for target in targets]
+    return {
+        "sentence": reduction["summary"],
+        "directories": len(targets),
+        "files": sum(directory["files"] for directory in directories),
+        "lines": sum(directory["lines"] for directory in directories),
+        "tasks": {
+            "total": len(outcomes),
+            "completed": statuses[Status.COMPLETED],
+            "partial": statuses[Status.PARTIAL],
+            "failed": sum(1 for outcome in outcomes if not outcome.has_result),
+        },
+        "findings": {"total": reduction["total_findings"], **reduction["counts"]},
+        "cost_usd": round(sum(outcome.cost for outcome in outcomes), 6),
+        "wall_seconds": round(wall_seconds, 3),
+        "work_seconds": round(sum(outcome.seconds for outcome in outcomes), 3),
+        "processes": processes,
+    }
+
+
+def _directory(target: Target, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    mine = [outcome for outcome in outcomes if outcome.task.target == target]
+    read = next((outcome.data for outcome in mine if outcome.has_result), {})
+    return {
+        "name": target.name,
+        "path": str(target.path),
+        "files": read.get("files_read", 0),
+        "lines": read.get("lines", 0),
+        "skipped": read.get("skipped", {}),
+        "structure": read.get("structure", {}),
+        "passes": {outcome.task.pass_name.value: _pass(outcome) for outcome in mine},
+    }
+
+
+def _pass(outcome: Outcome) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "status": outcome.status.name,
+        "agent": outcome.agent,
+        "request_id": outcome.request_id,
+        "attempt": outcome.attempt,
+        "seconds": round(outcome.seconds, 3),
+        "cost_usd": outcome.cost,
+    }
+    if not outcome.has_result:
+        return {**told, "error": {"code": outcome.code, "message": outcome.message}}
+    result = outcome.data["passes"][outcome.task.pass_name.value]
+    return {**told, **result, "notes": outcome.data["notes"], "notes_omitted": outcome.data["notes_omitted"]}
+
+
+def _failure(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "directory": outcome.task.target.name,
+        "pass": outcome.task.pass_name.value,
+        "status": outcome.status.name,
+        "code": outcome.code,
+        "message": "; ".join(outcome.unresolved) if outcome.has_result else outcome.message,
+        "request_id": outcome.request_id,
+    }
+
+
+def _limits(outcomes: Sequence[Outcome], reduction: dict[str, Any]) -> list[str]:
+    """What the report does not show, each with where and how much."""
+    told: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    for outcome in outcomes:
+        if not outcome.has_result:
+            continue
+        name = outcome.task.target.name
+        result = outcome.data["passes"][outcome.task.pass_name.value]
+        if omitted := result["findings_omitted"]:
+            label = f"{name}, {outcome.task.pass_name.value}"
+            told.append(f"{label}: {plural(omitted, 'finding')} of the least grave are counted and not shown.")
+        for note in outcome.data["notes"][:_SHOWN_NOTES]:
+            if (name, note) not in seen:  # each pass reads the files anew, and meets the same ones
+                told.append(f"{name}: {note}")
+            seen.add((name, note))
+        more = max(0, len(outcome.data["notes"]) - _SHOWN_NOTES) + outcome.data["notes_omitted"]
+        if more and (name, "more") not in seen:
+            told.append(f"{name}: {plural(more, 'further note')} in the JSON or past its bounds.")
+            seen.add((name, "more"))
+        for reason, count in outcome.data["skipped"].items():
+            if (name, reason) not in seen:
+                told.append(f"{name}: {count:,} left out ({reason}).")
+            seen.add((name, reason))
+    unseen = reduction["total_findings"] - reduction["findings_seen"]
+    if unseen:
+        told.append(f"The ranking rests on {reduction['findings_seen']:,} findings; {unseen:,} are only counted.")
+    return told

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import re
+import struct
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ether_broker.errors import IncompatibleVersion, MalformedFrame
+from ether_broker.wire import BATCH, HEADER, Flag, Header, Kind, join_frame, pack_envelope, read_header, split_frame
+from tests.support import REPOSITORY
+
+names = st.binary(max_size=255)
+fields = st.fixed_dictionaries(
+    {"kind": st.integers(0, 255)},
+    optional={
+        "request_id": st.binary(min_size=16, max_size=16),
+        "parent": st.binary(min_size=16, max_size=16),
+        "source": names,
+        "target": names,
+        "capability": names,
+        "body": st.binary(max_size=64),
+        "status": st.integers(0, 255),
+        "flags": st.integers(0, 2**16 - 1),
+        "deadline": st.floats(allow_nan=False),
+        "attempt": st.integers(0, 255),
+    },
+)
+envelopes = fields.map(lambda given_: pack_envelope(**given_))
+
+
+def frame_of(*parts: bytes, magic: bytes = b"ETHR", major: int = 1, minor: int = 0, count: int | None = None) -> bytes:
+    body = b"".join(struct.pack(">I", len(part)) + part for part in parts)
+    return struct.pack(">4sBBH", magic, major, minor, len(parts) if count is None else count) + body
+
+
+def test_a_delegation_has_the_bytes_that_the_protocol_draws():
+    envelope = pack_envelope(
+        Kind.DELEGATION,
+        request_id=bytes(range(16)),
+        source=b"ann",
+        target=b"bo",
+        capability=b"x.y",
+        body=b"\x80",
+        flags=Flag.REDELIVERED,
+        deadline=1.5,
+        parent=bytes(16),
+        attempt=2,
+    )
+
+    assert HEADER.size == 48
+    assert envelope.hex(" ", 1) == (
+        "01 00 00 01 03 02 03 02 3f f8 00 00 00 00 00 00 "
+        "00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f "
+        "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 "
+        "61 6e 6e 62 6f 78 2e 79 80"
+    )
+    assert join_frame([envelope]).hex(" ", 1).startswith("45 54 48 52 01 00 00 01 00 00 00 39 01 00")
+
+
+@given(fields)
+def test_a_header_reads_as_it_was_packed(given_):
+    envelope = pack_envelope(**given_)
+
+    header = read_header(envelope)
+
+    defaults = Header(0, 0, 0, 0.0, bytes(16), bytes(16), 1, b"", b"", b"", 0)
+    for name in Header._fields[:-1]:
+        assert getattr(header, name) == given_.get(name, getattr(defaults, name)), name
+    assert envelope[header.body :] == given_.get("body", b"")
+
+
+@given(envelopes, st.data())
+def test_an_envelope_cut_short_within_its_names_is_malformed(envelope, data):
+    cut = envelope[: data.draw(st.integers(0, max(0, read_header(envelope).body - 1)))]
+
+    with pytest.raises(MalformedFrame, match="shorter than its header|announces names"):
+        read_header(cut)
+
+
+@given(st.lists(envelopes, max_size=BATCH))
+def test_a_frame_splits_into_what_was_joined(parts):
+    frame = join_frame(parts)
+
+    assert split_frame(frame) == parts
+    assert frame == frame_of(*parts)
+
+
+def test_a_name_of_256_bytes_is_refused_where_it_is_packed():
+    with pytest.raises(struct.error):
+        pack_envelope(Kind.DELEGATION, source=b"x" * 256)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"ETHR\x01\x00\x00",
+        frame_of(b"", magic=b"HTTP"),
+        frame_of(b"abc", count=2),
+        frame_of(b"abc", count=0),
+        frame_of(b"abc") + b"more",
+        frame_of(b"abc")[:-1],
+        frame_of(b"abc")[:10],
+        frame_of() + struct.pack(">I", 1 << 31),
+        struct.pack(">4sBBHI", b"ETHR", 1, 0, 1, 0xFFFFFFFF),
+    ],
+    ids=["empty", "short", "magic", "too few", "too many", "surplus", "cut", "cut length", "length only", "huge length"],
+)
+def test_bytes_that_are_no_frame_are_malformed_and_shown(frame):
+    with pytest.raises(MalformedFrame) as raised:
+        split_frame(frame)
+
+    assert raised.value.data == frame[:64]
+
+
+def test_a_newer_major_version_is_refused_with_the_fix():
+    with pytest.raises(IncompatibleVersion, match="upgrade agent-ether"):
+        split_frame(frame_of(b"whatever", major=2))
+
+
+def test_a_newer_minor_version_is_taken():
+    assert split_frame(frame_of(b"abc", minor=9)) == [b"abc"]
+
+
+@given(st.binary(max_size=200))
+@example(b"ETHR\x01\x00\x00\x01\x00\x00\x00\x00")
+def test_any_bytes_split_or_are_refused_with_our_own_errors(frame):
+    try:
+        parts = split_frame(frame)
+    except (MalformedFrame, IncompatibleVersion):
+        return
+    assert frame_of(*parts, minor=frame[5])[6:] == frame[6:]
+
+
+@given(st.lists(envelopes, min_size=1, max_size=4), st.data())
+def test_a_mutated_frame_splits_or_is_refused_with_our_own_errors(parts, data):
+    frame = bytearray(join_frame(parts))
+    for _ in range(data.draw(st.integers(1, 4))):
+        frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+
+    try:
+        for part in split_frame(bytes(frame)):
+            read_header(part)
+    except (MalformedFrame, IncompatibleVersion):
+        pass
+
+
+def test_the_protocol_page_has_every_kind_with_its_number():
+    page = (REPOSITORY / "docs" / "protocol.md").read_text()
+
+    table = {int(code): name for code, name in re.findall(r"^\| (\d+) \| ([A-Z_]+) \| [NBt]", page, re.MULTILINE)}
+
+    assert table == {kind.value: kind.name for kind in Kind}

@@ -1,0 +1,305 @@
+"""`ether exec` and `ether delegate`."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.cli.agents import STARTED
+from tests.cli.command import Command
+
+AGENTS = "tests.cli.agents"
+COLOUR = re.compile(r"\x1b\[[\d;]*3\d")
+
+
+def test_text_is_the_data_alone_and_the_rest_goes_to_stderr(ether: Command) -> None:
+    done = ether("exec", "greeter", "greet", "--param", "name=Ada")
+
+    assert (done.code, done.out) == (0, "Hello, Ada\n")
+    assert done.err.startswith("COMPLETED by greeter in ")
+
+
+def test_data_that_is_no_text_is_printed_as_json(ether: Command) -> None:
+    assert ether("exec", "greeter", "test.echo", "-p", "a=1").json == {"a": 1}
+
+
+def test_quiet_says_nothing_on_stderr(ether: Command) -> None:
+    assert ether("-q", "exec", "greeter", "greet", "--name", "Ada").err == ""
+
+
+def test_json_is_the_whole_outcome(ether: Command) -> None:
+    done = ether("exec", "greeter", "greet", "--name", "Ada", "-o", "json")
+
+    assert done.json["status"] == "COMPLETED"
+    assert done.json["data"] == "Hello, Ada"
+    assert done.json["from_agent"] == "greeter"
+
+
+def test_the_format_may_stand_before_the_command_and_after_it_counts_more(ether: Command) -> None:
+    before = ether("-o", "json", "exec", "greeter", "greet", "--name", "Ada")
+    both = ether("-o", "json", "exec", "greeter", "greet", "--name", "Ada", "-o", "jsonl")
+
+    assert before.out.count("\n") > 1
+    assert both.out.count("\n") == 1
+    assert ether("exec", "greeter", "greet", "--name", "Ada", ETHER_FORMAT="jsonl").out.count("\n") == 1
+
+
+def test_bytes_are_base64_in_json(ether: Command) -> None:
+    assert ether("exec", "greeter", "raw", "--size", "3", "-o", "json").json["data"] == "AAAA"
+
+
+@pytest.mark.parametrize(
+    ("words", "params"),
+    [
+        (["-p", "a=1"], {"a": 1}),
+        (["-p", "a=one"], {"a": "one"}),
+        (["-p", 'a="1"'], {"a": "1"}),
+        (["-p", "a="], {"a": ""}),
+        (["-p", "a=b=c"], {"a": "b=c"}),
+        (["-p", 'a={"b": [1, null]}'], {"a": {"b": [1, None]}}),
+        (["-p", "a=NaN"], {"a": "NaN"}),
+        (["--a", "1", "--b=x"], {"a": 1, "b": "x"}),
+        (["--max-depth", "3"], {"max_depth": 3}),
+        (["--deep"], {"deep": True}),
+        (["--deep", "--path", "src"], {"deep": True, "path": "src"}),
+        (["--below", "-3"], {"below": -3}),
+        (["--params", '{"a": 1, "b": 2}', "-p", "b=3"], {"a": 1, "b": 3}),
+        (["--", "--timeout", "3"], {"timeout": 3}),
+        ([], {}),
+    ],
+)
+def test_parameters_arrive_as_they_are_meant(ether: Command, words: list[str], params: object) -> None:
+    done = ether("exec", "greeter", "echo", *words)
+
+    assert done.code == 0, done
+    assert done.json == params
+
+
+def test_parameters_are_read_from_a_file_and_from_stdin(ether: Command, tmp_path: Path) -> None:
+    file = tmp_path / "params.json"
+    file.write_text('{"from": "file"}', encoding="utf-8")
+
+    assert ether("exec", "greeter", "echo", "--params", f"@{file}").json == {"from": "file"}
+    assert ether("exec", "greeter", "echo", "--params", "-", stdin='{"from": "stdin"}').json == {"from": "stdin"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-p", "name"], "--param 'name' is no NAME=VALUE"),
+        (["-p", "=1"], "--param '=1' is no NAME=VALUE"),
+        (["-p", "a=1", "--a", "2"], "Parameter a is given twice"),
+        (["--params", "[1]"], "--params is a list and has to be an object"),
+        (["--params", '{"a": }'], "--params is not JSON: 1:7: Expecting value"),
+        (["--params", "@missing.json"], "--params cannot read missing.json: No such file"),
+        (["--context", "{"], "--context is not JSON: 1:2"),
+        (["-x", "1"], "'-x' is too much"),
+        (["src"], "'src' is too much"),
+        (["--timeout", "0"], "--timeout is 0 and has to be more than 0"),
+        (["--timeout", "soon"], "--timeout"),
+        (["-o", "xml"], "'xml' is not one of 'text', 'json', 'jsonl'"),
+    ],
+)
+def test_a_bad_parameter_is_a_usage_error_in_one_line(ether: Command, words: list[str], said: str) -> None:
+    done = ether("exec", "greeter", "echo", *words)
+
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_an_option_before_the_names_is_told_where_parameters_stand(ether: Command) -> None:
+    done = ether("exec", "--path", "src", "greeter", "echo")
+
+    assert done.code == 2
+    assert "no option --path before the names" in done.err
+
+
+def test_a_misspelt_option_that_became_a_parameter_is_told(ether: Command) -> None:
+    done = ether("exec", "counter", "count", "--timeuot", "5")
+
+    assert done.code == 5
+    assert "--timeuot is no option, and so was taken as a parameter. Did you mean '--timeout'?" in done.err
+
+
+def test_the_best_holder_is_found_by_capability_and_by_prefix(ether: Command) -> None:
+    assert ether("delegate", "test.people.greet", "--name", "Ada").out == "Hello, Ada\n"
+    assert ether("delegate", "test.people", "--name", "Ada").out == "Hello, Ada\n"
+
+
+def test_the_objective_and_the_context_travel_along(own: Command, own_bus) -> None:
+    own("exec", "greter", "echo", "--objective", "learn", "--context", '{"seen": [1]}')
+    letter = own("dead-letters", "show", "1", "-o", "json").json
+
+    assert letter["delegation"]["objective"] == "learn"
+    assert letter["delegation"]["context_slice"] == {"seen": [1]}
+    assert letter["delegation"]["context_sha256"].startswith("sha256:")
+
+
+def test_an_unknown_agent_is_refused_with_the_nearest(ether: Command) -> None:
+    done = ether("exec", "greter", "greet")
+
+    assert (done.code, done.out) == (5, "")
+    assert "REJECTED_CAPABILITY" in done.err
+    assert "Did you mean 'greeter'?" in done.err
+
+
+def test_an_unknown_capability_is_refused_with_the_nearest(ether: Command) -> None:
+    done = ether("delegate", "test.people.great")
+
+    assert done.code == 5
+    assert "Did you mean 'test.people.greet'?" in done.err
+
+
+def test_missing_fields_are_named(ether: Command) -> None:
+    done = ether("exec", "greeter", "greet", "--title", "Dr")
+
+    assert done.code == 5
+    assert "REJECTED_CONTEXT" in done.err
+    assert "fields: name" in done.err
+
+
+def test_a_handler_that_raised_is_told_without_its_traceback_unless_asked(ether: Command) -> None:
+    plain, debug = ether("exec", "counter", "fail"), ether("--debug", "exec", "counter", "fail")
+
+    assert plain.code == debug.code == 1
+    assert "ValueError: the handler's own words" in plain.err
+    assert "Traceback" not in plain.err
+    assert "Traceback" in debug.err
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [("PARTIAL", 6, "unresolved: the rest"), ("NEEDS_INPUT", 6, "question: which one?")],
+)
+def test_an_unfinished_answer_has_its_own_code(ether: Command, status: str, code: int, said: str) -> None:
+    done = ether("exec", "counter", "end", "--status", status)
+
+    assert done.code == code, done
+    assert said in done.err
+
+
+def test_a_passed_deadline_is_code_4(own: Command) -> None:
+    done = own("exec", "counter", "wait", "--timeout", "0.05")
+
+    assert done.code == 4
+    assert done.err.startswith("ether: TIMEOUT by ether: ")
+
+
+def test_progress_is_told_in_lines_without_a_terminal(ether: Command) -> None:
+    done = ether("delegate", "test.count", "--to", "2", "--data", "--stream")
+
+    assert done.out == "2\n"
+    assert done.err.splitlines()[:2] == [
+        'progress  50% counted 1 {"number": 1}',
+        'progress 100% counted 2 {"number": 2}',
+    ]
+
+
+def test_progress_is_data_in_json_lines(ether: Command) -> None:
+    lines = ether("delegate", "test.count", "--to", "2", "--data", "--stream", "-o", "jsonl").lines
+
+    assert [(line["status"], line.get("progress")) for line in lines] == [
+        ("PROGRESS", 0.5),
+        ("PROGRESS", 1.0),
+        ("COMPLETED", None),
+    ]
+    assert lines[0]["data"] == {"number": 1}
+
+
+def test_agents_may_be_brought_along(alone: Command) -> None:
+    done = alone("exec", "greeter", "greet", "--name", "Ada", "--agent", f"{AGENTS}:Greeter")
+
+    assert (done.code, done.out) == (0, "Hello, Ada\n")
+
+
+def test_what_makes_an_agent_may_be_brought_along_too(alone: Command) -> None:
+    assert alone("delegate", "test.echo", "--agent", f"{AGENTS}:make_greeter").json == {}
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ("greeter", "write module:Class"),
+        ("no_such_module:Greeter", "There is no module 'no_such_module'"),
+        (f"{AGENTS}:Greter", "has no 'Greter'. Did you mean 'Greeter'?"),
+        (f"{AGENTS}:NotAnAgent", "is no Agent: derive it from ether.Agent"),
+        (f"{AGENTS}:GATE", "is no Agent"),
+        (f"{AGENTS}:Broken", "did not start: RuntimeError: no licence"),
+    ],
+)
+def test_an_agent_that_cannot_be_brought_is_told(alone: Command, agent: str, said: str) -> None:
+    done = alone("delegate", "test.echo", "--agent", agent)
+
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import missing_thing", "needs 'missing_thing', which is not installed"),
+        ("1 / 0", "cannot be imported: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_told(
+    alone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    name = f"mine_{len(code)}"
+    (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    done = alone("delegate", "test.echo", "--agent", f"{name}:Mine")
+
+    assert done.code == 2
+    assert said in done.err
+
+
+@pytest.mark.slow
+def test_ctrl_c_cancels_the_work_and_ends_with_130(own: Command, own_bus) -> None:
+    with own.started("exec", "counter", "wait") as process:
+        assert STARTED.wait(15)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=15)
+
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert {agent["agent"]: agent["outcomes"] for agent in own_bus.agents()}["counter"] == {"CANCELLED": 1}
+
+
+@pytest.mark.slow
+def test_a_bar_is_drawn_on_a_terminal(own: Command) -> None:
+    with own.terminal("exec", "counter", "wait", "--stream", "--timeout", "1.5") as child:
+        child.expect("half way")
+        child.expect("50%")
+        child.expect("TIMEOUT by ether")
+        child.expect(pexpect.EOF)
+        child.wait()
+
+    assert child.exitstatus == 4
+
+
+@pytest.mark.slow
+def test_json_on_a_terminal_is_coloured_unless_no_color_is_set(ether: Command) -> None:
+    with ether.terminal("exec", "greeter", "echo", "--a", "1") as child:
+        child.expect(pexpect.EOF)
+        coloured = child.before
+    with ether.terminal("exec", "greeter", "echo", "--a", "1", NO_COLOR="1") as child:
+        child.expect(pexpect.EOF)
+        plain = child.before
+
+    assert COLOUR.search(coloured)
+    assert not COLOUR.search(plain)
+
+
+def test_the_outcome_is_valid_json_whatever_the_agent_says(ether: Command) -> None:
+    done = ether("exec", "greeter", "echo", "-p", "text=„ä“\n\u2028", "-o", "jsonl")
+
+    assert json.loads(done.out)["data"]["text"] == "„ä“\n\u2028"
