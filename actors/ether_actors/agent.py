@@ -60,6 +60,7 @@ class Agent(pykka.Actor, ComposableAgent):
     _handlers: ClassVar[dict[str, Handler] | None] = None
     _manifest: ClassVar[Manifest | None] = None
     _packed_manifest: ClassVar[bytes | None] = None
+    _encoded_handlers: ClassVar[dict[bytes, Handler] | None] = None
 
     actor_inbox: Inbox
     agent_name: str = ""

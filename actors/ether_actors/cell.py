@@ -24,7 +24,8 @@ from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 from ether_actors.agent import Agent, call_hook
 from ether_actors.capability import Handler, Misfit, WrongResult
 from ether_actors.task import Host, Task
-from ether_broker.codec import read_delegation
+from ether_broker.codec import plain_params, read_delegation
+from ether_broker.delegation import Delegation
 from ether_broker.errors import AgentCrash, EtherError
 from ether_broker.ids import to_text
 from ether_broker.payload import Payload
@@ -326,11 +327,15 @@ class Cell:
                 message = f"{self.name} does not declare {header.capability.decode(errors='replace')!r}."
                 self._finish(work, self._refuse(work, Status.REJECTED_CAPABILITY, "not_declared", message))
                 return True
-            delegation = read_delegation(header, work.envelope)
-            if delegation.context_sha256 is not None:
-                _check_context(delegation.context_sha256, delegation.context_payload.digest())
-            arguments = handler.arguments(delegation.params_payload)
-            task = work.task = Task(delegation, self.name, host, deadline)
+            request: Delegation | Work = work
+            params = plain_params(header, work.envelope)
+            if params is None:
+                request = read_delegation(header, work.envelope)
+                params = request.params_payload
+                if request.context_sha256 is not None:
+                    _check_context(request.context_sha256, request.context_payload.digest())
+            arguments = handler.arguments(params)
+            task = work.task = Task(request, self.name, host, deadline)
             value = handler.call(self.agent, arguments, task)
             if inspect.iscoroutine(value):
                 host.loop.call(lambda: self._begin(work, handler, value))
@@ -459,8 +464,8 @@ def _encoded(cls: type[Agent]) -> dict[bytes, Handler]:
     known = cls.__dict__.get("_encoded_handlers")
     if known is None:
         known = {name.encode(): handler for name, handler in cls.handlers().items()}
-        cls._encoded_handlers = known  # type: ignore[attr-defined]
-    return known  # type: ignore[no-any-return]
+        cls._encoded_handlers = known
+    return known
 
 
 def _check_context(claimed: str, actual: str) -> None:

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from ether_broker.codec import read_response
+from ether_broker.codec import read_delegation, read_response
 from ether_broker.errors import WaitTimeout
 from ether_broker.ids import to_text
 from ether_broker.response import Response
 from ether_broker.status import Status
-from ether_broker.wire import Header
+from ether_broker.wire import Header, read_header
 
 if TYPE_CHECKING:
     from ether_broker.delegation import Delegation
@@ -65,22 +65,22 @@ class Handle:
     """
 
     __slots__ = (
-        "_callbacks", "_envelope", "_header", "_listeners", "_owner", "_response", "_updates", "_waiter", "capability",
-        "deadline", "delegation", "request_id", "source",
+        "_callbacks", "_delegation", "_envelope", "_header", "_listeners", "_owner", "_response", "_sent", "_updates",
+        "_waiter", "capability", "deadline", "request_id", "source",
     )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, request_id: bytes, source: bytes, capability: bytes, delegation: Delegation
+        self, owner: Owner, request_id: bytes, source: bytes, capability: bytes, sent: bytes, deadline: float
     ) -> None:
         self._owner = owner
         self.request_id = request_id
         """16 bytes; `id` is the text."""
         self.source = source
         self.capability = capability
-        self.delegation = delegation
-        """The delegation as it was sent."""
-        self.deadline = float("inf")
-        """Seconds by the node's clock; set by the node."""
+        self.deadline = deadline
+        """Seconds by the node's clock."""
+        self._sent = sent
+        self._delegation: Delegation | None = None
         self._header: Header | None = None
         self._envelope = b""
         self._response: Response | None = None
@@ -88,6 +88,13 @@ class Handle:
         self._callbacks: list[Callable[[Handle], None]] | None = None
         self._listeners: list[Callable[[_Update | None], None]] | None = None
         self._updates: deque[_Update] | None = None
+
+    @property
+    def delegation(self) -> Delegation:
+        """The delegation as it was sent."""
+        if self._delegation is None:
+            self._delegation = read_delegation(read_header(self._sent), self._sent)
+        return self._delegation
 
     @property
     def id(self) -> str:

@@ -18,9 +18,10 @@ from ether_actors.administration import PREFIX, Administration
 from ether_actors.membership import Membership
 from ether_actors.records import Records
 from ether_actors.rulings import Rulings
-from ether_broker.errors import EtherError, MalformedFrame
+from ether_broker.errors import EtherError, MalformedFrame, PayloadTooLarge
 from ether_broker.ids import new_id, to_text
 from ether_broker.mailbox import Limits
+from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.router import Session, topic_of
 from ether_broker.tap import Tap
 from ether_broker.wire import Header, Kind, pack_envelope, read_header
@@ -85,6 +86,8 @@ class Supervisor:
             kind = header.kind
             if session is None:
                 self._greet(routing_id, header, envelope)
+            elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
+                self.records.router.refuse(routing_id, PayloadTooLarge(len(envelope), MAX_PAYLOAD))
             elif kind == _RESPONSE:
                 self._rulings.response(session, header, envelope)
             elif kind == _DELEGATION:

@@ -8,10 +8,12 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ether_actors.budget import BudgetAccount
+from ether_broker.codec import read_delegation
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.errors import Closed, UsageError
 from ether_broker.response import Response
 from ether_broker.status import Status
+from ether_broker.wire import Header
 
 if TYPE_CHECKING:
     from ether_actors.handle import Handle
@@ -48,6 +50,13 @@ class Host(Protocol):
         ...
 
 
+class Request(Protocol):
+    """A delegation as it came, known to be valid; read when a handler asks for it."""
+
+    header: Header
+    envelope: bytes
+
+
 class Task:
     """One delegation as its handler sees it: what is asked, how long there is, and the way to ask others.
 
@@ -55,20 +64,20 @@ class Task:
     """
 
     __slots__ = (
-        "_budget", "_cancelled", "_closed", "_host", "_last_progress", "_log", "_sent_data", "agent", "attempt",
-        "deadline", "delegation", "request_id", "started",
+        "_budget", "_delegation", "_cancelled", "_closed", "_host", "_last_progress", "_log", "_sent_data", "agent", "attempt",
+        "deadline", "started",
     )  # fmt: skip
 
-    def __init__(self, delegation: Delegation, agent: str, host: Host | None, deadline: float | None) -> None:
-        self.delegation = delegation
-        """The request, whole."""
+    def __init__(
+        self, delegation: Delegation | Request, agent: str, host: Host | None, deadline: float | None
+    ) -> None:  # fmt: skip
+        self._delegation = delegation
         self.agent = agent
         """The name of the agent whose handler this is."""
-        self.attempt = delegation.attempt
+        self.attempt = delegation.attempt if isinstance(delegation, Delegation) else delegation.header.attempt
         """1 for the first run; above that the node of an earlier run was lost (G3)."""
         self.deadline = deadline
         """Seconds by `time.monotonic()` of this process; None off the bus."""
-        self.request_id = delegation.request_id
         self._host = host
         self.started = host.monotonic() if host is not None else time.monotonic()
         self._cancelled = False
@@ -77,6 +86,18 @@ class Task:
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         self._last_progress = 0.0
         self._sent_data = 0
+
+    @property
+    def delegation(self) -> Delegation:
+        """The request, whole."""
+        if not isinstance(self._delegation, Delegation):
+            self._delegation = read_delegation(self._delegation.header, self._delegation.envelope)
+        return self._delegation
+
+    @property
+    def request_id(self) -> str:
+        """The delegation's id."""
+        return self.delegation.request_id
 
     @property
     def cancelled(self) -> bool:

@@ -6,7 +6,7 @@ fields as they are. Fields at their default do not travel.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import ormsgpack
 from pydantic import ValidationError
@@ -15,13 +15,22 @@ from ether_broker.delegation import Delegation
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
 from ether_broker.ids import NO_ID, to_text
 from ether_broker.model import Model
-from ether_broker.payload import MAX_PAYLOAD, Payload, pack, unpack
+from ether_broker.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.version import SCHEMA_VERSION
 from ether_broker.wire import Header, Kind, pack_envelope
 
-__all__ = ["id_bytes", "pack_delegation", "pack_outcome", "pack_response", "read_delegation", "read_response"]
+__all__ = [
+    "id_bytes",
+    "pack_delegation",
+    "pack_outcome",
+    "pack_request",
+    "pack_response",
+    "plain_params",
+    "read_delegation",
+    "read_response",
+]
 
 _IN_HEADER: Final = frozenset(
     {"request_id", "from_agent", "to_agent", "capability", "parent", "attempt", "status", "schema_version"}
@@ -36,6 +45,7 @@ _PLAIN: Final[dict[str, tuple[type, type[Model] | None]]] = {
 """Fields that a look at their type shows valid (a float has to be above zero too): {name: (type, whose)}."""
 _UNKNOWN: Final[tuple[type, None]] = (object, None)
 _STATUSES: Final = {status.value: status for status in Status}
+_DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _COMPLETED: Final = int(Status.COMPLETED)
 _packb = ormsgpack.packb
@@ -144,8 +154,50 @@ def pack_response(
     return envelope
 
 
+def pack_request(
+    request_id: bytes, source: bytes, target: bytes, capability: bytes, params: Payload, *, timeout: float | None,
+    timestamp: float, deadline: float, limit: int = MAX_PAYLOAD,
+) -> bytes:  # fmt: skip
+    """Make the envelope of a delegation that says nothing but what, to whom, and until when.
+
+    The same bytes as `pack_delegation` of that delegation, in a third of the time. The caller has checked the names and
+    that the timeout is a positive float.
+
+    Raises:
+        PayloadTooLarge: the envelope has more bytes than `limit`.
+    """
+    body: dict[str, Any] = {"params": params.packed, "timestamp": timestamp}
+    if timeout is not None:
+        body["timeout"] = timeout
+    envelope = pack_envelope(
+        _DELEGATION,
+        request_id=request_id,
+        source=source,
+        target=target,
+        capability=capability,
+        body=_packb(body),
+        deadline=deadline,
+    )
+    if len(envelope) > limit:
+        raise PayloadTooLarge(len(envelope), limit)
+    return envelope
+
+
+def plain_params(header: Header, envelope: bytes) -> Payload | None:
+    """The parameters of a delegation whose fields a look at their types shows valid, without reading the rest of it.
+
+    Returns:
+        None for any other delegation: `read_delegation` validates it.
+
+    Raises:
+        InvalidEnvelope: the body is no map.
+    """
+    fields, is_plain = _fields(Delegation, header, envelope)
+    return fields.get("params_payload", EMPTY) if is_plain and "context_payload" not in fields else None
+
+
 def pack_outcome(
-    header: Header, data: Any, *, elapsed: float, timestamp: float, limit: int = MAX_PAYLOAD
+    header: Header, data: Payload, *, elapsed: float, timestamp: float, limit: int = MAX_PAYLOAD
 ) -> bytes:  # fmt: skip
     """Make the envelope of a COMPLETED response that says nothing but its data, straight from the delegation's header.
 
@@ -153,9 +205,8 @@ def pack_outcome(
 
     Raises:
         PayloadTooLarge: the envelope has more bytes than `limit`.
-        Unserialisable: the data cannot travel.
     """
-    body = {"data": Payload.of(data, where="data").packed, "elapsed": elapsed, "timestamp": timestamp}
+    body = {"data": data.packed, "elapsed": elapsed, "timestamp": timestamp}
     envelope = pack_envelope(
         _RESPONSE,
         status=_COMPLETED,
@@ -173,25 +224,38 @@ def pack_outcome(
 
 def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[str, Any], bool]:
     """The fields of an envelope by their Python names, and whether a look at their types has shown them valid."""
-    body = unpack(envelope[header.body :])
+    body: Any = unpack(envelope[header.body :])
     if type(body) is not dict:
         msg = f"The body of an envelope is a map, and this one is a {type(body).__name__}."
         raise InvalidEnvelope(msg)
     is_plain = header.attempt > 0
-    fields: dict[str, Any] = {"request_id": to_text(header.request_id), "attempt": header.attempt}
-    if header.source:
-        fields["from_agent"] = header.source.decode()
-    for name, value in cast("dict[str, Any]", body).items():
+    fields: dict[str, Any] = {}
+    for name, value in body.items():
         kind, owner = _PLAIN.get(name, _UNKNOWN)
         if type(value) is not kind or (owner is not None and owner is not model):
             is_plain = False
             fields[name] = value
         elif kind is bytes:
-            fields[_READ_AS[name]] = Payload(value)
+            fields[_READ_AS[name]] = Payload(value)  # type: ignore[arg-type]  kind says so
         else:
-            is_plain = is_plain and (kind is str or value > 0.0)
+            is_plain = is_plain and (kind is str or value > 0.0)  # type: ignore[operator]  as above
             fields[name] = value
     return fields, is_plain
+
+
+def _name(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        msg = f"A name in the header is no UTF-8: {data!r} ({error.reason})."
+        raise InvalidEnvelope(msg) from None
+
+
+def _add_header(fields: dict[str, Any], header: Header) -> None:
+    fields["request_id"] = to_text(header.request_id)
+    fields["attempt"] = header.attempt
+    if header.source:
+        fields["from_agent"] = _name(header.source)
 
 
 def _validated(model: type[_M], fields: dict[str, Any]) -> _M:
@@ -215,9 +279,10 @@ def read_delegation(header: Header, envelope: bytes) -> Delegation:
         IncompatibleVersion: it has a newer major schema version.
     """
     fields, is_plain = _fields(Delegation, header, envelope)
+    _add_header(fields, header)
     if header.target:
-        fields["to_agent"] = header.target.decode()
-    fields["capability"] = header.capability.decode()
+        fields["to_agent"] = _name(header.target)
+    fields["capability"] = _name(header.capability)
     if header.parent != NO_ID:
         fields["parent"] = to_text(header.parent)
     return Delegation.trusted(fields) if is_plain else _validated(Delegation, fields)
@@ -231,6 +296,7 @@ def read_response(header: Header, envelope: bytes) -> Response:
         IncompatibleVersion: it has a newer major schema version.
     """
     fields, is_plain = _fields(Response, header, envelope)
+    _add_header(fields, header)
     status = _STATUSES.get(header.status)
     fields["status"] = header.status if status is None else status
     return Response.trusted(fields) if is_plain and status is not None else _validated(Response, fields)

@@ -21,7 +21,7 @@ from ether_broker.broker import MAX_MESSAGE
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import EtherError, MailboxFull
 from ether_broker.router import INCARNATION
-from ether_broker.wire import BATCH, join_frame, split_frame
+from ether_broker.wire import join_frame, split_frame, take_frame
 
 __all__ = ["Link", "Receiver", "ZmqLink"]
 
@@ -175,13 +175,13 @@ class ZmqLink:
     def _send_waiting(self) -> bool:
         waiting, send = self._waiting, self._talk.send
         while waiting:
-            envelopes = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
+            envelopes, size = take_frame(waiting)
             try:
                 send(join_frame(envelopes), zmq.NOBLOCK)
             except zmq.Again:
                 waiting.extendleft(reversed(envelopes))
                 return False
-            self._waiting_bytes -= sum(map(len, envelopes))
+            self._waiting_bytes -= size
         self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
         return True
 

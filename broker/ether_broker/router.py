@@ -20,7 +20,7 @@ from typing import Final
 from ether_broker.errors import EtherError
 from ether_broker.payload import pack
 from ether_broker.tap import Cursor
-from ether_broker.wire import BATCH, Kind, join_frame, pack_envelope, read_header, split_frame
+from ether_broker.wire import Kind, join_frame, pack_envelope, read_header, split_frame, take_frame
 
 __all__ = ["HEARTBEAT", "SILENCE", "Router", "Session"]
 
@@ -57,10 +57,12 @@ class Session:
     blocked: bool = False
     """The socket has no room for it at the moment."""
 
-    @property
-    def receiver(self) -> bytes:
-        """Routing id of the socket on which it listens."""
-        return b"r" + self.incarnation
+    receiver: bytes = b""
+    """Routing id of the socket on which it listens."""
+
+    def __post_init__(self) -> None:
+        """Derive the routing id once; it is needed for every envelope."""
+        self.receiver = b"r" + self.incarnation
 
 
 class Router:
@@ -162,10 +164,9 @@ class Router:
             receiver, session = self._ready.popitem()
             outbox = session.outbox
             while outbox and not session.blocked:
-                envelopes = [outbox.popleft() for _ in range(min(BATCH, len(outbox)))]
-                frame = join_frame(envelopes)
-                session.outbox_bytes -= sum(map(len, envelopes))
-                yield receiver, frame
+                envelopes, size = take_frame(outbox)
+                session.outbox_bytes -= size
+                yield receiver, join_frame(envelopes)
 
     def undelivered(self, routing_id: bytes, frame: bytes) -> None:
         """Put a frame back that the socket had no room for; it goes first next time."""

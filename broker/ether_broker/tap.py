@@ -4,7 +4,7 @@ One ring serves all observers. Each has a cursor; the broker sends it the next b
 the last ones, so an observer that stands still costs nothing and slows nobody. A cursor that falls behind the
 ring's tail is moved to it, and the numbers show the gap (G7).
 
-    batch = first:u64 next:u64 time:f64 count:u32 *( number-first:u32 length:u32 envelope )
+    batch = first:u64 next:u64 time:f64 count:u32 count*( number-first:u32 ) count*( length:u32 ) count*( envelope )
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ether_broker.errors import MalformedFrame
+from ether_broker.wire import FRAME, pack_lengths, split
 
 __all__ = ["Batch", "Cursor", "Tap", "read_batch"]
 
 _BATCH: Final = struct.Struct(">QQdI")
-_ITEM: Final = struct.Struct(">II")
 WINDOW: Final = 8
 """Batches that an observer may have unacknowledged."""
 
@@ -75,8 +75,13 @@ class Tap:
         return self._batches[0].first if self._batches else self.next
 
     def append(self, envelopes: Sequence[bytes], now: float) -> None:
-        """Number the envelopes of one turn."""
+        """Number the envelopes of one turn; many bytes become several batches, each of which fits into a frame."""
         size = sum(map(len, envelopes))
+        if size > FRAME and len(envelopes) > 1:
+            middle = len(envelopes) // 2
+            self.append(envelopes[:middle], now)
+            self.append(envelopes[middle:], now)
+            return
         self._batches.append(Batch(self.next, now, envelopes, size))
         self.next += len(envelopes)
         self._bytes += size
@@ -90,16 +95,17 @@ class Tap:
         cursor.position = max(cursor.position, self.first)
         batch = self._find(cursor.position)
         skip = cursor.position - batch.first
-        parts = [b""]
-        for number, envelope in enumerate(batch.envelopes[skip:] if skip else batch.envelopes):
-            if not cursor.topics or topic_of(envelope).startswith(cursor.topics):
-                parts.append(_ITEM.pack(number, len(envelope)))
-                parts.append(envelope)
+        envelopes = batch.envelopes[skip:] if skip else batch.envelopes
+        numbers: Sequence[int] = range(len(envelopes))
+        if cursor.topics:
+            numbers = [number for number in numbers if topic_of(envelopes[number]).startswith(cursor.topics)]
+            envelopes = [envelopes[number] for number in numbers]
+        count = len(envelopes)
         following = batch.first + len(batch.envelopes)
-        parts[0] = _BATCH.pack(cursor.position, following, batch.time, len(parts) >> 1)
+        head = _BATCH.pack(cursor.position, following, batch.time, count)
         cursor.position = following
         cursor.unacknowledged.append(following)
-        return b"".join(parts)
+        return b"".join((head, struct.pack(f">{count}I", *numbers), pack_lengths(envelopes), *envelopes))
 
     def _find(self, number: int) -> Batch:
         if number >= self._batches[-1].first:
@@ -133,16 +139,13 @@ def read_batch(body: bytes) -> ReadBatch:
     """
     try:
         first, following, time, count = _BATCH.unpack_from(body)
-        offset = _BATCH.size
-        envelopes = []
-        for _ in range(count):
-            number, length = _ITEM.unpack_from(body, offset)
-            offset += _ITEM.size
-            envelopes.append((first + number, body[offset : offset + length]))
-            offset += length
+        numbers = struct.unpack_from(f">{count}I", body, _BATCH.size)
+        envelopes = split(body, _BATCH.size + 4 * count, count)
     except struct.error:
-        offset = -1
-    if offset != len(body):
+        envelopes = None
+    if envelopes is None:
         msg = f"A tap batch of {len(body)} bytes does not hold what it announces."
         raise MalformedFrame(msg, body)
-    return ReadBatch(first, following, time, envelopes)
+    return ReadBatch(
+        first, following, time, [(first + n, envelope) for n, envelope in zip(numbers, envelopes, strict=True)]
+    )

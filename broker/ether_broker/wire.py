@@ -2,7 +2,7 @@
 
 A frame is one ZeroMQ message; the envelopes that wait at the time ride in it together:
 
-    frame     = preamble *( length:u32 envelope )
+    frame     = preamble count*( length:u32 ) count*( envelope )
     preamble  = "ETHR" major:u8 minor:u8 count:u16                                     8 bytes
     envelope  = header source target capability body
     header    = kind:u8 status:u8 flags:u16 len(source):u8 len(target):u8
@@ -15,7 +15,8 @@ that is not addressed to itself.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Sequence
 from enum import IntEnum, IntFlag, unique
 from typing import Final, NamedTuple
 
@@ -25,22 +26,27 @@ from ether_broker.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
 
 __all__ = [
     "BATCH",
+    "FRAME",
     "HEADER",
     "Flag",
     "Header",
     "Kind",
     "join_frame",
     "pack_envelope",
+    "pack_lengths",
     "read_header",
+    "split",
     "split_frame",
+    "take_frame",
 ]
 
 PREAMBLE: Final = struct.Struct(">4sBBH")
 HEADER: Final = struct.Struct(">BBHBBBBd16s16s")
-LENGTH: Final = struct.Struct(">I")
 MAGIC: Final = b"ETHR"
 BATCH: Final = 64
 """Envelopes that ride in one frame at most, so that one sender's burst does not hold up the others' answers."""
+FRAME: Final = 1 << 20
+"""Bytes that they have together at most, unless it is one alone: libzmq cuts off a peer whose message is over a limit."""
 
 
 @unique
@@ -168,15 +174,35 @@ def read_header(envelope: bytes) -> Header:
     ))  # fmt: skip
 
 
-def join_frame(envelopes: Iterable[bytes]) -> bytes:
-    """Make one frame of several envelopes, at most `BATCH`."""
-    parts = [b""]
-    pack = LENGTH.pack
-    for envelope in envelopes:
-        parts.append(pack(len(envelope)))
-        parts.append(envelope)
-    parts[0] = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, len(parts) >> 1)
-    return b"".join(parts)
+def join_frame(envelopes: Sequence[bytes]) -> bytes:
+    """Make one frame of several envelopes, 65,535 at most."""
+    count = len(envelopes)
+    preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, count)
+    return b"".join((preamble, pack_lengths(envelopes), *envelopes))
+
+
+def pack_lengths(envelopes: Sequence[bytes]) -> bytes:
+    """The table of lengths that stands before several envelopes; one call for all is three times as fast as one each."""
+    return struct.pack(f">{len(envelopes)}I", *map(len, envelopes))
+
+
+def read_lengths(data: bytes, offset: int, count: int) -> tuple[int, ...]:
+    """Read such a table.
+
+    Raises:
+        struct.error: the data end before the table does.
+    """
+    return struct.unpack_from(f">{count}I", data, offset)
+
+
+def take_frame(waiting: deque[bytes]) -> tuple[list[bytes], int]:
+    """Take from the front what rides in one frame; returns the envelopes and their bytes."""
+    envelopes = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
+    size = sum(map(len, envelopes))
+    while size > FRAME and len(envelopes) > 1:
+        waiting.appendleft(envelopes.pop())
+        size -= len(waiting[0])
+    return envelopes, size
 
 
 def split_frame(frame: bytes) -> list[bytes]:
@@ -197,23 +223,25 @@ def split_frame(frame: bytes) -> list[bytes]:
     if major > PROTOCOL_MAJOR:
         msg = f"The peer speaks protocol {major} and this Ether {PROTOCOL_MAJOR}: upgrade agent-ether here."
         raise IncompatibleVersion(msg)
-    return list(_envelopes(frame, count))
+    envelopes = split(frame, PREAMBLE.size, count)
+    if envelopes is None:
+        msg = f"A frame of {len(frame)} bytes does not hold the {count} envelopes that it announces."
+        raise MalformedFrame(msg, frame)
+    return envelopes
 
 
-def _envelopes(frame: bytes, count: int) -> Iterator[bytes]:
-    size = len(frame)
-    offset = PREAMBLE.size
-    unpack = LENGTH.unpack_from
-    for _ in range(count):
-        if offset + LENGTH.size > size:
-            break
-        start = offset + LENGTH.size
-        offset = start + unpack(frame, offset)[0]
-        if offset > size:
-            break
-        yield frame[start:offset]
-    else:
-        if offset == size:
-            return
-    msg = f"A frame of {size} bytes does not hold the {count} envelopes that it announces."
-    raise MalformedFrame(msg, frame)
+def split(data: bytes, offset: int, count: int) -> list[bytes] | None:
+    """Take apart a table of lengths at `offset` and the envelopes behind it; None if they do not fill the data exactly."""
+    try:
+        lengths = read_lengths(data, offset, count)
+    except struct.error:
+        return None
+    start = offset + 4 * count
+    if start + sum(lengths) != len(data):
+        return None
+    envelopes = []
+    for length in lengths:
+        end = start + length
+        envelopes.append(data[start:end])
+        start = end
+    return envelopes

@@ -1,11 +1,11 @@
 """A cluster: a broker and its nodes, each a process of its own on this machine.
 
-    with Cluster(nodes=2, agents=["agents:Scout"]) as cluster, Runtime.connect(cluster.url) as bus:
-        bus.delegate("code.scout", {"path": "."}).result()
+with Cluster(nodes=2, agents=["agents:Scout"]) as cluster, Runtime.connect(cluster.url) as bus:
+    bus.delegate("code.scout", {"path": "."}).result()
 
-    Cluster ──► Warden ──┬── broker      socket and supervisor, no agent's code
-                         ├── node-1      agents
-                         └── node-2      agents
+Cluster ──► Warden ──┬── broker      socket and supervisor, no agent's code
+                     ├── node-1      agents
+                     └── node-2      agents
 """
 
 from __future__ import annotations

@@ -218,9 +218,7 @@ def _check_owners(agents: Iterable[AgentSpec]) -> None:
     for agent in agents:
         owner = owners.setdefault(agent.base_name, agent.start)
         if owner != agent.start:
-            raise InvalidSpec(
-                f"{owner} and {agent.start} are both named {agent.name!r}: give each a name of its own."
-            )
+            raise InvalidSpec(f"{owner} and {agent.start} are both named {agent.name!r}: give each a name of its own.")
 
 
 def _names(agent: AgentSpec, used: set[str]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from ether_actors.pool import Pool, current_pool
 from ether_actors.task import Task
 from ether_broker import errors
 from ether_broker.clock import Clock
-from ether_broker.codec import id_bytes, pack_delegation, pack_outcome, pack_response
+from ether_broker.codec import id_bytes, pack_delegation, pack_outcome, pack_request, pack_response
 from ether_broker.delegation import Delegation
 from ether_broker.errors import EtherError
 from ether_broker.ids import new_id, to_text
@@ -306,8 +306,34 @@ class Node:
         envelope = pack_delegation(delegation, deadline=deadline + self._offset, limit=self._limit)
         request_id = id_bytes(delegation.request_id)
         source = (delegation.from_agent or "").encode()
-        handle = self.handle_type(self, request_id, source, delegation.capability.encode(), delegation)
-        handle.deadline = deadline
+        return self._send(request_id, source, delegation.capability.encode(), envelope, deadline)
+
+    def request(self, target: str | None, capability: str, params: Payload, timeout: float | None) -> Handle:
+        """Delegate from plain code what has nothing to say but what, to whom, and until when.
+
+        Args:
+            target: None lets the registry choose.
+            capability: both names have been checked.
+            params: packed.
+            timeout: seconds, positive; None takes the bus's default.
+
+        Raises:
+            PayloadTooLarge, Closed: as `delegate`.
+        """
+        if self._draining:
+            msg = "The runtime has been closed and delegates nothing more."
+            raise errors.Closed(msg)
+        request_id = new_id()
+        name = capability.encode()
+        deadline = self.monotonic() + (self._default_timeout if timeout is None else timeout)
+        envelope = pack_request(
+            request_id, self._source, b"" if target is None else target.encode(), name, params, timeout=timeout,
+            timestamp=self.wall(), deadline=deadline + self._offset, limit=self._limit,
+        )  # fmt: skip
+        return self._send(request_id, self._source, name, envelope, deadline)
+
+    def _send(self, request_id: bytes, source: bytes, capability: bytes, envelope: bytes, deadline: float) -> Handle:
+        handle = self.handle_type(self, request_id, source, capability, envelope, deadline)
         more = bool(self._pending)  # a delegator with others under way is likely to send yet another
         self._pending[request_id] = handle
         try:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Final
 
 from ether_actors.observer import Observer
 from ether_broker.tap import read_batch
 
 __all__ = ["Observing"]
+
+_FROM_ONE: Final = struct.pack(">QQdI", 1, 1, 0.0, 0)
+"""A batch of nothing, from number 1 to number 1 (`ether_broker.tap` draws it)."""
 
 
 class Observing:
@@ -39,7 +44,7 @@ class Observing:
 
     def begin_again(self) -> None:
         """Count from 1 after what is here: another broker numbers what comes."""
-        self._batches.put(b"")
+        self._batches.put(_FROM_ONE)
 
     def wait(self, number: int, timeout: float) -> bool:
         """Wait until everything below `number` has been handled; False when `timeout` seconds were not enough."""
@@ -56,9 +61,6 @@ class Observing:
         observer = self.observer
         observer.guard(observer.on_start)
         while (body := self._batches.get()) is not None:
-            if not body:
-                observer.position = 1
-                continue
             batch = read_batch(body)
             observer.observe(batch)
             self._acknowledge(batch.next)

@@ -306,26 +306,16 @@ class Runtime:
             PayloadTooLarge: over the bus's limit.
             Closed: the runtime is not open.
         """
-        node = self.node
+        payload = Payload.of(params, where="params")
+        is_plain = budget is None and context is None and not objective and not fields
+        if is_plain and self._is_known(capability, to, timeout):
+            return self.node.request(to, capability, payload, None if timeout is None else float(timeout))
         wanted = {
-            "request_id": node.new_id(), "from_agent": self._name, "capability": capability,
-            "params_payload": Payload.of(params, where="params"), "timestamp": node.wall(),
+            "capability": capability, "params": payload, "to_agent": to, "timeout": timeout, "budget": budget,
+            "objective": objective, "context_slice": context,
         }  # fmt: skip
-        if to is not None:
-            wanted["to_agent"] = to
-        if timeout is not None:
-            wanted["timeout"] = timeout
-        if budget is not None:
-            fields["budget"] = budget
-        if objective:
-            fields["objective"] = objective
-        if context is not None:
-            fields["context_slice"] = context
-        if fields or not self._is_known(capability, to, timeout):
-            wanted["params"] = wanted.pop("params_payload")
-            return self.send(Delegation.parse({**wanted, **fields}))
-        deadline = None if timeout is None else node.monotonic() + timeout
-        return node.delegate(Delegation.trusted(wanted), deadline)
+        given = {name: value for name, value in wanted.items() if value is not None and value != ""}
+        return self.send(Delegation.parse({"request_id": self.node.new_id(), **given, **fields}))
 
     def _is_known(self, capability: str, to: str | None, timeout: float | None) -> bool:
         """Whether these have been validated before: the same few names come again and again."""
@@ -369,7 +359,13 @@ class Runtime:
         Args:
             observer: runs in a thread of its own until the runtime is closed, or `unobserve`.
             since: the number of the first message that it gets; 0 is from now on.
+
+        Raises:
+            UsageError: `since` is negative.
         """
+        if since < 0:
+            msg = f"observe(since={since}): messages are numbered from 1; 0 is from now on."
+            raise UsageError(msg)
         self.node.observe(observer, since)
         return observer
 

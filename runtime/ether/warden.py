@@ -384,7 +384,9 @@ class Warden:
 
 def _unexplained(name: str, code: int, output: tuple[str, ...]) -> ProcessFailed:
     said = f" It said: {output[-1].strip()}" if output else ""
-    return ProcessFailed(f"{name} ended while it started ({describe_exit(code)}).{said}", name, exit=code, output=output)
+    return ProcessFailed(
+        f"{name} ended while it started ({describe_exit(code)}).{said}", name, exit=code, output=output
+    )
 
 
 def _error_of(name: str, failed: Mapping[str, str]) -> EtherError:

@@ -113,7 +113,7 @@ def test_data_that_cannot_travel_is_named():
         (read_delegation, {"timeout": 0.0}),
         (read_delegation, {"timeout": float("nan")}),
         (read_delegation, {"timeout": "soon"}),
-        (read_delegation, {"objective": b"bytes"}),
+        (read_delegation, {"objective": 7}),
         (read_delegation, {"elapsed": 1.0}),
         (read_delegation, {"summary": "a response's"}),
         (read_delegation, {"unheard_of": 1}),
@@ -123,7 +123,6 @@ def test_data_that_cannot_travel_is_named():
         (read_response, {"confidence": 2}),
         (read_response, []),
         (read_delegation, None),
-        (read_delegation, {1: 2}),
     ],
 )
 def test_a_body_whose_fields_do_not_fit_is_invalid_however_plain_they_look(read, fields):

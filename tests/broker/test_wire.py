@@ -150,6 +150,6 @@ def test_a_mutated_frame_splits_or_is_refused_with_our_own_errors(parts, data):
 def test_the_protocol_page_has_every_kind_with_its_number():
     page = (REPOSITORY / "docs" / "protocol.md").read_text()
 
-    table = {int(code): name for code, name in re.findall(r"^\| (\d+) \| ([A-Z_]+) \| [NBt]", page, re.MULTILINE)}
+    table = {int(code): name for code, name in re.findall(r"^\| (\d+) \| ([A-Z_]+) \| [NBtb]", page, re.MULTILINE)}
 
     assert table == {kind.value: kind.name for kind in Kind}

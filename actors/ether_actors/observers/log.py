@@ -42,7 +42,7 @@ class Log(Observer):
         level: messages below it are left out; a logger's own level counts too.
         bodies: whether bodies are written.
         body_limit: characters of a body that are written at most.
-        quiet: seconds, by the broker's clock, in which a line that says the same as the one before (same kind, status,
+        quiet: seconds, by the broker's clock, in which a line that says the same as an earlier one (same kind, status,
             agents, capability and error code) is left out; the next one says how many were, as `repeated`. 0 writes all.
         clock: where the wall time is read at which a line was written to a stream.
 
@@ -148,4 +148,4 @@ class Log(Observer):
 
 
 def _json(entry: dict[str, Any]) -> str:
-    return json.dumps(entry, ensure_ascii=False, default=repr)
+    return json.dumps(entry, default=repr)

@@ -20,8 +20,10 @@ from ether.cli.commands import (
     dead_letters,
     delegate,
     doctor,
+    review,
     schema,
     top,
+    up,
     version,
 )
 from ether.cli.exit_code import ExitCode, code_of_error
@@ -70,7 +72,7 @@ class Commands(TyperGroup):
                 raise
             traceback.print_exception(error)
             warn(f"ether: internal: {error!r} is a bug of Ether's, or of a module that you named; see above.")
-            raise typer.Exit(ExitCode.INTERNAL) from None
+            raise typer.Exit(ExitCode.SOFTWARE) from None
 
 
 def _say(error: EtherError | OSError, settings: Settings) -> None:
@@ -146,5 +148,5 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for group in (delegate, agents, dead_letters, top, schema, doctor, version):
+for group in (up, review, delegate, agents, dead_letters, top, schema, doctor, version):
     group.add_to(app)

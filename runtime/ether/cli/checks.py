@@ -176,7 +176,7 @@ def _answers(url: str) -> Iterator[Check]:
             response = found.delegate("ether.statistics", {}, timeout=_PATIENCE).result().unwrap()
             trips.append(time.perf_counter() - started)
             skews.append((response.timestamp or wall) - wall - trips[-1] / 2)
-        yield Check("broker", Verdict.OK, f"answers at {url}, {response.data['agents']} agents")
+        yield Check("broker", Verdict.OK, f"answers at {url}, {len(found.agents())} agents")
         yield round_trip(statistics.median(trips))
         yield wall_clock(statistics.median(skews))
 

@@ -14,7 +14,7 @@ from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
 if TYPE_CHECKING:
     from ether.runtime import Runtime
 
-__all__ = ["any_bus", "embedded", "is_listening", "joined"]
+__all__ = ["any_bus", "embedded", "is_listening", "joined", "wait_for"]
 
 _PATIENCE: Final = 5.0
 """Seconds that a broker which listens may take to answer."""
@@ -35,18 +35,32 @@ def any_bus(connect: str | None, wait: float, agents: Sequence[str]) -> Iterator
 
 
 @contextmanager
-def joined(connect: str | None, wait: float = 0.0, *, patience: float = _PATIENCE) -> Iterator[Runtime]:
+def joined(connect: str | None, wait: float = 0.0, *, patience: float | None = None) -> Iterator[Runtime]:
     """Join the bus at an address.
 
     Args:
         connect: its address; None is this user's own.
         wait: seconds to wait until something listens there.
-        patience: seconds that it may then take to answer.
+        patience: seconds that it may then take to answer; 5 unless given.
 
     Raises:
         InvalidEndpoint: not an address that can be connected to.
         BrokerUnavailable: nobody listens there, or what listens is no broker.
         NodeRefused: the broker does not let us in.
+    """
+    url = wait_for(connect, wait)
+    from ether.runtime import Runtime
+
+    with Runtime.connect(url, timeout=_PATIENCE if patience is None else patience, drain=0.0) as bus:
+        yield bus
+
+
+def wait_for(connect: str | None, wait: float) -> str:
+    """Wait until something listens at an address, and return it.
+
+    Raises:
+        InvalidEndpoint: not an address that can be connected to.
+        BrokerUnavailable: nobody listened there within `wait` seconds.
     """
     url = connectable(connect or default_endpoint())
     limit = time.monotonic() + wait
@@ -55,10 +69,7 @@ def joined(connect: str | None, wait: float = 0.0, *, patience: float = _PATIENC
             msg = f"No broker listens at {url}: start one with `ether up`, or name another with --connect."
             raise BrokerUnavailable(msg)
         time.sleep(_PAUSE)
-    from ether.runtime import Runtime
-
-    with Runtime.connect(url, timeout=patience, drain=0.0) as bus:
-        yield bus
+    return url
 
 
 @contextmanager

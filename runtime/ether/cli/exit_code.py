@@ -38,7 +38,7 @@ class ExitCode(IntEnum):
     UNFINISHED = 6
     CANCELLED = 7
     INCOMPATIBLE = 8
-    INTERNAL = 70
+    SOFTWARE = 70
     INTERRUPTED = 130
     PIPE = 141
 
@@ -61,7 +61,7 @@ _OF_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.UsageError, ExitCode.USAGE),
     (errors.Unavailable, ExitCode.UNAVAILABLE),
     (errors.ProtocolError, ExitCode.INCOMPATIBLE),
-    (errors.InternalError, ExitCode.INTERNAL),
+    (errors.InternalError, ExitCode.SOFTWARE),
 )
 
 

@@ -83,9 +83,10 @@ def run_tasks(bus: Bus, tasks: Sequence[ReviewTask], display: Display, *, timeou
         try:
             for _ in range(min(window, len(waiting))):
                 followers.submit(_follow, bus, waiting.popleft(), timeout, handles, events.put)
+            shown: set[ReviewTask] = set()
             while len(outcomes) < len(tasks):
                 event = events.get()
-                _show(event, display)
+                _show(event, display, shown)
                 if event.outcome is not None:
                     outcomes[event.task] = event.outcome
                     handles.pop(event.task, None)
@@ -125,13 +126,15 @@ def _follow(
     put(_Event(task, request_id, outcome=outcome or Outcome.undelivered(task, InternalError("No outcome came."))))
 
 
-def _show(event: _Event, display: Display) -> None:
+def _show(event: _Event, display: Display, shown: set[ReviewTask]) -> None:
     if event.outcome is not None:
         display.finished(event.outcome)
-    elif event.response is not None and event.response.progress is not None:
-        display.progressed(event.task, event.request_id, event.response.progress, event.response.summary)
-    else:
+        return
+    if event.task not in shown:  # ACCEPTED is also the heartbeat of long work, and comes again and again
+        shown.add(event.task)
         display.started(event.task, event.request_id)
+    if event.response is not None and event.response.progress is not None:
+        display.progressed(event.task, event.request_id, event.response.progress, event.response.summary)
 
 
 def reduce_outcomes(bus: Bus, outcomes: Sequence[Outcome], *, timeout: float) -> Response | EtherError:

@@ -71,7 +71,7 @@ def run_review(
     except EtherError as error:
         err.write(f"The bus did not start: {error}\n")
         return 1
-    out.write(f"{done.report['summary']['sentence']} See {done.markdown_path} and {done.json_path}.\n")
+    out.write(f"{done.report['summary']['sentence']} See {done.markdown_path} and {done.json_path}\n")
     return done.exit_code
 
 

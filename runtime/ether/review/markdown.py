@@ -75,7 +75,8 @@ def _recommendations(recommendations: list[dict[str, Any]]) -> list[str]:
         places = ", ".join(_code(f"{place['source']}/{place['path']}:{place['line']}") for place in one["places"])
         rest = one["count"] - len(one["places"])
         more = f" and {rest:,} more" if rest > 0 else ""
-        lines.append(f"{number}. {_text(one['advice'])} ({_code(one['rule'])}, {one['count']:,}) {places}{more}")
+        head = f"**{one['rule']}** ({one['count']:,})"
+        lines.append(f"{number}. {head}: {_text(one['why'])}. {_text(one['advice'])} {places}{more}")
     return [*lines, ""]
 
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ether.scout.catalogue import RULES
+from ether.scout.checks.catalogue import BUG_RULES
 from ether.scout.finding import Finding, Severity
 from ether.scout.words import plural
 
 __all__ = ["Group", "summarise"]
 
 _MAX_TOP: Final = 30
+_ALIKE_INFO: Final = 3
+"""Findings of one rule of the lowest severity among the top ones."""
 _PLACES: Final = 3
 """Places named for each recommendation."""
 _WEIGHTS: Final = {Severity.ERROR: 100, Severity.WARNING: 10, Severity.INFO: 1}
@@ -50,13 +53,14 @@ def summarise(groups: Sequence[Group], top: int = _MAX_TOP) -> dict[str, Any]:
     for group in groups:
         counts.update(group.counts)
         rules.update(group.by_rule)
+    # What is equally grave and sure: bugs before documents and structure.
     ranked = sorted(
         ((finding, group.source) for group in groups for finding in group.findings),
-        key=lambda pair: (*pair[0].order[:2], pair[1], *pair[0].order[2:]),
+        key=lambda pair: (*pair[0].order[:2], pair[0].rule not in BUG_RULES, pair[1], *pair[0].order[2:]),
     )
     total = sum(counts.values())
     return {
-        "summary": _sentence(counts, total, len(groups)),
+        "summary": _sentence(counts, total),
         "total_findings": total,
         "findings_seen": len(ranked),
         "counts": {severity.value: counts[severity.value] for severity in Severity},
@@ -67,12 +71,11 @@ def summarise(groups: Sequence[Group], top: int = _MAX_TOP) -> dict[str, Any]:
     }
 
 
-def _sentence(counts: Counter[str], total: int, sources: int) -> str:
-    where = plural(sources, "source")
+def _sentence(counts: Counter[str], total: int) -> str:
     if not total:
-        return f"Nothing was found in {where}."
-    parts = ", ".join(f"{counts[severity.value]} {severity.value}" for severity in Severity)
-    return f"{plural(total, 'finding')} in {where}: {parts}."
+        return "Nothing was found."
+    parts = ", ".join(plural(counts[severity.value], severity.value) for severity in Severity)
+    return f"{plural(total, 'finding')}: {parts}."
 
 
 def _severity(rule: str, ranked: list[tuple[Finding, str]]) -> Severity:
@@ -94,14 +97,13 @@ def _rule_rows(rules: Counter[str], ranked: list[tuple[Finding, str]]) -> list[d
 
 
 def _spread(ranked: list[tuple[Finding, str]], top: int) -> list[tuple[Finding, str]]:
-    """The first findings by rank, of one rule in one source at most a third: none hides the others."""
-    most = max(3, top // 3)
-    taken: Counter[tuple[str, str]] = Counter()
+    """The first findings by rank, but few of each rule, so that a frequent one hides no other."""
+    taken: Counter[tuple[str, Severity]] = Counter()
     chosen = []
     for finding, source in ranked:
-        key = (finding.rule, source)
+        key = (finding.rule, finding.severity)
         taken[key] += 1
-        if taken[key] <= most:
+        if taken[key] <= (_ALIKE_INFO if finding.severity is Severity.INFO else max(_ALIKE_INFO, top // 3)):
             chosen.append((finding, source))
     return chosen[:top]
 
@@ -135,6 +137,7 @@ def _recommendations(rules: Counter[str], ranked: list[tuple[Finding, str]], top
         {
             "rule": name,
             "count": rules[name] or len(found),
+            "why": RULES[name].why if name in RULES else "",
             "advice": found[0][0].fix,
             "places": [{"source": source, "path": one.path, "line": one.line} for one, source in found[:_PLACES]],
         }

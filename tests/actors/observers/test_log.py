@@ -206,7 +206,10 @@ def test_a_long_body_is_cut_and_says_by_how_much(text: Text) -> None:
     assert text.entries[0]["body"] == '{"data": "xxxxxxxxxx… (+99,992)'
 
 
-@given(st.binary(max_size=60), st.binary(max_size=60))
+names = st.binary(max_size=60) | st.text(max_size=15).map(str.encode)
+
+
+@given(names, names)
 def test_no_name_can_forge_a_line(source: bytes, capability: bytes) -> None:
     text = Text()
     for form in ("text", "jsonl"):

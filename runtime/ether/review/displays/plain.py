@@ -61,5 +61,8 @@ class PlainDisplay:
 
 
 def short(request_id: str) -> str:
-    """The last eight characters of an id: those of a UUIDv7 in front are the time, alike in all of a review."""
-    return request_id.replace("-", "")[-8:] or "--------"
+    """The eight characters of an id that tell those of one process apart (`ether_broker.ids`): its counter.
+
+    The first eight are the time, and alike in all of a review.
+    """
+    return request_id.replace("-", "")[14:22] or "--------"

@@ -206,7 +206,7 @@ def _finally(module: PythonModule, body: list[ast.stmt]) -> Iterator[Finding]:
 
 def _loops_between(module: PythonModule, node: ast.AST, body: list[ast.stmt]) -> bool:
     """Whether the loop that `break` leaves stands in the `finally` itself."""
-    for above in module.ancestors(node):
+    for above in (node, *module.ancestors(node)):
         if isinstance(above, (ast.For, ast.AsyncFor, ast.While)):
             return True
         if above in body:

@@ -195,7 +195,7 @@ def _unused_locals(module: PythonModule, function: Function) -> Iterator[Finding
         match node:
             case ast.Assign(targets=[ast.Name(id=name) as target]):
                 if name not in read | declared | augmented and not name.startswith(_NOT_NEEDED):
-                    yield UNUSED_LOCAL.at(module, target, f"`{name}`")
+                    yield UNUSED_LOCAL.at(module, target, f"`{name}` in `{function.name}`")
                     read.add(name)
 
 

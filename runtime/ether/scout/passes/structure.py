@@ -133,7 +133,7 @@ class StructurePass:
         self._functions.append(function)
         troubles = function.troubles()
         if troubles:
-            what = f"`{function.name}` has {', '.join(troubles)}"
+            what = f"`{function.name}` has {' and '.join(troubles)}"
             found = HARD_FUNCTION.on(source.name, function.line, what, symbol=function.name)
             self._findings.append(found)
 

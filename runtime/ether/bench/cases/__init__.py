@@ -1,0 +1,1 @@
+"""The cases, each by itself."""

@@ -1,0 +1,54 @@
+"""How long `import ether` takes, beside the libraries that it cannot do without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+
+from ether.bench.case import Findings
+from ether.bench.deployment import pinned
+from ether.bench.result import Bound
+from ether.bench.rounds import interleave, ratio, row
+from ether.bench.sample import Sample
+from ether.bench.settings import Settings
+
+__all__ = ["Imports"]
+
+LIBRARIES = "import pykka, zmq, ormsgpack; from pydantic import BaseModel, TypeAdapter"
+"""`import pydantic` alone loads next to nothing of it; the names are what makes it load."""
+_TIMED = "import time; start = time.process_time(); {}; print(time.process_time() - start)"
+
+
+class Imports:
+    """CPU time of imports, each in a fresh interpreter."""
+
+    name = "imports"
+    about = "`import ether` beside its four libraries: time"
+    systems = frozenset[str]()
+
+    def run(self, settings: Settings) -> Findings:
+        """Time of ours against theirs."""
+        turns = {"libraries": partial(_import, LIBRARIES), "ether": partial(_import, "import ether")}
+        with pinned(settings.pin):
+            for turn in turns.values():
+                turn()  # the first reads from the disk
+            samples = interleave(turns, settings.rounds)
+        times = {name: [sample.seconds for sample in found] for name, found in samples.items()}
+        bound = Bound(1.5, at_least=False)
+        return Findings(
+            (ratio(self.name, "time of import, ether / libraries", times["ether"], times["libraries"], bound),),
+            tuple(row(self.name, name, found) for name, found in samples.items()),
+        )
+
+
+def _import(statement: str) -> Sample:
+    done = subprocess.run(
+        [sys.executable, "-c", _TIMED.format(statement)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return Sample(count=1, seconds=float(done.stdout))

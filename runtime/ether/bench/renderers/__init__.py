@@ -1,0 +1,1 @@
+"""A report for people, for programs and for docs/performance.md."""

@@ -1,0 +1,166 @@
+"""`ether up` and `ether node`: run a bus, and join one with agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ether.cli.connection import wait_for
+from ether.cli.options import ConnectOption, FormatOption, WaitOption, output_of
+from ether.cli.output import Output
+from ether_broker.errors import UsageError
+
+if TYPE_CHECKING:
+    from ether.cluster_spec import ClusterSpec
+
+__all__ = ["add_to"]
+
+DrainOption = Annotated[
+    float | None,
+    typer.Option(
+        "--drain",
+        metavar="SECONDS",
+        min=0.0,
+        help="For running work, when it is told to end.",
+        show_default="the file's, or 10",
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the app these commands."""
+    app.command()(up)
+    app.command()(node)
+
+
+def up(
+    ctx: typer.Context,
+    *,
+    what: Annotated[
+        list[str], typer.Argument(metavar="FILE|MODULE:CLASS...", help="A cluster file, or the agents themselves.")
+    ],
+    bind: Annotated[
+        str | None,
+        typer.Option(
+            "--bind",
+            metavar="URL",
+            help="The broker's address: ipc:///PATH, or tcp://HOST:PORT for other machines.",
+            show_default="the file's, or this user's own",
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option("--nodes", metavar="N", min=1, help="Processes, each with these agents.", show_default="1"),
+    ] = None,
+    drain: DrainOption = None,
+    output_format: FormatOption = None,
+) -> None:
+    """Run a bus on this machine, until SIGTERM or Ctrl-C: a broker with its supervisor, and nodes with agents.
+
+    Prints the bus's URL on stdout once all agents are up. The first signal drains, a second one ends it at once.
+    """
+    out = output_of(ctx, output_format)
+    spec = _spec(what, nodes, bind=bind, drain=drain)
+    from ether.cluster import up as run
+
+    raise typer.Exit(run(spec, on_event=_teller(spec, out)))
+
+
+def node(
+    ctx: typer.Context,
+    *,
+    agents: Annotated[list[str], typer.Argument(metavar="MODULE:CLASS...", help="The agents.")],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Of the node, unique on the bus.", show_default="host, process and chance"),
+    ] = None,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, help="Handlers of plain methods at a time.")
+    ] = 4,
+    drain: DrainOption = None,
+    connect: ConnectOption = None,
+    wait: WaitOption = 0.0,
+    output_format: FormatOption = None,
+) -> None:
+    """Join a bus with agents, until SIGTERM or Ctrl-C; the bus may be on another machine.
+
+    Prints the bus's URL on stdout once the agents are up. The first signal drains, a second one ends it at once.
+    """
+    out = output_of(ctx, output_format)
+    from ether.cli.agent_class import load_agent
+    from ether.cluster_spec import DRAIN, agent_specs
+    from ether.node_process import serve
+
+    for text in agents:
+        load_agent(text)
+    url = wait_for(connect, wait)
+    code = serve(
+        url,
+        agent_specs(agents),
+        name=name,
+        threads=threads,
+        drain=DRAIN if drain is None else drain,
+        on_event=_first(out, url),
+    )
+    raise typer.Exit(code)
+
+
+def _spec(what: Sequence[str], nodes: int | None, **fields: Any) -> ClusterSpec:
+    """The cluster of a command line; options count more than the file.
+
+    Raises:
+        UsageError: a file and agents, or two files; or a file and `--nodes`.
+        InvalidSpec, InvalidEndpoint: the file or an option says what cannot be.
+    """
+    from ether.cluster_spec import ClusterSpec
+
+    given = {name: value for name, value in fields.items() if value is not None}
+    files = [word for word in what if _is_file(word)]
+    if not files:
+        return ClusterSpec.of(nodes or 1, what, **given)
+    if len(what) > 1:
+        msg = f"{files[0]} is a file, and says everything: name it alone, or agents as module:Class."
+        raise UsageError(msg)
+    if nodes is not None:
+        msg = f"--nodes goes with agents: {files[0]} says itself which nodes there are."
+        raise UsageError(msg)
+    from ether.config import load
+
+    return replace(load(Path(files[0])), **given)
+
+
+def _is_file(word: str) -> bool:
+    return Path(word).suffix in {".yaml", ".yml"} or ":" not in word
+
+
+def _teller(spec: ClusterSpec, out: Output) -> Callable[[str], None]:
+    """Notes what happens, and prints the URL when the cluster is up."""
+    ready = f"the cluster {spec.name} is up at "
+
+    def tell(event: str) -> None:
+        out.note(event)
+        if event.startswith(ready):
+            _print_url(out, event.removeprefix(ready))
+
+    return tell
+
+
+def _first(out: Output, url: str) -> Callable[[str], None]:
+    """Notes what happens; the first is that the node is up."""
+    told: list[str] = []
+
+    def tell(event: str) -> None:
+        out.note(event)
+        if not told:
+            _print_url(out, url)
+        told.append(event)
+
+    return tell
+
+
+def _print_url(out: Output, url: str) -> None:
+    out.value({"url": url}, url)

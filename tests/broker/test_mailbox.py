@@ -1,0 +1,240 @@
+"""The mailbox alone, and against a plain list of what it should hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ether_broker.mailbox import Limits, Mailbox, Offer
+
+
+@dataclass(eq=False)
+class Letter:
+    number: int
+    size: int = 10
+    is_over: bool = False
+
+
+def mailbox(**limits: int) -> Mailbox[Letter]:
+    return Mailbox(Limits(**{"count": 3, "size": 100, "window": 2, **limits}))
+
+
+def filled(box: Mailbox[Letter], count: int, size: int = 10) -> list[Letter]:
+    letters = [Letter(number, size) for number in range(count)]
+    for letter in letters:
+        box.offer(letter)
+    return letters
+
+
+def test_a_letter_is_sent_at_once_while_there_is_credit():
+    box = mailbox(window=2)
+
+    assert [box.offer(Letter(number)) for number in range(3)] == [Offer.SEND, Offer.SEND, Offer.QUEUED]
+    assert (box.in_flight, len(box), box.outstanding, box.waiting_bytes) == (2, 1, 3, 10)
+
+
+def test_a_letter_does_not_overtake_those_that_wait():
+    box = mailbox(window=1)
+    filled(box, 2)
+    box.release()
+
+    assert box.offer(Letter(9)) is Offer.QUEUED
+    assert box.next().number == 1
+
+
+def test_what_waits_leaves_in_order_as_credit_comes_back():
+    box = mailbox(window=1)
+    filled(box, 4)
+
+    left = []
+    for _ in range(3):
+        assert box.next() is None
+        box.release()
+        left.append(box.next().number)
+
+    assert left == [1, 2, 3]
+    assert (box.next(), len(box), box.waiting_bytes) == (None, 0, 0)
+
+
+def test_a_letter_past_the_count_is_refused_and_not_kept():
+    box = mailbox(window=1, count=3)
+    filled(box, 4)
+
+    assert box.offer(Letter(9)) is Offer.FULL
+    assert (len(box), box.waiting_bytes) == (3, 30)
+
+
+def test_a_letter_past_the_bytes_is_refused_though_a_smaller_one_fits():
+    box = mailbox(window=1, count=99, size=100)
+    filled(box, 10)
+
+    assert box.offer(Letter(9, size=11)) is Offer.FULL
+    assert box.offer(Letter(9, size=10)) is Offer.QUEUED
+
+
+def test_a_letter_that_ended_while_it_waited_makes_room_and_is_skipped():
+    box = mailbox(window=1, count=2)
+    _, second, third = filled(box, 3)
+
+    second.is_over = True
+    box.forget(second)
+
+    assert (len(box), box.waiting_bytes) == (1, 10)
+    assert box.offer(Letter(9)) is Offer.QUEUED
+    box.release()
+    assert box.next() is third
+
+
+def test_memory_of_ended_letters_is_freed_before_their_turn_comes():
+    box = mailbox(window=1, count=10_000, size=1 << 30)
+    filled(box, 1)
+
+    for number in range(1_000):
+        letter = Letter(number)
+        box.offer(letter)
+        letter.is_over = True
+        box.forget(letter)
+
+    assert len(box._waiting) < 100
+
+
+def test_a_letter_that_was_accepted_is_taken_back_past_the_bounds_and_goes_first():
+    box = mailbox(window=1, count=1)
+    first, second = filled(box, 2)
+
+    box.release()
+    box.put_back(first)
+
+    assert len(box) == 2
+    assert box.offer(Letter(9)) is Offer.FULL
+    assert box.next() is first
+
+
+def test_a_paused_mailbox_takes_letters_and_sends_none():
+    box = mailbox(window=2)
+
+    box.pause()
+
+    assert box.offer(Letter(1)) is Offer.QUEUED
+    assert box.next() is None
+    box.resume()
+    assert box.next().number == 1
+
+
+def test_credit_stays_with_a_node_that_restarts_its_agent_and_comes_back_from_one_that_is_gone():
+    box = mailbox(window=2)
+    filled(box, 2)
+
+    box.resume()
+    assert box.in_flight == 2
+    box.resume(reset=True)
+    assert box.in_flight == 0
+
+
+def test_draining_gives_what_waits_in_order_without_what_ended():
+    box = mailbox(window=1)
+    _, second, third, fourth = filled(box, 4)
+    third.is_over = True
+    box.forget(third)
+
+    assert box.drain() == [second, fourth]
+    assert (len(box), box.waiting_bytes, box.in_flight) == (0, 0, 1)
+
+
+def test_more_credit_than_was_taken_is_a_bug():
+    with pytest.raises(AssertionError):
+        mailbox().release()
+
+
+class Box(RuleBasedStateMachine):
+    """The model: a list of what waits, and a count of what is with the node."""
+
+    @initialize(count=st.integers(0, 4), size=st.integers(0, 60), window=st.integers(1, 3))
+    def a_mailbox(self, count: int, size: int, window: int) -> None:
+        self.limits = Limits(count=count, size=size, window=window)
+        self.box: Mailbox[Letter] = Mailbox(self.limits)
+        self.waiting: list[Letter] = []
+        self.with_node: list[Letter] = []
+        self.is_open = True
+        self.put_back: set[int] = set()
+        self.made = 0
+
+    @rule(size=st.integers(1, 40))
+    def offer(self, size: int) -> None:
+        self.made += 1
+        letter = Letter(self.made, size)
+        offer = self.box.offer(letter)
+        room = len(self.waiting) < self.limits.count and self.bytes() + size <= self.limits.size
+        if self.is_open and not self.waiting and len(self.with_node) < self.limits.window:
+            assert offer is Offer.SEND
+            self.with_node.append(letter)
+        elif room:
+            assert offer is Offer.QUEUED
+            self.waiting.append(letter)
+        else:
+            assert offer is Offer.FULL
+
+    @rule()
+    def next(self) -> None:
+        letter = self.box.next()
+        if self.is_open and self.waiting and len(self.with_node) < self.limits.window:
+            assert letter is self.waiting.pop(0)
+            self.with_node.append(letter)
+        else:
+            assert letter is None
+
+    @precondition(lambda self: self.with_node)
+    @rule(data=st.data(), back=st.booleans())
+    def release(self, data: st.DataObject, back: bool) -> None:
+        letter = self.with_node.pop(data.draw(st.integers(0, len(self.with_node) - 1)))
+        self.box.release()
+        if back:
+            self.box.put_back(letter)
+            self.waiting.insert(0, letter)
+            self.put_back.add(letter.number)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def one_ends(self, data: st.DataObject) -> None:
+        letter = self.waiting.pop(data.draw(st.integers(0, len(self.waiting) - 1)))
+        letter.is_over = True
+        self.box.forget(letter)
+
+    @rule()
+    def pause(self) -> None:
+        self.is_open = False
+        self.box.pause()
+
+    @rule(reset=st.booleans())
+    def resume(self, reset: bool) -> None:
+        self.is_open = True
+        self.box.resume(reset=reset)
+        if reset:
+            self.with_node.clear()
+
+    @rule()
+    def drain(self) -> None:
+        assert self.box.drain() == self.waiting
+        self.waiting.clear()
+
+    def bytes(self) -> int:
+        return sum(letter.size for letter in self.waiting)
+
+    @invariant()
+    def counts_are_those_of_the_model(self) -> None:
+        if not hasattr(self, "box"):
+            return
+        assert len(self.box) == len(self.waiting)
+        assert self.box.waiting_bytes == self.bytes()
+        assert self.box.in_flight == len(self.with_node) <= self.limits.window
+        new = [letter for letter in self.waiting if letter.number not in self.put_back]
+        assert len(new) <= self.limits.count
+        assert sum(letter.size for letter in new) <= self.limits.size
+
+
+TestBox = Box.TestCase
+TestBox.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

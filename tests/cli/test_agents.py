@@ -1,0 +1,64 @@
+"""`ether agents`, `ether capabilities` and `ether nodes`."""
+
+from __future__ import annotations
+
+from tests.cli.command import Command, table
+
+
+def test_agents_are_listed_with_how_they_are_and_what_they_have_done(own: Command) -> None:
+    own("exec", "greeter", "greet", "--name", "Ada")
+    own("exec", "greeter", "greet")
+
+    head, *rows = table(own("agents"))
+
+    assert head[:3] == ["AGENT", "NODE", "CONDITION"]
+    assert rows[0][:3] == ["greeter", "host", "up"]
+    assert rows[0][5:7] == ["1", "1"]
+    assert rows[0][-2:] == ["Greets", "people."]
+
+
+def test_agents_as_json_have_every_field_and_as_lines_one_each(ether: Command) -> None:
+    whole = ether("agents", "-o", "json").json
+    lines = ether("agents", "-o", "jsonl").lines
+
+    assert [row["agent"] for row in whole] == [row["agent"] for row in lines] == ["greeter", "counter"]
+    assert whole[1]["max_concurrency"] == 4
+    assert "test.count" in whole[1]["capabilities"]
+
+
+def test_capabilities_are_listed_with_their_parameters(ether: Command) -> None:
+    rows = {row[0]: row for row in table(ether("capabilities"))[1:]}
+
+    assert rows["test.people.greet"][:7] == ["test.people.greet", "greeter", "0.9", "yes", "name", "[title=]", "A"]
+    assert rows["test.count"][3:6] == ["no", "[to=3]", "[data=False]"]
+    assert rows["test.echo"][4] == "…"
+    assert list(rows) == sorted(rows)
+
+
+def test_capabilities_of_one_agent_are_its_own(ether: Command) -> None:
+    rows = ether("capabilities", "greeter", "-o", "jsonl").lines
+
+    assert {row["agent"] for row in rows} == {"greeter"}
+    assert next(row for row in rows if row["capability"] == "test.people.greet")["params_schema"]["required"] == [
+        "name"
+    ]
+
+
+def test_capabilities_of_an_unknown_agent_are_a_usage_error_with_the_nearest(ether: Command) -> None:
+    done = ether("capabilities", "greter")
+
+    assert (done.code, done.out) == (2, "")
+    assert "There is no agent 'greter' with capabilities. Did you mean 'greeter'?" in done.err
+
+
+def test_what_agents_can_do_is_told_without_a_bus(alone: Command) -> None:
+    done = alone("capabilities", "greeter", "--agent", "tests.cli.agents:Greeter", "-o", "json")
+
+    assert {row["capability"] for row in done.json} == {"test.echo", "test.people.greet", "test.raw"}
+
+
+def test_nodes_are_listed_this_commands_own_too(own: Command) -> None:
+    rows = table(own("nodes"))[1:]
+
+    assert rows[0][0] == "host"
+    assert len(rows) == 2

@@ -1,0 +1,121 @@
+"""Which bus a command talks to, and what it says where there is none."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from ether import Runtime
+from tests.cli.agents import Greeter
+from tests.cli.command import Command
+
+COMMANDS = [
+    ["agents"],
+    ["nodes"],
+    ["capabilities"],
+    ["exec", "greeter", "greet"],
+    ["delegate", "test.echo"],
+    ["dead-letters", "list"],
+    ["dead-letters", "show", "1"],
+    ["dead-letters", "redrive", "1"],
+    ["top"],
+    ["node", "tests.cli.agents:Greeter"],
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_broker_is_one_line_that_names_the_fix(alone: Command, folder: Path, words: list[str]) -> None:
+    done = alone(*words)
+
+    assert (done.code, done.out) == (3, "")
+    assert done.err == (
+        f"ether: broker_unavailable: No broker listens at ipc://{folder}/ether/default.sock: "
+        "start one with `ether up`, or name another with --connect.\n"
+    )
+
+
+def test_an_error_is_json_where_json_is_asked_for(alone: Command) -> None:
+    error = json.loads(alone("agents", "-o", "json").err)["error"]
+
+    assert (error["code"], error["retryable"], error["exit_code"]) == ("broker_unavailable", True, 3)
+
+
+def test_debug_shows_the_traceback(alone: Command) -> None:
+    assert "Traceback" in alone("--debug", "agents").err
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("localhost:7421", "is no address of a broker: write tcp://HOST:PORT"),
+        ("tcp://localhost", "is no TCP address"),
+        ("tcp://localhost:99999", "is no TCP address"),
+        ("tcp://*:7421", "is an address to bind"),
+        ("inproc://bus", "is an address to bind"),
+        ("ipc://relative.sock", "is no ipc address"),
+        ("http://localhost:80", "is no address of a broker"),
+    ],
+)
+def test_a_bad_url_is_a_usage_error(alone: Command, url: str, said: str) -> None:
+    done = alone("agents", "--connect", url)
+
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_the_option_counts_more_than_the_environment(alone: Command, host: str) -> None:
+    assert alone("agents", "--connect", host, ETHER_CONNECT="ipc:///nowhere.sock").code == 0
+    assert alone("agents", ETHER_CONNECT=host).code == 0
+    assert alone("agents", ETHER_CONNECT="ipc:///nowhere.sock").code == 3
+
+
+def test_a_bus_on_tcp_is_reached(alone: Command) -> None:
+    with Runtime(bind=f"tcp://127.0.0.1:{free_port()}", drain=0.0) as bus:
+        bus.start(Greeter)
+        done = alone("exec", "greeter", "greet", "--name", "Ada", "--connect", bus.url)
+
+    assert done.out == "Hello, Ada\n"
+
+
+def test_nobody_at_a_port_is_told_at_once(alone: Command) -> None:
+    done = alone("agents", "--connect", f"tcp://127.0.0.1:{free_port()}")
+
+    assert done.code == 3
+
+
+def test_something_that_is_no_broker_is_told(alone: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ether.cli.connection._PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        done = alone("agents", "--connect", f"tcp://127.0.0.1:{deaf.getsockname()[1]}")
+
+    assert done.code == 3
+    assert "No broker answers at" in done.err
+
+
+def test_a_bus_that_is_not_there_yet_is_waited_for(alone: Command, folder: Path) -> None:
+    url = f"ipc://{folder}/late.sock"
+    begun, end = threading.Event(), threading.Event()
+
+    def come_late() -> None:
+        begun.wait(5)
+        with Runtime(bind=url, drain=0.0) as bus:
+            bus.start(Greeter)
+            end.wait(10)
+
+    late = threading.Thread(target=come_late)
+    late.start()
+    begun.set()
+    try:
+        assert alone("nodes", "--connect", url, "--wait", "10").code == 0
+    finally:
+        end.set()
+        late.join()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ether.cli.output import Column, Format, Output, as_json, seconds
+
+COLUMNS = (
+    Column("name", lambda row: row["name"]),
+    Column("count", lambda row: row.get("count"), right=True),
+)
+ROWS = [{"name": "a", "count": 100}, {"name": "longer"}]
+
+
+def test_text_is_a_table_that_can_be_split_at_blanks(capsys) -> None:
+    Output().rows(ROWS, COLUMNS)
+
+    assert capsys.readouterr().out == "NAME    COUNT\na         100\nlonger      -\n"
+
+
+def test_json_is_one_document_and_jsonl_one_a_line(capsys) -> None:
+    Output(Format.JSON).rows(ROWS, COLUMNS)
+    assert json.loads(capsys.readouterr().out) == ROWS
+
+    Output(Format.JSONL).rows(ROWS, COLUMNS)
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ROWS
+
+
+@pytest.mark.parametrize(("format_", "printed"), [(Format.TEXT, ""), (Format.JSON, "[]\n"), (Format.JSONL, "")])
+def test_no_rows_are_an_empty_document(capsys, format_: Format, printed: str) -> None:
+    Output(format_).rows([], COLUMNS)
+
+    assert capsys.readouterr().out == printed
+
+
+def test_notes_go_to_stderr_unless_it_is_to_be_quiet(capsys) -> None:
+    Output().note("done")
+    Output(verbose=False).note("nothing")
+
+    assert capsys.readouterr() == ("", "done\n")
+
+
+def test_what_json_has_no_word_for_is_told_in_its_own() -> None:
+    assert json.loads(as_json({"b": b"\x00", "s": {2, 1}, "o": Format.TEXT, "e": ValueError("x")})) == {
+        "b": "AA==", "s": [1, 2], "o": "text", "e": "x",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, None),
+        (0.0, "0 µs"),
+        (0.000_85, "850 µs"),
+        (0.0123, "12.3 ms"),
+        (3.21, "3.21 s"),
+        (75.0, "75 s"),
+        (4000.0, "4000 s"),
+    ],
+)
+def test_durations_are_short(value: float | None, text: str | None) -> None:
+    assert seconds(value) == text

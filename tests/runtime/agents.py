@@ -1,0 +1,106 @@
+"""Agents that nodes in other processes host; a folder is how a test and their handlers tell each other things."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ether import Agent, AgentCrash, Task, capability
+
+
+def wait_for(path: Path, task: Task) -> None:
+    """Wait until the test makes a file, or the delegation has ended."""
+    while not path.exists() and not task.cancelled:
+        time.sleep(0.005)
+
+
+class Worker(Agent):
+    """Works until it is told to go on."""
+
+    @capability("work.once")
+    def once(self, folder: str, task: Task) -> dict[str, Any]:
+        return self.run(Path(folder), task)
+
+    @capability("work.again", idempotent=True)
+    def again(self, folder: str, task: Task) -> dict[str, Any]:
+        return self.run(Path(folder), task)
+
+    @capability("work.alone")
+    def alone(self) -> dict[str, Any]:
+        return {"agent": self.agent_name, "pid": os.getpid(), "session": os.getsid(0)}
+
+    @capability("work.stubborn", idempotent=True)
+    def stubborn(self, folder: str, task: Task) -> None:
+        Path(folder, "stubborn").touch()
+        while not Path(folder, "never").exists():
+            time.sleep(0.01)
+
+    @capability("work.crash")
+    def crash(self) -> None:
+        raise AgentCrash("on demand")
+
+    @capability("work.spawn")
+    def spawn(self) -> int:
+        """Leave a process behind."""
+        code = "import time; time.sleep(60)"
+        return subprocess.Popen([sys.executable, "-c", code]).pid
+
+    @capability("work.print")
+    def say(self, text: str) -> None:
+        print(text)
+
+    def run(self, folder: Path, task: Task) -> dict[str, Any]:
+        marker = folder / f"{task.request_id}.{task.attempt}"
+        marker.write_text(str(os.getpid()))
+        wait_for(folder / "go", task)
+        return {"agent": self.agent_name, "pid": os.getpid(), "attempt": task.attempt, "cancelled": task.cancelled}
+
+
+class Caller(Agent):
+    """Asks a worker."""
+
+    @capability("call.nested")
+    async def nested(self, text: str, task: Task) -> dict[str, Any]:
+        task.progress(0.5, "asking")
+        answer = await task.delegate("work.alone")
+        return {"text": text, "from": answer.data["agent"]}
+
+
+class Doomed(Agent):
+    """Ends its process as soon as it works."""
+
+    @capability("doomed.die")
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class EndsAtOnce(Agent):
+    """Comes up, and takes its process down a moment later: a crash loop."""
+
+    def on_start(self) -> None:
+        import threading
+
+        threading.Timer(0.1, lambda: os._exit(3)).start()
+
+
+class Refuses(Agent):
+    """Does not start."""
+
+    def on_start(self) -> None:
+        raise ValueError("no key in the environment")
+
+
+class Slow(Agent):
+    """Never comes up."""
+
+    def on_start(self) -> None:
+        time.sleep(60)
+
+
+class NoAgent:
+    """Not an agent."""

@@ -1,0 +1,299 @@
+"""What a cluster does when its processes die: each test kills real ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ether import Handle, Observation, Observer, Response, Runtime, Status, as_completed
+from ether.cluster import Cluster
+from ether.cluster_spec import AgentSpec, NodeSpec
+from ether.errors import ProcessFailed
+from ether.node_process import ESCALATED
+from ether_actors.child_spec import Backoff, Restart
+from tests.support import process_is_alive, wait_until
+
+WORKER = "tests.runtime.agents:Worker"
+
+
+class Bus:
+    """A cluster, a runtime on it, and a folder that the handlers of its workers look into."""
+
+    def __init__(self, cluster: Cluster, bus: Runtime, folder: Path, events: list[str]) -> None:
+        self.cluster = cluster
+        self.bus = bus
+        self.folder = folder
+        self.events = events
+
+    def pid(self, name: str) -> int | None:
+        return next(entry.pid for entry in self.cluster.statistics() if entry.name == name)
+
+    def restarts(self, name: str) -> int:
+        return next(entry.restarts for entry in self.cluster.statistics() if entry.name == name)
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> int:
+        pid = self.pid(name)
+        assert pid is not None
+        os.kill(pid, number)
+        return pid
+
+    def begin(self, capability: str, **options: object) -> Handle:
+        """Delegate work that runs until `go`."""
+        return self.bus.delegate(capability, {"folder": str(self.folder)}, **options)  # type: ignore[arg-type]
+
+    def attempts(self, handle: Handle) -> int:
+        return len(list(self.folder.glob(f"{handle.id}.*")))
+
+    def wait_running(self, *handles: Handle, attempt: int = 1) -> None:
+        wait_until(lambda: all(self.attempts(handle) >= attempt for handle in handles), what="the handlers run")
+
+    def go(self) -> None:
+        (self.folder / "go").touch()
+
+    def node_of(self, agent: str) -> str | None:
+        known = {entry["agent"]: entry["node"] for entry in self.bus.agents() if entry["condition"] == "up"}
+        return known.get(agent)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Bus]:
+    """One worker on each of two nodes."""
+    events: list[str] = []
+    with (
+        Cluster(nodes=2, agents=[WORKER], drain=5.0, on_event=events.append) as cluster,
+        Runtime.connect(cluster.url, name="delegator") as bus,
+    ):
+        yield Bus(cluster, bus, tmp_path, events)
+
+
+def outcome(handle: Handle, timeout: float = 10.0) -> Response:
+    return handle.result(timeout)
+
+
+def code(response: Response) -> str | None:
+    return response.error.code if response.error else None
+
+
+# -- a node ------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_nodes_idempotent_work_runs_again_elsewhere_and_other_work_ends_as_lost(two: Bus):
+    once = two.begin("work.once", to="worker-2")
+    two.wait_running(once)
+    other = two.begin("work.again", to="worker")
+    two.wait_running(other)
+    two.kill("node-2")
+    response = outcome(once)
+    two.go()
+
+    assert (response.status, code(response)) == (Status.FAILED_EXECUTION, "node_lost")
+    assert outcome(other).unwrap().data["attempt"] == 1
+    assert two.attempts(once) == 1
+
+
+def test_idempotent_work_is_redelivered_with_its_attempt_number(two: Bus):
+    handle = two.begin("work.again")
+    two.wait_running(handle)
+    holder = int(next(two.folder.glob(f"{handle.id}.1")).read_text())
+    node = next(entry.name for entry in two.cluster.statistics() if entry.pid == holder)
+    two.kill(node)
+    two.wait_running(handle, attempt=2)
+    two.go()
+    data = outcome(handle).unwrap().data
+
+    assert data["attempt"] == 2
+    assert data["pid"] != holder
+
+
+def test_a_killed_node_comes_back_under_its_name_with_its_agents_and_their_mail(two: Bus):
+    running = two.begin("work.once", to="worker-2")
+    two.wait_running(running)
+    named = two.bus.delegate("work.alone", to="worker-2")
+    before = two.kill("node-2")
+    after = wait_until(lambda: two.node_of("worker-2") and two.pid("node-2"), what="the node is back")
+
+    assert after != before
+    assert two.restarts("node-2") == 1
+    assert outcome(running).status is Status.FAILED_EXECUTION
+    assert code(outcome(named)) in {None, "node_lost"}  # it may have been in the dead node's hands already
+    assert outcome(two.bus.delegate("work.alone", to="worker-2")).unwrap().data["pid"] == after
+    assert f"node-2 went down (killed by SIGKILL)" in two.events
+
+
+def test_a_node_that_is_told_to_end_finishes_what_runs_and_hands_back_what_waits(two: Bus):
+    first = two.begin("work.once", to="worker-2")
+    two.wait_running(first)
+    waiting = [two.begin("work.once") for _ in range(6)]
+    pid = two.pid("node-2")
+    two.kill("node-2", signal.SIGTERM)
+    wait_until(lambda: two.node_of("worker-2") is None, what="the node drains")
+    two.go()
+    done = [outcome(handle).unwrap().data for handle in waiting]
+
+    assert outcome(first).unwrap().data["pid"] == pid
+    assert {data["agent"] for data in done} <= {"worker", "worker-2"}
+    assert all(data["pid"] != pid for data in done)
+    assert all(data["attempt"] == 1 for data in done)
+    assert all(two.attempts(handle) == 1 for handle in waiting)
+    wait_until(lambda: "node-2 went down (exit code 0)" in two.events)
+
+
+def test_work_that_outlasts_the_drain_is_ruled_as_lost(tmp_path: Path):
+    with (
+        Cluster(nodes=1, agents=[WORKER], drain=0.3) as cluster,
+        Runtime.connect(cluster.url) as connected,
+    ):
+        bus = Bus(cluster, connected, tmp_path, [])
+        handle = bus.begin("work.once")
+        bus.wait_running(handle)
+        bus.kill("node-1", signal.SIGTERM)
+        response = outcome(handle)
+
+    assert (response.status, code(response)) == (Status.FAILED_EXECUTION, "node_lost")
+
+
+def test_a_second_signal_ends_a_node_at_once(two: Bus):
+    handle = two.begin("work.once", to="worker-2")
+    two.wait_running(handle)
+    pid = two.kill("node-2", signal.SIGTERM)
+    wait_until(lambda: two.node_of("worker-2") is None, what="the node drains")
+    assert process_is_alive(pid)
+    os.kill(pid, signal.SIGTERM)
+
+    assert code(outcome(handle)) == "node_lost"
+    wait_until(lambda: "node-2 went down (exit code 143)" in two.events)
+
+
+def test_a_tree_that_gives_up_ends_its_node_which_is_started_again(two: Bus):
+    def crash() -> bool:
+        outcome(two.bus.delegate("work.crash", to="worker-2", timeout=5.0))
+        return f"node-2 went down (exit code {ESCALATED})" in two.events
+
+    wait_until(crash, timeout=20.0, what="the agent's restarts are spent")
+    wait_until(lambda: two.node_of("worker-2"), what="the node is back")
+
+    assert two.restarts("node-2") == 1
+    assert two.restarts("node-1") == 0
+
+
+def test_a_temporary_agent_that_crashes_stays_away():
+    nodes = [NodeSpec("n1", (AgentSpec(WORKER, restart=Restart.TEMPORARY),))]
+    with Cluster(nodes) as cluster, Runtime.connect(cluster.url) as bus:
+        bus.delegate("work.crash").result()
+        wait_until(lambda: bus.agents() == [])
+
+        assert code(outcome(bus.delegate("work.alone"))) == "no_holder"
+
+
+def test_a_crash_loop_ends_the_cluster_and_says_why():
+    told: list[ProcessFailed] = []
+    cluster = Cluster(
+        agents=["tests.runtime.agents:EndsAtOnce"], intensity=1, period=60.0, backoff=Backoff(initial=0.0),
+        on_failed=told.append,
+    )  # fmt: skip
+    with cluster:
+        assert cluster.wait(20.0)
+        failed = cluster.failed
+        assert failed is not None
+        assert "more than 1 restarts in 60 s" in str(failed)
+        assert "exit code 3" in str(failed)
+        assert [entry.pid for entry in cluster.statistics()] == [None, None]
+
+    assert told == [failed]
+
+
+def test_leaving_ends_a_handler_that_does_not_listen(tmp_path: Path):
+    with Cluster(agents=[WORKER], drain=0.2) as cluster, Runtime.connect(cluster.url, drain=0.0) as bus:
+        bus.delegate("work.stubborn", {"folder": str(tmp_path)})
+        wait_until(lambda: (tmp_path / "stubborn").exists())
+        pids = [entry.pid for entry in cluster.statistics()]
+
+    assert not any(process_is_alive(pid) for pid in pids if pid)
+
+
+# -- the broker --------------------------------------------------------------------------------------------------
+
+
+class Sees(Observer):
+    """Notes every event and every gap."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.events: list[str] = []
+        self.gaps: list[tuple[int, int]] = []
+
+    def on_message(self, observation: Observation) -> None:
+        self.seen.append(observation.number)
+        super().on_message(observation)
+
+    def on_event(self, observation: Observation) -> None:
+        self.events.append(observation.event["event"])
+
+    def on_gap(self, first: int, last: int) -> None:
+        self.gaps.append((first, last))
+
+
+@pytest.mark.parametrize("bind", [None, "tcp://127.0.0.1:*"])
+def test_a_killed_broker_comes_back_and_everybody_joins_it_again(tmp_path: Path, bind: str | None):
+    with (
+        Cluster(nodes=2, agents=[WORKER], bind=bind) as cluster,
+        Runtime.connect(cluster.url, name="delegator") as connected,
+    ):
+        two = Bus(cluster, connected, tmp_path, [])
+        url = cluster.url
+        observer = two.bus.observe(Sees())
+        monitor = two.bus.monitor("worker")
+        running = [two.begin("work.once", to="worker"), two.begin("work.again", to="worker-2")]
+        two.wait_running(*running)
+        waiting = two.begin("work.once", to="worker")
+        before = two.kill("broker")
+        lost = [outcome(handle) for handle in as_completed([*running, waiting], 15.0)]
+
+        assert {(response.status, code(response)) for response in lost} == {(Status.FAILED_EXECUTION, "broker_lost")}
+        assert two.restarts("broker") == 1
+        assert two.pid("broker") != before
+        assert cluster.url == url
+        assert monitor.wait(5.0)
+        assert monitor.reason == "broker_lost"
+
+        # Those who worked have been called off, and everything is in place for new work.
+        wait_until(lambda: two.node_of("worker") == "node-1" and two.node_of("worker-2") == "node-2")
+        data = [outcome(two.bus.delegate("work.alone", to=name)).unwrap().data for name in ("worker", "worker-2")]
+        assert [entry["pid"] for entry in data] == [two.pid("node-1"), two.pid("node-2")]
+        assert two.attempts(waiting) == 0
+
+        # The observer has seen everything of the new broker, from its first message on.
+        assert two.bus.settle(observer)
+        numbers = observer.seen[observer.seen.index(1, 1) :] if observer.seen[0] == 1 else observer.seen[observer.seen.index(1):]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert observer.gaps == []
+        assert two.bus.statistics()["open"] == 0
+
+
+def test_work_delegated_while_there_is_no_broker_ends_typed(two: Bus):
+    two.kill("broker")
+    handles = [two.bus.delegate("work.alone", timeout=10.0) for _ in range(20)]
+    responses = [outcome(handle, 15.0) for handle in handles]
+
+    assert all(response.ok or code(response) == "broker_lost" for response in responses)
+    assert wait_until(lambda: two.node_of("worker") and two.node_of("worker-2"))
+
+
+def test_a_broker_that_stops_for_long_finds_its_nodes_where_they_were(two: Bus):
+    pid = two.pid("node-2")
+    assert pid is not None
+    running = two.begin("work.again", to="worker-2")
+    two.wait_running(running)
+    os.kill(pid, signal.SIGSTOP)  # longer than a node may be silent
+    wait_until(lambda: two.node_of("worker-2") is None, what="the node is given up")
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: two.node_of("worker-2"), what="the node is back")
+    two.wait_running(running, attempt=2)
+    two.go()
+
+    assert outcome(running).unwrap().data["attempt"] == 2
+    assert two.pid("node-2") == pid

@@ -1,0 +1,469 @@
+"""Observers on a real bus: they see everything in order, and whatever they do, the bus goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+import ether.runtime
+from ether import Agent, Observation, Observer, Runtime, Status, Task, UsageError, capability
+from ether.observers import Log, Metrics
+from ether_actors.supervisor import Supervisor
+from ether_broker.broker import MAX_MESSAGE
+from ether_broker.ids import new_id
+from ether_broker.wire import Kind, pack_envelope
+from tests.runtime.raw_peer import RawPeer
+from tests.support import run_python, wait_until
+
+
+class Worker(Agent):
+    """Ends its work in every way."""
+
+    @capability("work.echo", confidence=0.9)
+    def echo(self, data: str) -> str:
+        return data
+
+    @capability("work.answer")
+    def answer(self, status: str, fields: dict[str, Any], task: Task) -> Any:
+        return task.respond(Status[status], **fields)
+
+    @capability("work.fail")
+    def fail(self) -> None:
+        raise ValueError("no")
+
+    @capability("work.wait")
+    async def wait(self, task: Task) -> None:
+        import asyncio
+
+        await asyncio.sleep(60)
+
+
+class Recorder(Observer):
+    """Writes down what it sees, and can be held up."""
+
+    def __init__(self) -> None:
+        self.seen: list[Observation] = []
+        self.gaps: list[tuple[int, int]] = []
+        self.life: list[str] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.is_held = threading.Event()
+
+    @property
+    def numbers(self) -> list[int]:
+        return [observation.number for observation in self.seen]
+
+    def on_message(self, observation: Observation) -> None:
+        if not self.go_on.is_set():
+            self.is_held.set()
+            assert self.go_on.wait(60)
+        self.seen.append(observation)
+
+    def on_gap(self, first: int, last: int) -> None:
+        self.gaps.append((first, last))
+
+    def on_start(self) -> None:
+        self.life.append(f"start {len(self.seen)}")
+
+    def on_stop(self) -> None:
+        self.life.append(f"stop {len(self.seen) > 0}")
+
+    def hold(self) -> None:
+        self.is_held.clear()
+        self.go_on.clear()
+
+
+@pytest.fixture
+def bus() -> Iterator[Runtime]:
+    with Runtime(name="here") as runtime:
+        runtime.start(Worker, name="ann")
+        yield runtime
+
+
+def echo(bus: Runtime, count: int) -> None:
+    """Delegate and see every one completed."""
+    handles = [bus.delegate("work.echo", {"data": str(number)}, timeout=30) for number in range(count)]
+    assert [handle.result(40).data for handle in handles] == [str(number) for number in range(count)]
+
+
+def contiguous(numbers: list[int]) -> bool:
+    return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+# -- everything, in order --------------------------------------------------------------------------------------
+
+
+def test_every_message_is_seen_once_and_in_order(bus: Runtime) -> None:
+    recorder = bus.observe(Recorder())
+    echo(bus, 200)
+    assert bus.settle(recorder)
+    echoes = [o for o in recorder.seen if o.capability == "work.echo"]
+
+    assert contiguous(recorder.numbers)
+    assert recorder.gaps == []
+    assert [o.kind for o in echoes].count(Kind.DELEGATION) == [o.kind for o in echoes].count(Kind.RESPONSE) == 200
+    assert [o.delegation.params["data"] for o in echoes if o.kind is Kind.DELEGATION] == [str(n) for n in range(200)]
+    assert {o.response.status for o in echoes if o.kind is Kind.RESPONSE} == {Status.COMPLETED}
+    assert [o.time for o in recorder.seen] == sorted(o.time for o in recorder.seen)
+
+
+def test_two_observers_see_the_same_under_the_same_numbers(bus: Runtime) -> None:
+    first, second = bus.observe(Recorder()), bus.observe(Recorder())
+    echo(bus, 50)
+    assert bus.settle(first)
+    assert bus.settle(second)
+    seen = {o.number: o.envelope for o in first.seen}
+
+    assert all(seen[o.number] == o.envelope for o in second.seen if o.number in seen)
+    assert contiguous(second.numbers)
+    assert len(second.seen) >= 100
+
+
+def test_a_latecomer_can_begin_in_the_past(bus: Runtime) -> None:
+    early = bus.observe(Recorder(), since=1)
+    echo(bus, 20)
+    assert bus.settle(early)
+    late = bus.observe(Recorder(), since=1)
+    assert bus.settle(late)
+
+    assert early.numbers[0] == late.numbers[0] == 1
+    assert [o.envelope for o in late.seen[: len(early.seen)]] == [o.envelope for o in early.seen]
+
+
+def test_a_number_before_the_first_is_refused(bus: Runtime) -> None:
+    with pytest.raises(UsageError, match="since=-1"):
+        bus.observe(Recorder(), since=-1)
+
+
+def test_events_tell_who_came_and_went(bus: Runtime) -> None:
+    recorder = bus.observe(Recorder())
+    bus.start(Worker, name="bob").stop()
+    bus.delegate("nobody.has-this").result(5)
+    assert bus.settle(recorder)
+    events = [(o.event["event"], o.event.get("agent")) for o in recorder.seen if o.kind is Kind.EVENT]
+
+    assert ("agent_up", "bob") in events
+    assert ("agent_down", "bob") in events
+    assert ("dead_letter", None) in events
+
+
+def test_topics_let_through_what_begins_with_them_and_leave_no_gap(bus: Runtime) -> None:
+    class Answers(Recorder):
+        topics = ("work.answer", "work.fail")
+
+    answers = bus.observe(Answers())
+    echo(bus, 30)
+    bus.delegate("work.answer", {"status": "PARTIAL", "fields": {}}).result(5)
+    bus.delegate("work.fail").result(5)
+    assert bus.settle(answers)
+
+    assert [o.capability for o in answers.seen] == ["work.answer"] * 2 + ["work.fail"] * 2
+    assert (answers.gaps, answers.missed) == ([], 0)
+
+
+def test_an_observer_begins_and_ends_in_a_thread_of_its_own(bus: Runtime) -> None:
+    recorder = bus.observe(Recorder())
+    echo(bus, 1)
+    assert bus.settle(recorder)
+    bus.unobserve(recorder)
+    seen = len(recorder.seen)
+    echo(bus, 5)
+
+    assert recorder.life == ["start 0", "stop True"]
+    assert len(recorder.seen) == seen
+
+
+def test_leaving_the_block_lets_observers_finish() -> None:
+    with Runtime() as bus:
+        bus.start(Worker)
+        recorder = bus.observe(Recorder())
+        echo(bus, 20)
+        assert bus.settle(recorder)
+
+    assert recorder.life == ["start 0", "stop True"]
+
+
+# -- they can do what they like --------------------------------------------------------------------------------
+
+
+def test_an_observer_that_raises_is_logged_counted_and_goes_on(bus: Runtime, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Observer):
+        def on_start(self) -> None:
+            raise RuntimeError("at the start")
+
+        def on_response(self, observation: Observation) -> None:
+            raise SystemExit(f"on {observation.number}")
+
+    broken, recorder = bus.observe(Broken()), bus.observe(Recorder())
+    echo(bus, 20)
+    assert bus.settle(broken)
+    assert bus.settle(recorder)
+
+    assert broken.failures >= 21
+    assert contiguous(recorder.numbers)
+    assert [r.getMessage() for r in caplog.records if r.name == "ether.observer"][:2] == [
+        "Broken raised, 1 times so far",
+        "Broken raised, 2 times so far",
+    ]
+
+
+def test_a_stalled_observer_holds_up_nothing_and_catches_up_without_a_gap(bus: Runtime) -> None:
+    recorder = bus.observe(Recorder())
+    recorder.hold()
+    echo(bus, 1)
+    assert recorder.is_held.wait(10)
+    # When it stands still, everything works: long rows, failures, time limits, agents that come and go
+    echo(bus, 500)
+    assert bus.delegate("work.fail").result(5).status is Status.FAILED_EXECUTION
+    assert bus.delegate("work.wait", timeout=0.2).result(5).status is Status.TIMEOUT
+    bus.start(Worker, name="bob").stop()
+    assert not bus.settle(recorder, timeout=0.05)
+    assert len(recorder.seen) < 100
+    recorder.go_on.set()
+    assert bus.settle(recorder, timeout=30)
+
+    # Then it has caught up, and every number is there
+    assert contiguous(recorder.numbers)
+    assert len(recorder.numbers) >= 1_000
+    assert (recorder.gaps, recorder.missed) == ([], 0)
+
+
+def test_a_stalled_observer_has_only_a_few_batches_under_way(bus: Runtime) -> None:
+    recorder = bus.observe(Recorder())
+    recorder.hold()
+    for _ in range(50):
+        echo(bus, 1)
+    try:
+        observing: Any = bus.node.observing(recorder)
+        assert observing._batches.qsize() <= 8
+    finally:
+        recorder.go_on.set()
+
+
+def test_an_observer_that_fell_out_of_the_ring_is_told_which_numbers_it_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ether.runtime, "Supervisor", partial(Supervisor, tap_count=100))
+    with Runtime() as bus:
+        bus.start(Worker)
+        recorder, metrics = bus.observe(Recorder()), bus.observe(Metrics())
+        recorder.hold()
+        echo(bus, 1)
+        assert recorder.is_held.wait(10)
+        for _ in range(20):
+            echo(bus, 20)
+        first_kept = bus.statistics()["tap_first"]
+        recorder.go_on.set()
+        assert bus.settle(recorder)
+        assert bus.settle(metrics)
+
+    assert len(recorder.gaps) == 1
+    ((first, last),) = recorder.gaps
+    assert first_kept - 1 <= last
+    assert recorder.missed == last - first + 1 > 500
+    missed = set(range(first, last + 1))
+    assert not missed.intersection(recorder.numbers)
+    assert contiguous(sorted(missed.union(recorder.numbers)))
+    assert recorder.numbers == sorted(recorder.numbers)
+    assert metrics.snapshot().windows["all"].overall.by_status["COMPLETED"] + metrics.missed >= 401
+
+
+def test_metrics_that_missed_something_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Held(Metrics):
+        held = threading.Event()
+        go_on = threading.Event()
+
+        def on_delegation(self, observation: Observation) -> None:
+            super().on_delegation(observation)
+            self.held.set()
+            assert self.go_on.wait(60)
+
+    monkeypatch.setattr(ether.runtime, "Supervisor", partial(Supervisor, tap_count=100))
+    with Runtime() as bus:
+        bus.start(Worker)
+        metrics = bus.observe(Held())
+        echo(bus, 1)
+        assert metrics.held.wait(10)
+        for _ in range(20):
+            echo(bus, 20)
+        metrics.go_on.set()
+        assert bus.settle(metrics)
+        snapshot = metrics.snapshot()
+
+    assert snapshot.missed == metrics.missed > 500
+    assert snapshot.windows["60"].missed == snapshot.missed
+
+
+def test_a_slow_observer_does_not_delay_another(bus: Runtime) -> None:
+    slow, quick = bus.observe(Recorder()), bus.observe(Recorder())
+    slow.hold()
+    echo(bus, 300)
+    try:
+        assert bus.settle(quick)
+        assert sum(o.capability == "work.echo" for o in quick.seen) == 600
+        assert slow.seen == []
+    finally:
+        slow.go_on.set()
+
+
+def test_a_runtime_closes_though_an_observer_hangs() -> None:
+    with Runtime() as bus:
+        bus.start(Worker)
+        recorder = bus.observe(Recorder())
+        recorder.hold()
+        echo(bus, 10)
+        assert recorder.is_held.wait(10)
+    recorder.go_on.set()
+    wait_until(lambda: recorder.life[-1].startswith("stop"), what="the observer's thread ends")
+
+
+def test_an_observer_may_use_the_bus(bus: Runtime) -> None:
+    class Curious(Observer):
+        heard = threading.Event()
+        agents: list[str] = []
+
+        def on_event(self, observation: Observation) -> None:
+            if observation.event["event"] == "agent_up":
+                self.agents.extend(agent["agent"] for agent in bus.agents())
+                self.heard.set()
+
+    curious = bus.observe(Curious())
+    bus.start(Worker, name="bob")
+
+    assert curious.heard.wait(10)
+    assert "bob" in curious.agents
+
+
+def test_an_observer_of_another_node_sees_large_messages_of_one_turn() -> None:
+    with Runtime(bind="tcp://127.0.0.1:*") as bus:
+        bus.start(Worker)
+        with Runtime.connect(bus.url) as far:
+            recorder = far.observe(Recorder())
+            data = "x" * 900_000
+            handles = [far.delegate("work.echo", {"data": data}, timeout=30) for _ in range(20)]
+            assert [handle.result(40).status for handle in handles] == [Status.COMPLETED] * 20
+            assert far.settle(recorder, timeout=20)
+
+    assert sum(len(o.envelope) > 900_000 for o in recorder.seen) == 40
+    assert contiguous(recorder.numbers)
+
+
+def test_no_peer_can_cut_off_an_observer_with_a_message_over_the_limit() -> None:
+    with Runtime(bind="tcp://127.0.0.1:*") as bus, Runtime.connect(bus.url) as far, RawPeer(bus.url) as peer:
+        far.start(Worker)
+        recorder = far.observe(Recorder())
+        peer.hello("raw")
+        peer.register("eve")
+        huge = pack_envelope(
+            Kind.DELEGATION,
+            request_id=new_id(),
+            source=b"eve",
+            capability=b"work.echo",
+            body=bytes(MAX_MESSAGE - 100),
+        )
+        peer.send(huge)
+        assert peer.expect(Kind.ERROR, Kind.RESPONSE)[1]["code"] == "payload_too_large"
+        echo(bus, 1)
+        assert far.settle(recorder)
+
+    assert contiguous(recorder.numbers)
+
+
+# -- those that come with it -----------------------------------------------------------------------------------
+
+
+def test_metrics_of_a_real_bus_are_those_of_its_outcomes(bus: Runtime) -> None:
+    metrics = bus.observe(Metrics())
+    echo(bus, 10)
+    for status, fields in (
+        ("COMPLETED", {"confidence": 0.5, "unresolved": ["variance"]}),
+        ("PARTIAL", {"confidence": 0.75}),
+        ("NEEDS_INPUT", {"questions": ["Which?"]}),
+        ("REJECTED_CAPABILITY", {}),
+    ):
+        bus.delegate("work.answer", {"status": status, "fields": fields}).result(5)
+    bus.delegate("work.fail").result(5)
+    bus.delegate("work.echo", {"wrong": 1}).result(5)
+    bus.delegate("work.wait", timeout=0.1).result(5)
+    called_off = bus.delegate("work.wait")
+    called_off.cancel()
+    called_off.result(5)
+    bus.delegate("nobody.has-this").result(5)
+    bus.delegate("work.echo", {"data": ""}, to="nobody").result(5)
+    assert bus.settle(metrics)
+    snapshot = metrics.snapshot()
+    window = snapshot.windows["60"]
+    ann = window.by_agent["ann"]
+
+    assert window.overall.by_status == {
+        "COMPLETED": 11, "PARTIAL": 1, "NEEDS_INPUT": 1, "FAILED_EXECUTION": 1, "TIMEOUT": 1, "CANCELLED": 1,
+        "REJECTED_CAPABILITY": 3, "REJECTED_CONTEXT": 1, "REJECTED_OVERLOAD": 0,
+    }  # fmt: skip
+    assert ann.ended == 18
+    assert ann.executions == 16
+    assert ann.success_rate == (10 + 1) / 16  # echoes without a confidence, and the PARTIAL
+    assert ann.average_confidence == (0.5 + 0.75) / 2
+    assert ann.timeout_rate == 1 / 16
+    assert ann.unresolved_carryover == 1 / 13
+    assert window.overall.delegation_success_rate == 11 / 20
+    assert window.overall.clarification_rework_ratio == 1 / 20
+    assert 0 < ann.average_duration_sec < 5
+    assert 0 < ann.round_trip.p50 < 5
+    assert window.rejections == {"work.answer": 1, "work.echo": 2, "nobody.has-this": 1}
+    assert (snapshot.open, snapshot.missed, snapshot.delegations_missed, snapshot.unreadable) == (0, 0, 0, 0)
+    assert snapshot.dead_letters == {"no_holder": 1, "unknown_agent": 1}
+    assert metrics.failures == 0
+    assert json.loads(metrics.to_json())["windows"]["60"]["by_agent"]["ann"]["timeout_rate"] == 1 / 16
+
+
+def test_metrics_attached_in_the_middle_say_what_began_before(bus: Runtime) -> None:
+    handle = bus.delegate("work.wait")
+    bus.statistics()
+    metrics = bus.observe(Metrics())
+    handle.cancel()
+    handle.result(5)
+    assert bus.settle(metrics)
+
+    assert metrics.snapshot().delegations_missed == 1
+    assert metrics.snapshot().windows["all"].overall.by_status["CANCELLED"] == 1
+
+
+def test_the_log_of_a_real_bus_has_a_line_for_each_message(bus: Runtime) -> None:
+    text = io.StringIO()
+    log, recorder = bus.observe(Log(text, form="jsonl")), bus.observe(Recorder())
+    echo(bus, 10)
+    bus.delegate("work.fail").result(5)
+    assert bus.settle(recorder)
+    assert bus.settle(log)
+    entries = {entry["number"]: entry for entry in map(json.loads, text.getvalue().splitlines())}
+
+    assert set(recorder.numbers) <= entries.keys()
+    assert log.failures == 0
+    failures = [entry for entry in entries.values() if entry["level"] == "ERROR"]
+    assert [(entry["status"], entry["error"]) for entry in failures] == [("FAILED_EXECUTION", "exception")]
+
+
+def test_the_log_goes_to_logging_by_default(bus: Runtime, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "ether.messages"):
+        log = bus.observe(Log())
+        echo(bus, 1)
+        assert bus.settle(log)
+        lines = [record.getMessage() for record in caplog.records if record.name == "ether.messages"]
+
+    assert any(" COMPLETED ann -> here work.echo " in line for line in lines)
+
+
+def test_the_face_of_the_observers_exports_what_it_names_and_nothing_heavy() -> None:
+    import ether.observers as face
+
+    assert [name for name in face.__all__ if not hasattr(face, name)] == []
+    loaded = run_python("import ether.observers, sys; print(*sys.modules)").split()
+    assert {"asyncio", "prometheus_client", "rich", "typer", "yaml"}.intersection(loaded) == set()
+    assert "ether.observers" not in run_python("import ether, sys; print(*sys.modules)").split()
