@@ -53,6 +53,7 @@ class BrokerSocket:
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._wake, zmq.POLLIN)
         self._blocked = False
+        self._has_more = True
 
     def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
         """Wait for messages and take what is there: (routing id, message).
@@ -64,7 +65,9 @@ class BrokerSocket:
             Nothing, when the time was up or `wake` was called.
         """
         taken: list[tuple[bytes, bytes]] = []
-        self._drain(taken)
+        if self._has_more:
+            self._has_more = False
+            self._drain(taken)
         if not taken and timeout > 0:
             ready = self._poller.poll(max(1, int(timeout * 1000)))
             if any(fd == self._wake for fd, _ in ready):
@@ -85,6 +88,7 @@ class BrokerSocket:
                 taken.append((routing_id, message))
         except zmq.Again:
             return
+        self._has_more = True
 
     def transmit(self, router: Router) -> None:
         """Send what waits in the router's outboxes; never blocks.

@@ -127,6 +127,8 @@ class Node:
         self._draining = False
         self._leaving: set[bytes] = set()
         """Agents that take nothing new."""
+        self._orphans: set[Work] = set()
+        """What still runs for a broker that was lost; its answer must not be taken for another run's."""
         self._left = False
         """Whether BYE has been said: nothing follows it."""
         self._farewell = threading.Event()
@@ -206,7 +208,8 @@ class Node:
         logger.warning("the broker was lost, and %d delegations with it", len(owed))
         for cell in list(self._cells.values()):
             cell.take_unstarted()
-            for request_id in list(cell.works):
+            for request_id, work in list(cell.works.items()):
+                self._orphans.add(work)
                 cell.cancel(request_id)
         for token, observing in list(self._observing.items()):
             observing.begin_again()
@@ -663,6 +666,9 @@ class Node:
 
     def answer(self, work: Work, response: Response) -> None:
         """Send an outcome; one that cannot travel becomes FAILED_EXECUTION."""
+        if self._orphans and work in self._orphans:
+            self._orphans.discard(work)
+            return
         header = work.header
         try:
             envelope = pack_response(response, capability=header.capability, target=header.source, limit=self._limit)
@@ -676,6 +682,9 @@ class Node:
 
     def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
         """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
+        if self._orphans and work in self._orphans:
+            self._orphans.discard(work)
+            return
         try:
             envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._limit)
         except errors.PayloadTooLarge as error:

@@ -9,6 +9,7 @@ from ether_actors.observers.definitions import DEFINITIONS, EXTENSION_METRICS, D
 from ether_actors.observers.figures import Figures, RoundTrip
 from ether_actors.observers.log import Log
 from ether_actors.observers.metrics import Metrics
+from ether_actors.observers.probe import Probe
 from ether_actors.observers.prometheus import CONTENT_TYPE
 from ether_actors.observers.statistics import MetricsStatistics, PairTotals, Verdict, WindowStatistics
 
@@ -16,6 +17,7 @@ __all__ = [  # noqa: RUF022  in groups, for readers
     # Observers
     "Log",
     "Metrics",
+    "Probe",
     # What the metrics tell
     "CONTENT_TYPE",
     "DEFINITIONS",

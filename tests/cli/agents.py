@@ -61,8 +61,9 @@ class Counter(Agent):
 
     @capability("test.end")
     def end(self, status: str, task: Task) -> Response:
-        extra = {"PARTIAL": {"unresolved": ["the rest"]}, "NEEDS_INPUT": {"questions": ["which one?"]}}
-        return Response(request_id=task.request_id, status=Status[status], **extra.get(status, {}))
+        return Response(
+            request_id=task.request_id, status=Status[status], unresolved=("the rest",), questions=("which one?",)
+        )  # fmt: skip
 
 
 class Broken(Agent):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from ether import Runtime
 from tests.cli.agents import STARTED
 from tests.cli.command import Command
 
@@ -117,7 +118,7 @@ def test_the_best_holder_is_found_by_capability_and_by_prefix(ether: Command) ->
     assert ether("delegate", "test.people", "--name", "Ada").out == "Hello, Ada\n"
 
 
-def test_the_objective_and_the_context_travel_along(own: Command, own_bus) -> None:
+def test_the_objective_and_the_context_travel_along(own: Command, own_bus: Runtime) -> None:
     own("exec", "greter", "echo", "--objective", "learn", "--context", '{"seen": [1]}')
     letter = own("dead-letters", "show", "1", "-o", "json").json
 
@@ -248,7 +249,7 @@ def test_a_module_that_cannot_be_imported_is_told(
 
 
 @pytest.mark.slow
-def test_ctrl_c_cancels_the_work_and_ends_with_130(own: Command, own_bus) -> None:
+def test_ctrl_c_cancels_the_work_and_ends_with_130(own: Command, own_bus: Runtime) -> None:
     with own.started("exec", "counter", "wait") as process:
         assert STARTED.wait(15)
         process.send_signal(signal.SIGINT)

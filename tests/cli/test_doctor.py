@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ether.cli import checks
-from ether.cli.checks import Verdict
+from ether.cli.checks import Check, Verdict
 from tests.cli.command import Command
 
 
@@ -69,7 +70,7 @@ def test_a_bad_url_fails(alone: Command) -> None:
         (lambda: checks.wall_clock(-7.5), Verdict.WARN, "time service"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_fix(check, verdict: Verdict, said: str) -> None:
+def test_what_is_wrong_is_told_with_its_fix(check: Callable[[], Check], verdict: Verdict, said: str) -> None:
     found = check()
 
     assert found.verdict is verdict

@@ -1,40 +1,43 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from ether.cli.output import Column, Format, Output, as_json, seconds
 
+Capture = pytest.CaptureFixture[str]
+
 COLUMNS = (
     Column("name", lambda row: row["name"]),
     Column("count", lambda row: row.get("count"), right=True),
 )
-ROWS = [{"name": "a", "count": 100}, {"name": "longer"}]
+ROWS: list[dict[str, Any]] = [{"name": "a", "count": 100}, {"name": "longer"}]
 
 
-def test_text_is_a_table_that_can_be_split_at_blanks(capsys) -> None:
+def test_text_is_a_table_that_can_be_split_at_blanks(capsys: Capture) -> None:
     Output().rows(ROWS, COLUMNS)
 
     assert capsys.readouterr().out == "NAME    COUNT\na         100\nlonger      -\n"
 
 
-def test_json_is_one_document_and_jsonl_one_a_line(capsys) -> None:
+def test_json_is_one_document_and_jsonl_one_a_line(capsys: Capture) -> None:
     Output(Format.JSON).rows(ROWS, COLUMNS)
-    assert json.loads(capsys.readouterr().out) == ROWS
+    assert json.loads(capsys: Capture.readouterr().out) == ROWS
 
     Output(Format.JSONL).rows(ROWS, COLUMNS)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ROWS
 
 
 @pytest.mark.parametrize(("format_", "printed"), [(Format.TEXT, ""), (Format.JSON, "[]\n"), (Format.JSONL, "")])
-def test_no_rows_are_an_empty_document(capsys, format_: Format, printed: str) -> None:
+def test_no_rows_are_an_empty_document(capsys: Capture, format_: Format, printed: str) -> None:
     Output(format_).rows([], COLUMNS)
 
     assert capsys.readouterr().out == printed
 
 
-def test_notes_go_to_stderr_unless_it_is_to_be_quiet(capsys) -> None:
+def test_notes_go_to_stderr_unless_it_is_to_be_quiet(capsys: Capture) -> None:
     Output().note("done")
     Output(verbose=False).note("nothing")
 

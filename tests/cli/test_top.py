@@ -60,7 +60,7 @@ def test_an_impossible_interval_is_a_usage_error(alone: Command, words: list[str
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", ["q", "\x03"], ids=["q", "Ctrl-C"])
 def test_it_takes_the_screen_and_gives_it_back(own: Command, own_bus: Runtime, leave: str) -> None:
-    with own.terminal("top", "-i", "0.2") as child:
+    with own.terminal("top", "-i", "0.2", NO_COLOR="1") as child:
         child.expect(SCREEN)
         child.expect("ether top")
         child.expect("2 agents on 2 nodes")

@@ -8,4 +8,5 @@ Each has a module of its own, and all are ordinary observers, made with nothing 
                            ──► definitions: what each metric means, and its target
             ──► prometheus               the same as text for Prometheus
     log     ──► log_entry                a line for each message
+    probe                                for tests: records, and waits for what should pass
 """

@@ -203,10 +203,11 @@ class PythonModule:
         return [text for text in self.comments.values() if "noqa" in text and ("flake8" in text or "ruff" in text)]
 
     @cached_property
-    def statement_ends(self) -> dict[int, int]:
-        """{first line: last line} of the simple statements that span several."""
+    def spans(self) -> dict[int, tuple[int, int]]:
+        """{line: (first, last) line of the simple statement that it belongs to}, for those of several lines."""
         simple = (node for kind in _SIMPLE_STATEMENTS for node in self.of(kind))
-        return {node.lineno: node.end_lineno or node.lineno for node in simple if node.end_lineno != node.lineno}
+        ends = ((node.lineno, node.end_lineno or node.lineno) for node in simple)
+        return {line: (first, last) for first, last in ends if first != last for line in range(first, last + 1)}
 
     @cached_property
     def origins(self) -> dict[str, str]:

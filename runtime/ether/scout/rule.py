@@ -85,7 +85,9 @@ class Rule:
 
 
 def is_suppressed(finding: Finding, codes: tuple[str, ...], module: PythonModule) -> bool:
-    """Whether the maintainer has already decided: `noqa`, `pylint: disable` or `nosec` beside the statement.
+    """Whether the maintainer has already decided: `noqa`, `pylint: disable` or `nosec` beside it.
+
+    The comment stands on the finding's own line, or on the first or last one of its statement.
 
     Args:
         finding: the finding.
@@ -93,8 +95,8 @@ def is_suppressed(finding: Finding, codes: tuple[str, ...], module: PythonModule
         module: where it stands.
     """
     names = {finding.rule.lower(), *(code.lower() for code in codes)}
-    last = module.statement_ends.get(finding.line, finding.line)
-    beside = (module.comments.get(line, "") for line in range(finding.line, last + 1))
+    lines = {finding.line, *module.spans.get(finding.line, ())}
+    beside = (module.comments.get(line, "") for line in sorted(lines))
     if any(_silences(comment, names) for comment in beside if comment):
         return True
     return any(_matches(_FILE_WIDE.search(comment), names) for comment in module.directives)

@@ -12,7 +12,10 @@ FOUND: dict[str, list[str]] = {
         "def add(x, to=[]):\n    to.append(x)\n    return len(to)\n",
         "def count(*, seen={}):\n    seen['n'] = 1\n",
         "def give(x=list()):\n    return x\n",
-        "class Box:\n    def __init__(self, items=[]):\n        self.items = items\n    def put(self, x):\n        self.items.append(x)\n",
+        (
+            "class Box:\n    def __init__(self, items=[]):\n        self.items = items\n"
+            "    def put(self, x):\n        self.items.append(x)\n"
+        ),
     ],
     "default-evaluated-once": [
         "import time\ndef log(at=time.time()):\n    print(at)\n",
@@ -133,7 +136,10 @@ FOUND: dict[str, list[str]] = {
     "loop-closure": [
         "def f(xs):\n    out = []\n    for x in xs:\n        out.append(lambda: x)\n    return out\n",
         "def f(xs):\n    return [lambda: x for x in xs]\n",
-        "def f(xs, table):\n    for x in xs:\n        y = x + 1\n        def call():\n            return y\n        table[x] = call\n",
+        (
+            "def f(xs, table):\n    for x in xs:\n        y = x + 1\n        def call():\n"
+            "            return y\n        table[x] = call\n"
+        ),
     ],
     "missing-await": [
         "async def go():\n    return 1\n\nasync def main():\n    go()\n",
@@ -181,7 +187,10 @@ LET_PASS: dict[str, list[str]] = {
         "import os\ndef f(home=os.path.expanduser('~')):\n    print(home)\n",
     ],
     "redefinition": [
-        "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\ndef f(x):\n    return x\n",
+        (
+            "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\n"
+            "def f(x: str) -> str: ...\ndef f(x):\n    return x\n"
+        ),
         "class A:\n    @property\n    def x(self):\n        return 1\n    @x.setter\n    def x(self, v):\n        print(v)\n",
         "def f():\n    return 1\n\nf1 = f\n\ndef f():\n    return f1() + 1\n",
         "import sys\nif sys.platform == 'win32':\n    def f():\n        return 1\nelse:\n    def f():\n        return 2\n",
@@ -205,11 +214,20 @@ LET_PASS: dict[str, list[str]] = {
     "cached-method": [
         "import functools\n@functools.lru_cache\ndef f(x):\n    return x\n",
         "import functools\nclass A:\n    @staticmethod\n    @functools.lru_cache\n    def f(x):\n        return x\n",
-        "import functools\nclass A:\n    def __hash__(self):\n        return 1\n    @functools.lru_cache\n    def f(self):\n        return 1\n",
+        (
+            "import functools\nclass A:\n    def __hash__(self):\n        return 1\n"
+            "    @functools.lru_cache\n    def f(self):\n        return 1\n"
+        ),
     ],
     "shared-class-attribute": [
-        "class A:\n    items = []\n    def __init__(self):\n        self.items = []\n    def add(self, x):\n        self.items.append(x)\n",
-        "from typing import ClassVar\nclass A:\n    items: ClassVar[list] = []\n    def add(self, x):\n        self.items.append(x)\n",
+        (
+            "class A:\n    items = []\n    def __init__(self):\n        self.items = []\n"
+            "    def add(self, x):\n        self.items.append(x)\n"
+        ),
+        (
+            "from typing import ClassVar\nclass A:\n    items: ClassVar[list] = []\n    def add(self, x):\n"
+            "        self.items.append(x)\n"
+        ),
         "class A:\n    names = ['a']\n    def show(self):\n        return self.names\n",
     ],
     "changed-while-iterated": [
@@ -230,7 +248,10 @@ LET_PASS: dict[str, list[str]] = {
     ],
     "unreachable-except": [
         "try:\n    print(1)\nexcept ValueError:\n    raise\nexcept Exception:\n    print(2)\n",
-        "class ValueError(Exception):\n    pass\ntry:\n    print(1)\nexcept Exception:\n    raise\nexcept ValueError:\n    print(2)\n",
+        (
+            "class ValueError(Exception):\n    pass\ntry:\n    print(1)\nexcept Exception:\n    raise\n"
+            "except ValueError:\n    print(2)\n"
+        ),
     ],
     "raise-notimplemented": [
         "def f():\n    raise NotImplementedError\n",
@@ -271,7 +292,10 @@ LET_PASS: dict[str, list[str]] = {
     "repeated-condition": [
         "def f(x):\n    if x() == 1:\n        return 1\n    elif x() == 1:\n        return 3\n",
         "def f(x):\n    if x == 1:\n        return 1\n    if x == 1:\n        return 2\n",
-        "def f(a, move):\n    if a.x:\n        return 1\n    elif move(a):\n        return 2\n    elif a.x:\n        return 3\n",
+        (
+            "def f(a, move):\n    if a.x:\n        return 1\n    elif move(a):\n        return 2\n"
+            "    elif a.x:\n        return 3\n"
+        ),
     ],
     "identical-branches": [
         "def f(x):\n    if x:\n        return 1  # fast\n    else:\n        return 1\n",
@@ -314,7 +338,10 @@ LET_PASS: dict[str, list[str]] = {
     ],
     "unused-format-value": ["def f(a):\n    return '{0}{x}'.format(a, x=a) + '{}'.format(*a)\n"],
     "logging-format": [
-        "import logging\nlogger = logging.getLogger()\ndef f(a):\n    logger.info('%s of %s', a, a)\n    logger.info('%(x)s', {'x': a})\n    logger.info('100%')\n",
+        (
+            "import logging\nlogger = logging.getLogger()\ndef f(a):\n    logger.info('%s of %s', a, a)\n"
+            "    logger.info('%(x)s', {'x': a})\n    logger.info('100%')\n"
+        ),
         "def f(logger, a):\n    logger.info('{} of', a)\n    logger.info('event', a)\n",
     ],
     "duplicate-key": ["D = {'a': 1, 'b': 2}\nE = {1: 'a', True: 'b'}\nF = {'a': 1, **D, 'a': 2}\n"],
@@ -322,7 +349,10 @@ LET_PASS: dict[str, list[str]] = {
     "unused-import": [
         "import os\n__all__ = ['os']\ndef f():\n    return 1\n",
         "try:\n    import fast\nexcept ImportError:\n    fast = None\n",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from os import PathLike\ndef f(x: 'PathLike[str]'):\n    return x\n",
+        (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from os import PathLike\n"
+            "def f(x: 'PathLike[str]'):\n    return x\n"
+        ),
         "from os import path as path\ndef f():\n    return 1\n",
         "import readline  # noqa: F401\ndef f():\n    return 1\n",
         "from .core import thing  # re-exported\ndef f():\n    return 1\n",
@@ -433,7 +463,7 @@ def test_a_finding_says_what_why_where_and_the_fix():
                 things.append(thing)
         """)
     assert (finding.rule, finding.severity, finding.confidence) == ("mutable-default", "warning", "high")
-    assert (finding.line, finding.column, finding.symbol) == (2, 34, "Box.put")
+    assert (finding.line, finding.column, finding.symbol) == (2, 33, "Box.put")
     assert finding.message.startswith("`things=[]` of `put` is changed in line 3: the default is made once")
     assert finding.fix == "Default to None and make the object inside the function."
     assert finding.subject == "things=[]"
