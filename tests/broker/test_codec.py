@@ -5,10 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.codec import id_bytes, pack_delegation, pack_outcome, pack_response, read_delegation, read_response
+from ether_broker.codec import (
+    id_bytes,
+    pack_delegation,
+    pack_outcome,
+    pack_request,
+    pack_response,
+    plain_params,
+    read_delegation,
+    read_response,
+)
 from ether_broker.delegation import Delegation
-from ether_broker.errors import EtherError, IncompatibleVersion, InvalidEnvelope, PayloadTooLarge, Unserialisable
+from ether_broker.errors import EtherError, IncompatibleVersion, InvalidEnvelope, PayloadTooLarge
 from ether_broker.ids import new_id, to_text
+from ether_broker.payload import Payload
 from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.wire import Header, Kind, pack_envelope, read_header
@@ -60,10 +70,16 @@ def test_a_response_arrives_as_it_was_sent(response):
 def test_an_outcome_packed_from_the_header_reads_as_the_response_that_it_stands_for(data, elapsed):
     header, _ = body_of({}, target=b"bo", attempt=3)
 
-    envelope = pack_outcome(header, data, elapsed=elapsed, timestamp=9.0)
+    envelope = pack_outcome(header, Payload.of(data), elapsed=elapsed, timestamp=9.0)
 
     long_way = Response(
-        request_id=REQUEST, status=Status.COMPLETED, from_agent="bo", data=data, elapsed=elapsed, attempt=3, timestamp=9.0
+        request_id=REQUEST,
+        status=Status.COMPLETED,
+        from_agent="bo",
+        data=data,
+        elapsed=elapsed,
+        attempt=3,
+        timestamp=9.0,
     )
     assert read_response(read_header(envelope), envelope) == long_way
     assert read_header(envelope).target == b"ann"
@@ -96,14 +112,45 @@ def test_a_response_or_outcome_over_the_limit_is_refused():
     with pytest.raises(PayloadTooLarge):
         pack_response(Response(request_id=REQUEST, status=Status.COMPLETED, data=b"x" * 100), limit=100)
     with pytest.raises(PayloadTooLarge):
-        pack_outcome(header, b"x" * 100, elapsed=1.0, timestamp=1.0, limit=100)
+        pack_outcome(header, Payload.of(b"x" * 100), elapsed=1.0, timestamp=1.0, limit=100)
+    with pytest.raises(PayloadTooLarge):
+        pack_request(
+            *(bytes(16), b"ann", b"", b"x.y", Payload.of(b"x" * 100)), timeout=None, timestamp=1.0, deadline=1.0, limit=100
+        )
 
 
-def test_data_that_cannot_travel_is_named():
-    header, _ = body_of({})
+@given(strategies.bodies, st.none() | st.floats(0, 1e6, exclude_min=True), st.sampled_from([b"", b"bo"]))
+def test_a_request_packed_without_a_model_reads_as_the_delegation_that_it_stands_for(params, timeout, target):
+    payload = Payload.of(params)
 
-    with pytest.raises(Unserialisable, match=r"data\['a'\] is a object"):
-        pack_outcome(header, {"a": object()}, elapsed=1.0, timestamp=1.0)
+    envelope = pack_request(
+        *(id_bytes(REQUEST), b"ann", target, b"x.y", payload), timeout=timeout, timestamp=9.0, deadline=3.0
+    )
+
+    header = read_header(envelope)
+    long_way = Delegation(
+        request_id=REQUEST,
+        capability="x.y",
+        from_agent="ann",
+        to_agent=target.decode() or None,
+        params=params,
+        timeout=timeout,
+        timestamp=9.0,
+    )
+    assert read_delegation(header, envelope) == long_way
+    assert (header.deadline, plain_params(header, envelope)) == (3.0, payload)
+
+
+@given(delegations())
+def test_plain_params_are_those_of_the_delegation_or_left_to_validation(delegation):
+    envelope = pack_delegation(delegation)
+    header = read_header(envelope)
+
+    params = plain_params(header, envelope)
+
+    assert params is None or params == delegation.params_payload
+    if delegation.context_sha256 is not None:
+        assert params is None
 
 
 @pytest.mark.parametrize(
@@ -158,7 +205,9 @@ def test_unknown_fields_of_a_newer_minor_schema_are_dropped_and_a_newer_major_is
 
 @given(st.binary(max_size=60), st.sampled_from([read_delegation, read_response]), st.integers(0, 255))
 def test_any_body_is_read_or_refused_with_our_own_errors(body, read, status):
-    envelope = pack_envelope(Kind.RESPONSE, status=status, source=b"ann", capability=b"x.y", request_id=new_id(), body=body)
+    envelope = pack_envelope(
+        Kind.RESPONSE, status=status, source=b"ann", capability=b"x.y", request_id=new_id(), body=body
+    )
 
     try:
         read(read_header(envelope), envelope)

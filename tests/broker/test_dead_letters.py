@@ -21,7 +21,13 @@ def test_a_dead_letter_is_kept_with_its_reason_node_and_detail():
     kept = letters.keep(Reason.EXPIRED, b"abc", node="n1", time=5.0, detail="waited")
 
     assert letters.get(1) is kept
-    assert (kept.reason, kept.envelope, kept.node, kept.time, kept.detail) == (Reason.EXPIRED, b"abc", "n1", 5.0, "waited")
+    assert (kept.reason, kept.envelope, kept.node, kept.time, kept.detail) == (
+        Reason.EXPIRED,
+        b"abc",
+        "n1",
+        5.0,
+        "waited",
+    )
 
 
 def test_the_newest_come_first_and_a_limit_and_a_reason_narrow_them():

@@ -64,6 +64,7 @@ def test_ids_are_unique_among_threads():
     assert all(into == sorted(into) for into in made)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_ids_are_unique_among_a_process_and_its_forks(monkeypatch: pytest.MonkeyPatch):
     # With the clock standing, only the random bits and the counter tell the processes apart.
     now = time.time()
@@ -87,6 +88,7 @@ def test_ids_are_unique_among_a_process_and_its_forks(monkeypatch: pytest.Monkey
     assert len(set(made)) == 400
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_makes_ids_though_another_thread_held_the_lock():
     source = ids._Source()
     source._lock.acquire()

@@ -17,7 +17,7 @@ from ether_broker.views.agent_io import AgentInput, AgentOutput
 from ether_broker.views.handoff import RequestEnvelope, ResponseEnvelope
 from ether_broker.views.subgoal import AgentResponse, SubgoalRequest
 from tests.broker.strategies import delegations, json_values, manifests, responses
-from tests.broker.views import spec_examples
+from tests.broker.views import spec3_examples, spec_examples
 from tests.support import REPOSITORY
 
 FOLDER = REPOSITORY / "docs" / "schemas"
@@ -32,9 +32,9 @@ EXAMPLES = {
     "capability-manifest": spec_examples.MANIFESTS,
     "registry-entry": spec_examples.REGISTRY_ENTRIES,
     "suggestion-record": spec_examples.SUGGESTION_RECORDS,
-    "subgoal-request": spec_examples.SUBGOAL_REQUESTS,
-    "agent-response": spec_examples.AGENT_RESPONSES,
-    "agent-info": spec_examples.AGENT_INFOS,
+    "subgoal-request": spec3_examples.SUBGOAL_REQUESTS,
+    "agent-response": spec3_examples.AGENT_RESPONSES,
+    "agent-info": spec3_examples.AGENT_INFOS,
     "manifest": spec_examples.MANIFESTS,
 }
 

@@ -2,13 +2,26 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import deque
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ether_broker.errors import IncompatibleVersion, MalformedFrame
-from ether_broker.wire import BATCH, HEADER, Flag, Header, Kind, join_frame, pack_envelope, read_header, split_frame
+from ether_broker.wire import (
+    BATCH,
+    FRAME,
+    HEADER,
+    Flag,
+    Header,
+    Kind,
+    join_frame,
+    pack_envelope,
+    read_header,
+    split_frame,
+    take_frame,
+)
 from tests.support import REPOSITORY
 
 names = st.binary(max_size=255)
@@ -31,8 +44,9 @@ envelopes = fields.map(lambda given_: pack_envelope(**given_))
 
 
 def frame_of(*parts: bytes, magic: bytes = b"ETHR", major: int = 1, minor: int = 0, count: int | None = None) -> bytes:
-    body = b"".join(struct.pack(">I", len(part)) + part for part in parts)
-    return struct.pack(">4sBBH", magic, major, minor, len(parts) if count is None else count) + body
+    table = b"".join(struct.pack(">I", len(part)) for part in parts)
+    preamble = struct.pack(">4sBBH", magic, major, minor, len(parts) if count is None else count)
+    return b"".join([preamble, table, *parts])
 
 
 def test_a_delegation_has_the_bytes_that_the_protocol_draws():
@@ -79,12 +93,35 @@ def test_an_envelope_cut_short_within_its_names_is_malformed(envelope, data):
         read_header(cut)
 
 
-@given(st.lists(envelopes, max_size=BATCH))
+@given(st.lists(envelopes, max_size=8))
 def test_a_frame_splits_into_what_was_joined(parts):
     frame = join_frame(parts)
 
     assert split_frame(frame) == parts
     assert frame == frame_of(*parts)
+
+
+def test_a_frame_takes_from_the_front_what_rides_together_and_leaves_the_rest_in_order():
+    waiting = deque(b"%d" % number for number in range(BATCH + 2))
+
+    taken, size = take_frame(waiting)
+
+    assert [*taken, *waiting] == [b"%d" % number for number in range(BATCH + 2)]
+    assert (len(taken), size) == (BATCH, sum(map(len, taken)))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "together"),
+    [([FRAME - 10, 10, 1], 2), ([FRAME - 10, 11, 1], 1), ([FRAME + 1, 1], 1), ([1, FRAME], 1), ([1, 1], 2)],
+)
+def test_a_frame_has_at_most_a_mebibyte_or_one_envelope(sizes: list[int], together: int):
+    waiting = deque(bytes(size) for size in sizes)
+
+    taken, size = take_frame(waiting)
+
+    assert [*map(len, taken)] == sizes[:together]
+    assert size == sum(sizes[:together])
+    assert [*map(len, waiting)] == sizes[together:]
 
 
 def test_a_name_of_256_bytes_is_refused_where_it_is_packed():
@@ -106,7 +143,18 @@ def test_a_name_of_256_bytes_is_refused_where_it_is_packed():
         frame_of() + struct.pack(">I", 1 << 31),
         struct.pack(">4sBBHI", b"ETHR", 1, 0, 1, 0xFFFFFFFF),
     ],
-    ids=["empty", "short", "magic", "too few", "too many", "surplus", "cut", "cut length", "length only", "huge length"],
+    ids=[
+        "empty",
+        "short",
+        "magic",
+        "too few",
+        "too many",
+        "surplus",
+        "cut",
+        "cut length",
+        "length only",
+        "huge length",
+    ],
 )
 def test_bytes_that_are_no_frame_are_malformed_and_shown(frame):
     with pytest.raises(MalformedFrame) as raised:

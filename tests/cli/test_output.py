@@ -24,7 +24,7 @@ def test_text_is_a_table_that_can_be_split_at_blanks(capsys: Capture) -> None:
 
 def test_json_is_one_document_and_jsonl_one_a_line(capsys: Capture) -> None:
     Output(Format.JSON).rows(ROWS, COLUMNS)
-    assert json.loads(capsys: Capture.readouterr().out) == ROWS
+    assert json.loads(capsys.readouterr().out) == ROWS
 
     Output(Format.JSONL).rows(ROWS, COLUMNS)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ROWS

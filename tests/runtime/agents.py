@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,12 @@ class Worker(Agent):
         code = "import time; time.sleep(60)"
         return subprocess.Popen([sys.executable, "-c", code]).pid
 
+    @capability("work.hog")
+    def hog(self, task: Task) -> None:
+        """Sleep in C with the interpreter's lock held: no other thread of the process runs."""
+        task.progress(1.0)
+        ctypes.PyDLL(None).sleep(60)
+
     @capability("work.print")
     def say(self, text: str) -> None:
         print(text)
@@ -83,8 +91,6 @@ class EndsAtOnce(Agent):
     """Comes up, and takes its process down a moment later: a crash loop."""
 
     def on_start(self) -> None:
-        import threading
-
         threading.Timer(0.1, lambda: os._exit(3)).start()
 
 

@@ -22,7 +22,7 @@ def interleave(turns: Mapping[str, Callable[[], Sample]], rounds: int) -> dict[s
     """Give every contender its turn in every round, forwards and backwards by turns."""
     samples: dict[str, list[Sample]] = {name: [] for name in turns}
     for number in range(rounds):
-        names = list(turns) if number % 2 == 0 else list(reversed(turns))
+        names = list(turns) if number % 2 == 0 else list(turns)[::-1]
         for name in names:
             samples[name].append(turns[name]())
     return samples

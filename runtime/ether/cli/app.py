@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from ether.cli.commands import (
     agents,
+    bench,
     dead_letters,
     delegate,
     doctor,
@@ -148,5 +149,5 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for group in (up, review, delegate, agents, dead_letters, top, schema, doctor, version):
+for group in (up, review, delegate, agents, dead_letters, top, bench, schema, doctor, version):
     group.add_to(app)

@@ -1,17 +1,19 @@
 """What the exit code of `ether` says; scripts may rely on these numbers, and `docs/cli.md` has the same table.
 
-0  OK            done
-1  FAILED        the work failed, a task of a review failed, or a check of `doctor` did
-2  USAGE         the command line, a file or a value is wrong; nothing was sent
-3  UNAVAILABLE   no broker answers, its address is taken, or it does not let us in
-4  TIMEOUT       the deadline passed
-5  REJECTED      refused before any work: capability, context or overload
-6  UNFINISHED    an answer, but not the whole of it: PARTIAL or NEEDS_INPUT
-7  CANCELLED     called off
-8  INCOMPATIBLE  the other end speaks another version, or not this protocol
-70  INTERNAL      a bug of Ether's (EX_SOFTWARE of sysexits.h)
-130  INTERRUPTED   Ctrl-C
-141  PIPE          whoever read the output went away
+     0  OK            done
+     1  FAILED        the work failed, a task of a review failed, or a check of `doctor` did
+     2  USAGE         the command line, a file or a value is wrong; nothing was sent
+     3  UNAVAILABLE   no broker answers, its address is taken, or it does not let us in
+     4  TIMEOUT       the deadline passed
+     5  REJECTED      refused before any work: capability, context or overload
+     6  UNFINISHED    an answer, but not the whole of it: PARTIAL or NEEDS_INPUT
+     7  CANCELLED     called off
+     8  INCOMPATIBLE  the other end speaks another version, or not this protocol
+    70  SOFTWARE      a bug of Ether's; of `up` and `node`, that something crashed again and again
+   130  INTERRUPTED   Ctrl-C
+   141  PIPE          whoever read the output went away
+
+As is the custom, 128 and a signal's number is the code of a process that the signal ended.
 """
 
 from __future__ import annotations

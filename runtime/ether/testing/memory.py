@@ -18,7 +18,7 @@ from ether_broker.errors import MailboxFull
 from ether_broker.link import BACKLOG, Receiver
 from ether_broker.mailbox import Limits
 from ether_broker.router import INCARNATION
-from ether_broker.wire import BATCH, join_frame, split_frame
+from ether_broker.wire import join_frame, split_frame, take_frame
 
 __all__ = ["MemoryBroker", "MemoryLink"]
 
@@ -176,15 +176,15 @@ class MemoryLink:
         self.is_cut = False
 
     def post(self) -> None:
-        """Give what waits to the broker, at most 64 envelopes a frame; while it is cut, it waits on, but for HELLO."""
+        """Give what waits to the broker, in frames as on a socket; while it is cut, it waits on, but for HELLO."""
         if self.is_cut:
             self._greetings.clear()
             return
         while self._greetings:
             self._broker.inject(b"r" + self.incarnation, self._greetings.popleft())
         while self._waiting:
-            envelopes = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-            self._waiting_bytes -= sum(map(len, envelopes))
+            envelopes, size = take_frame(self._waiting)
+            self._waiting_bytes -= size
             self._broker.inject(b"t" + self.incarnation, join_frame(envelopes))
 
     def take(self, frame: bytes) -> None:

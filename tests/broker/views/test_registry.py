@@ -11,14 +11,14 @@ from ether_broker.manifest import Capability, Depth, Interface, Manifest
 from ether_broker.views.registry import AgentInfo, CapabilityManifest, RegistryEntry
 from ether_broker.views.view import View
 from tests.broker.strategies import manifests
-from tests.broker.views import spec_examples
+from tests.broker.views import spec3_examples, spec_examples
 from tests.broker.views.laws import document_survives, envelope_survives, envelope_survives_as_json
 
 VIEWS = (CapabilityManifest, RegistryEntry, AgentInfo)
 EXAMPLES = [
     *((CapabilityManifest, document) for document in spec_examples.MANIFESTS),
     *((RegistryEntry, document) for document in spec_examples.REGISTRY_ENTRIES),
-    *((AgentInfo, document) for document in spec_examples.AGENT_INFOS),
+    *((AgentInfo, document) for document in spec3_examples.AGENT_INFOS),
 ]
 
 
@@ -65,7 +65,7 @@ def test_the_registrys_contract_is_a_manifest():
 
 
 def test_an_agent_info_is_a_manifest():
-    manifest = AgentInfo.parse(spec_examples.AGENT_INFO).to_manifest()
+    manifest = AgentInfo.parse(spec3_examples.AGENT_INFO).to_manifest()
 
     assert manifest.agent == "code-analyzer"
     assert manifest.role == "Code Analyzer"

@@ -22,7 +22,7 @@ from tests.broker.strategies import (
     responses,
     texts,
 )
-from tests.broker.views import spec_examples
+from tests.broker.views import spec3_examples
 from tests.broker.views.laws import document_survives, envelope_survives, envelope_survives_as_json
 
 REQUEST = to_text(new_id())
@@ -59,12 +59,12 @@ response_documents = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("document", spec_examples.AGENT_RESPONSES)
+@pytest.mark.parametrize("document", spec3_examples.AGENT_RESPONSES)
 def test_example_responses_survive_word_for_word(document: dict[str, Any]):
     document_survives(AgentResponse, document)
 
 
-@pytest.mark.parametrize("document", spec_examples.SUBGOAL_REQUESTS)
+@pytest.mark.parametrize("document", spec3_examples.SUBGOAL_REQUESTS)
 def test_example_calls_survive_word_for_word(document: dict[str, Any]):
     document_survives(SubgoalRequest, document)
 
@@ -100,7 +100,7 @@ def test_any_response_that_json_can_say_survives_as_json(response: Response):
 
 
 def test_an_agents_response_is_a_response_in_other_words():
-    response = AgentResponse.parse(spec_examples.IMPLEMENTATION).to_response()
+    response = AgentResponse.parse(spec3_examples.IMPLEMENTATION).to_response()
 
     assert response.request_id == to_text(foreign_id("sg2"))
     assert response.external_id == "sg2"
@@ -126,13 +126,13 @@ def test_an_agents_response_is_a_response_in_other_words():
     ],
 )
 def test_the_confidence_tells_the_status_where_there_is_none(confidence: float, status: Status):
-    document = spec_examples.agent_response(confidence=confidence)
+    document = spec3_examples.agent_response(confidence=confidence)
 
     assert AgentResponse.parse(document).to_response().status is status
 
 
 def test_the_partial_outputs_of_the_guide_are_partial():
-    for document in (spec_examples.FAILED_EXECUTION, spec_examples.TIMED_OUT):
+    for document in (spec3_examples.FAILED_EXECUTION, spec3_examples.TIMED_OUT):
         assert AgentResponse.parse(document).to_response().status is Status.PARTIAL
 
 
@@ -178,7 +178,7 @@ def test_data_that_is_neither_dict_nor_list_stands_as_the_value_of_one(data: Any
 
 
 def test_the_answer_goes_to_the_delegation_that_it_is_told():
-    view = AgentResponse.parse(spec_examples.IMPLEMENTATION)
+    view = AgentResponse.parse(spec3_examples.IMPLEMENTATION)
 
     response = view.to_response(request_id=REQUEST)
 
@@ -189,7 +189,7 @@ def test_the_answer_goes_to_the_delegation_that_it_is_told():
 
 @pytest.mark.parametrize("missing", ["subgoal_id", "summary", "confidence", "tools_used", "metadata"])
 def test_a_response_without_a_required_field_is_refused_by_name(missing: str):
-    document = dict(spec_examples.IMPLEMENTATION)
+    document = dict(spec3_examples.IMPLEMENTATION)
     del document[missing]
 
     with pytest.raises(InvalidEnvelope, match=f"AgentResponse is not valid: {missing}: Field required"):
@@ -202,7 +202,7 @@ def test_a_response_without_a_required_field_is_refused_by_name(missing: str):
 )
 def test_a_field_of_the_wrong_kind_is_refused_by_name(field: str, value: Any):
     with pytest.raises(InvalidEnvelope, match=f"{field}"):
-        AgentResponse.parse(spec_examples.agent_response(**{field: value}))
+        AgentResponse.parse(spec3_examples.agent_response(**{field: value}))
 
 
 def test_a_subgoal_is_a_delegation_in_other_words():

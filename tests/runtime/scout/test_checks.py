@@ -303,8 +303,9 @@ LET_PASS: dict[str, list[str]] = {
     ],
     "else-without-break": [
         "def f(xs):\n    for x in xs:\n        if x:\n            break\n    else:\n        print('none')\n",
-        "def f(xs):\n    for x in xs:\n        for y in x:\n            print(y)\n        else:\n            break\n    else:\n        print('none')\n".replace(
-            "        else:\n            break\n", "        if x:\n            break\n"
+        (
+            "def f(xs):\n    for x in xs:\n        for y in x:\n            print(y)\n"
+            "        if x:\n            break\n    else:\n        print('none')\n"
         ),
     ],
     "invalid-escape": ["P = r'\\d+'\nQ = '\\n \\\\d \\x41 \\N{DASH}'\nB = rb'\\d'\n".replace("{DASH}", "{EM DASH}")],

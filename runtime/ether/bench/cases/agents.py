@@ -28,7 +28,9 @@ class Agents:
             times.append(said["seconds"] / said["count"] * 1e6)
             sizes.append(said["bytes"] / said["count"] / 1024)
         name = f"each of {settings.agents:,} idle agents"
-        return Findings((
-            amount(self.name, f"start of {name}", times, "µs", Bound(50.0, at_least=False)),
-            amount(self.name, f"memory of {name}", sizes, "KiB", Bound(5.0, at_least=False)),
-        ))
+        return Findings(
+            (
+                amount(self.name, f"start of {name}", times, "µs", Bound(50.0, at_least=False)),
+                amount(self.name, f"memory of {name}", sizes, "KiB", Bound(5.0, at_least=False)),
+            )
+        )

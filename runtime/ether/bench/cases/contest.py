@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from ether.bench.deployment import Deployment, pinned
-from ether.bench.rounds import interleave, row
 from ether.bench.result import Row
+from ether.bench.rounds import interleave, row
 from ether.bench.sample import Sample
 from ether.bench.settings import Settings
 
@@ -61,6 +61,4 @@ class Contest:
 @contextlib.contextmanager
 def _deployed(systems: set[str], settings: Settings, core: int | None) -> Iterator[dict[str, Deployment]]:
     with contextlib.ExitStack() as stack, pinned(core):
-        yield {
-            system: stack.enter_context(Deployment(system, settings.transport)) for system in sorted(systems)
-        }
+        yield {system: stack.enter_context(Deployment(system, settings.transport)) for system in sorted(systems)}

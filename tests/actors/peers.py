@@ -1,0 +1,243 @@
+"""A supervisor and its nodes, sans-IO: peers that send exactly the envelopes they are told to, on a manual clock."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ether_actors.ledger import Entry
+from ether_actors.registry import Registration
+from ether_actors.supervisor import Supervisor
+from ether_broker.mailbox import Limits
+from ether_broker.manifest import Capability, Manifest
+from ether_broker.payload import pack, unpack
+from ether_broker.router import Session
+from ether_broker.status import Status
+from ether_broker.tap import Cursor, read_batch
+from ether_broker.wire import Flag, Header, Kind, join_frame, pack_envelope, read_header, split_frame
+
+__all__ = ["Bus", "Peer", "Received", "request_id"]
+
+
+def request_id(number: int) -> bytes:
+    """The request id of that number."""
+    return number.to_bytes(16)
+
+
+class Received(NamedTuple):
+    """An envelope that the broker sent to a peer."""
+
+    header: Header
+    envelope: bytes
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.header.kind)
+
+    @property
+    def status(self) -> Status:
+        return Status(self.header.status)
+
+    @property
+    def number(self) -> int:
+        """The number of its request."""
+        return int.from_bytes(self.header.request_id)
+
+    @property
+    def body(self) -> Any:
+        data = self.envelope[self.header.body :]
+        return unpack(data) if data else {}
+
+    @property
+    def code(self) -> str:
+        """The code of the error in it; empty without one."""
+        error = self.body.get("error") or {}
+        return str(error.get("code", self.body.get("code", "")))
+
+
+class Bus:
+    """One supervisor with its peers."""
+
+    def __init__(self, limits: Limits | None = None, now: float = 1000.0, **tap: int) -> None:
+        self.supervisor = Supervisor(limits=limits, **tap)
+        self.records = self.supervisor.records
+        self.now = now
+        self.peers: list[Peer] = []
+        self._arrivals: list[tuple[bytes, bytes]] = []
+        self._ids = itertools.count(1)
+        self._cursor = Cursor()
+        self.tapped: list[Received] = []
+        """Everything that the tap numbered."""
+
+    def node(self, name: str, *agents: str, **registration: Any) -> Peer:
+        """A peer that has joined and registered these agents; each declares `x.y` unless told otherwise."""
+        peer = Peer(self, name)
+        self.peers.append(peer)
+        peer.hello()
+        for agent in agents:
+            peer.register(agent, **registration)
+        self.step()
+        peer.inbox.clear()
+        return peer
+
+    def arrive(self, routing_id: bytes, message: bytes) -> None:
+        """Let a message wait for the next step."""
+        self._arrivals.append((routing_id, message))
+
+    def step(self) -> None:
+        """Step with what waits; what the supervisor sends lies in the peers' inboxes then."""
+        arrivals, self._arrivals = self._arrivals, []
+        self.supervisor.step(arrivals, self.now, self.now + 1e9)
+        for routing_id, frame in self.records.router.outgoing():
+            for envelope in split_frame(frame):
+                for peer in self.peers:
+                    if routing_id[1:] == peer.incarnation and not peer.is_dead:
+                        peer.inbox.append(Received(read_header(envelope), envelope))
+        while (body := self.records.tap.read(self._cursor, lambda envelope: b"")) is not None:
+            batch = read_batch(body)
+            self._cursor.acknowledge(batch.next)
+            for number, envelope in batch.envelopes:
+                assert number == len(self.tapped) + 1, "the tap has a gap"
+                self.tapped.append(Received(read_header(envelope), envelope))
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the clock, stepping whenever the supervisor wants to and every living peer showing life."""
+        end = self.now + seconds
+        while (wake := max(self.supervisor.next_wake(), self.now)) < end:
+            self._move(wake)
+        self._move(end)
+
+    def _move(self, to: float) -> None:
+        self.now = to
+        for peer in self.peers:
+            if not peer.is_dead:
+                peer.send(Kind.HEARTBEAT, body={"agents": {}})
+        self.step()
+
+    def next_id(self) -> int:
+        return next(self._ids)
+
+    def agent(self, name: str) -> Registration:
+        found = self.records.registry.get(name.encode())
+        assert found is not None
+        return found
+
+    def entry(self, number: int) -> Entry | None:
+        return self.records.ledger.get(request_id(number))
+
+    def reasons(self) -> list[str]:
+        """Why each dead letter is one, oldest first."""
+        return [letter.reason.value for letter in reversed(self.records.dead_letters.list(limit=10_000))]
+
+    def events(self, name: str | None = None) -> list[dict[str, Any]]:
+        """What observers were told, of one kind or all."""
+        bodies = [seen.body for seen in self.tapped if seen.kind is Kind.EVENT]
+        return [body for body in bodies if name in (None, body["event"])]
+
+
+class Peer:
+    """One node as the broker sees it."""
+
+    def __init__(self, bus: Bus, name: str) -> None:
+        self.bus = bus
+        self.name = name
+        self.incarnation = b"%16d" % (len(bus.peers) + 1)
+        self.inbox: list[Received] = []
+        self.is_dead = False
+        """It neither sends nor receives."""
+
+    # -- speaking ------------------------------------------------------------------------------------------------
+
+    def hello(self, **info: Any) -> None:
+        body = {"node": self.name, "schema_version": "1.0", **info}
+        self.raw(join_frame([pack_envelope(Kind.HELLO, request_id=request_id(self.bus.next_id()), body=pack(body))]), b"r")
+
+    def raw(self, message: bytes, role: bytes = b"t") -> None:
+        """Send any bytes."""
+        self.bus.arrive(role + self.incarnation, message)
+
+    def send(self, kind: int, *, body: Any = None, **header: Any) -> None:
+        packed = b"" if body is None else body if isinstance(body, bytes) else pack(body)
+        self.raw(join_frame([pack_envelope(kind, body=packed, **header)]))
+
+    def register(
+        self, agent: str, *capabilities: str, idempotent: bool = False, max_concurrency: int = 1, exclusions: Iterable[str] = ()
+    ) -> int:
+        declared = tuple(Capability(name=name, idempotent=idempotent) for name in capabilities or ("x.y",))
+        manifest = Manifest(
+            agent=agent, capabilities=declared, max_concurrency=max_concurrency, exclusions=tuple(exclusions)
+        )
+        return self.register_manifest(manifest)
+
+    def register_manifest(self, manifest: Manifest) -> int:
+        fields = manifest.model_dump(mode="json", exclude_defaults=True)
+        number = self.bus.next_id()
+        self.send(Kind.REGISTER, request_id=request_id(number), source=fields.pop("agent").encode(), body=fields)
+        return number
+
+    def delegate(
+        self, source: str, capability: str = "x.y", *, to: str = "", timeout: float | None = 10.0, parent: int = 0,
+        number: int | None = None, params: Any = None, **header: Any,
+    ) -> int:  # fmt: skip
+        number = self.bus.next_id() if number is None else number
+        deadline = 0.0 if timeout is None else self.bus.now + timeout
+        fields = {
+            "request_id": request_id(number), "source": source.encode(), "target": to.encode(),
+            "capability": capability.encode(), "deadline": deadline, "parent": request_id(parent),
+            "body": {} if params is None else {"params": pack(params)},
+        }  # fmt: skip
+        self.send(Kind.DELEGATION, **{**fields, **header})
+        return number
+
+    def respond(self, agent: str, number: int, status: int = Status.COMPLETED, *, flags: int = 0, **body: Any) -> None:
+        header = {"request_id": request_id(number), "source": agent.encode(), "status": status, "flags": flags}
+        self.send(Kind.RESPONSE, body=body, **header)
+
+    def hand_back(self, agent: str, number: int) -> None:
+        self.respond(agent, number, Status.REJECTED_OVERLOAD, flags=Flag.HANDED_BACK)
+
+    def cancel(self, source: str, number: int) -> None:
+        self.send(Kind.CANCEL, request_id=request_id(number), source=source.encode())
+
+    def die(self) -> None:
+        """Fall silent."""
+        self.is_dead = True
+        self.inbox.clear()
+
+    # -- listening -----------------------------------------------------------------------------------------------
+
+    def took(self, kind: Kind) -> list[Received]:
+        """Take the envelopes of a kind out of the inbox."""
+        found = [received for received in self.inbox if received.kind is kind]
+        self.inbox = [received for received in self.inbox if received.kind is not kind]
+        return found
+
+    def work(self) -> list[int]:
+        """Take the numbers of the delegations that came."""
+        return [received.number for received in self.took(Kind.DELEGATION)]
+
+    def outcomes(self) -> dict[int, Status]:
+        """Take the responses that came: {number: status}; each number once."""
+        found: dict[int, Status] = {}
+        for received in self.took(Kind.RESPONSE):
+            assert received.number not in found
+            found[received.number] = received.status
+        return found
+
+    def outcome(self) -> Received:
+        """Take the one response that came."""
+        (received,) = self.took(Kind.RESPONSE)
+        return received
+
+    def refusal(self) -> Received:
+        """Take the one ERROR that came."""
+        (received,) = self.took(Kind.ERROR)
+        return received
+
+    @property
+    def session(self) -> Session:
+        (session,) = [session for session in self.bus.records.router.sessions if session.node == self.name]
+        return session
+
+

@@ -1,0 +1,38 @@
+"""A child process that only stays: `python -m tests.runtime.child NAME`, started by `ether.process.Process`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+from ether.lifeline import Lifeline, end
+
+
+def main() -> None:
+    folder = os.environ.get("CHILD_FOLDER")
+    lifeline = Lifeline(
+        on_orphaned=lambda request: Path(request["folder"], "orphaned").touch(),
+        death_signal=int(os.environ.get("CHILD_DEATH_SIGNAL", "9")),
+    )
+    request = lifeline.request
+    match request["does"]:
+        case "stay":
+            lifeline.ready(pid=os.getpid(), folder=folder, path=sys.path)
+            threading.Event().wait()
+        case "fail":
+            lifeline.failed("invalid_spec", "not like this", "a traceback")
+            sys.exit(2)
+        case "print":
+            sys.stdout.write("one\ntwo\nthr")
+            sys.stderr.write("ee\n" + "x" * 100_000)
+        case "read":
+            lifeline.ready(rest=sys.stdin.read())
+        case "linger":  # a thread that does not end
+            threading.Thread(target=threading.Event().wait).start()
+            end(7)
+
+
+if __name__ == "__main__":
+    main()
