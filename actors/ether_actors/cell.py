@@ -196,7 +196,7 @@ class Cell:
     def _cancel_runners(self) -> None:
         for work in list(self.works.values()):
             if work.runner is not None:
-                self._host.loop.call(work.runner.cancel)
+                self._host.loop.cancel(work.runner)
 
     def _say_goodbye(self) -> None:
         agent = self.agent
@@ -287,7 +287,7 @@ class Cell:
         if work.task is not None:
             work.task.cancel()
         if work.runner is not None:
-            self._host.loop.call(work.runner.cancel)
+            self._host.loop.cancel(work.runner)
 
     def _schedule(self) -> None:
         self._dispatcher.submit(self._turn)
@@ -347,13 +347,16 @@ class Cell:
 
     def _begin(self, work: Work, handler: Handler, coroutine: Any) -> None:
         work.runner = self._host.loop.spawn(self._await(work, handler, coroutine))
-        if work.cancelled:
-            work.runner.cancel()
 
     async def _await(self, work: Work, handler: Handler, coroutine: Any) -> None:
         assert work.task is not None
         try:
-            self._complete(work, work.task, handler, await coroutine)
+            if work.cancelled:  # while it waited for the loop: what has ended is never started (G4)
+                coroutine.close()
+                message = "It had ended before it was started."
+                self._finish(work, self._refuse(work, Status.CANCELLED, "not_started", message))
+            else:
+                self._complete(work, work.task, handler, await coroutine)
         except BaseException as error:  # noqa: BLE001  trap 2, and a cancelled handler has to be answered for
             self._fail(work, work.task, error)
         finally:

@@ -43,6 +43,13 @@ class LoopThread:
         assert self._loop is not None
         return self._loop.create_task(coroutine)
 
+    def cancel(self, task: asyncio.Task[None]) -> None:
+        """Cancel a coroutine; any thread may call it. One that was just spawned gets to its first await before.
+
+        asyncio would end it without running a line of it, its `finally` included.
+        """
+        self.call(lambda: task.get_loop().call_soon(task.cancel))
+
     @property
     def is_current(self) -> bool:
         """Whether the caller is the loop's thread, which must not be blocked."""

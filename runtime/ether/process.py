@@ -93,8 +93,10 @@ class Process:
     def reap(self) -> int:
         """Take note of its end, end what it left running, and return its exit code (below zero: the signal).
 
-        Waits until it has ended.
+        Waits until it has ended; a second call gives the same.
         """
+        if self._process.returncode is not None:
+            return self._process.returncode
         os.waitid(os.P_PIDFD, self.exit, os.WEXITED | os.WNOWAIT)
         self._kill_group()  # before its id is free to be another's
         return self._process.wait()
@@ -107,6 +109,8 @@ class Process:
         self._process.stdout.close()
 
     def _kill_group(self) -> None:
+        if self._process.returncode is not None:
+            return  # its id may be another's by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

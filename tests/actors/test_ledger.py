@@ -47,7 +47,7 @@ def opened(ledger: Ledger, number: int, **fields: object) -> Entry:
     return made
 
 
-@pytest.mark.parametrize(("state", "to"), itertools.product(State, State))
+@pytest.mark.parametrize(("state", "to"), [*itertools.product(State, State)])
 def test_only_the_steps_of_the_drawing_are_allowed(state: State, to: State):
     ledger = Ledger()
     made = opened(ledger, 1)

@@ -21,7 +21,16 @@ __all__ = ["Command", "Done", "module_environment", "table"]
 
 _MAIN: Final = "from ether.cli import main; main()"
 _SECONDS: Final = 20
-_NOT_OURS: Final = ("ETHER_CONNECT", "ETHER_FORMAT", "ETHER_DEBUG", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+_NOT_OURS: Final = (
+    "ETHER_CONNECT",
+    "ETHER_FORMAT",
+    "ETHER_DEBUG",
+    "ETHER_WAIT",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "COLUMNS",
+    "LINES",
+)
 
 
 class Done:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from pathlib import Path
 
 import pytest
@@ -96,24 +95,30 @@ def test_something_that_is_no_broker_is_told(alone: Command, monkeypatch: pytest
     assert "No broker answers at" in done.err
 
 
-def test_a_bus_that_is_not_there_yet_is_waited_for(alone: Command, folder: Path) -> None:
+def test_a_bus_that_is_not_there_yet_is_waited_for_and_so_is_its_agent(
+    alone: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = f"ipc://{folder}/late.sock"
-    begun, end = threading.Event(), threading.Event()
+    bus = Runtime(bind=url, drain=0.0)
+    steps = iter((bus.open, lambda: bus.start(Greeter)))
 
-    def come_late() -> None:
-        begun.wait(5)
-        with Runtime(bind=url, drain=0.0) as bus:
-            bus.start(Greeter)
-            end.wait(10)
+    def come_late(_seconds: float) -> None:
+        """Each time that the command waits, one thing more is there."""
+        next(steps)()
 
-    late = threading.Thread(target=come_late)
-    late.start()
-    begun.set()
+    monkeypatch.setattr("ether.cli.connection.time.sleep", come_late)
     try:
-        assert alone("nodes", "--connect", url, "--wait", "10").code == 0
+        done = alone("exec", "greeter", "greet", "--name", "Ada", "--connect", url, "--wait", "20")
+        by_capability = alone("delegate", "test.people.greet", "--name", "Ada", ETHER_CONNECT=url, ETHER_WAIT="20")
     finally:
-        end.set()
-        late.join()
+        bus.close()
+
+    assert done.out == by_capability.out == "Hello, Ada\n"
+
+
+def test_what_never_comes_is_not_waited_for_longer_than_told(alone: Command, ether: Command) -> None:
+    assert alone("agents", "--wait", "0.1").code == 3
+    assert ether("exec", "nobody", "greet", "--wait", "0.1").code == 5
 
 
 def free_port() -> int:

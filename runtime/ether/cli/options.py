@@ -52,7 +52,8 @@ WaitOption = Annotated[
         "--wait",
         metavar="SECONDS",
         min=0.0,
-        help="Wait so long for a bus that is not there yet.",
+        envvar="ETHER_WAIT",
+        help="Wait so long for a bus that is not there yet; `exec` and `delegate` also for the agent.",
         rich_help_panel=_BUS,
     ),
 ]

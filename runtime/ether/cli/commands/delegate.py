@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
@@ -31,6 +31,7 @@ from ether.cli.outcome import follow, print_outcome
 from ether.cli.output import Output, warn
 from ether.cli.params import collect_params, read_json
 from ether_broker.errors import UsageError, nearest
+from ether_broker.manifest import ANY
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
@@ -40,6 +41,17 @@ __all__ = ["add_to"]
 
 # Options that a command has not become parameters, as in `--path src`.
 _FREE: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+_PAUSE: Final = 0.05
+
+
+class Place(NamedTuple):
+    """The bus, as the options say it."""
+
+    connect: str | None
+    wait: float
+    agents: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,7 @@ def execute(
     also those that have the name of an option.
     """
     work = Work(action, agent_name, param or (), params, ctx.args, context, objective, timeout, stream)
-    _run(ctx, work, any_bus(connect, wait, agent or ()), output_of(ctx, output_format))
+    _run(ctx, work, Place(connect, wait, agent or ()), output_of(ctx, output_format))
 
 
 def delegate(
@@ -130,17 +142,28 @@ def delegate(
     A prefix asks for anything below it. Parameters are as for `exec`.
     """
     work = Work(capability, None, param or (), params, ctx.args, context, objective, timeout, stream)
-    _run(ctx, work, any_bus(connect, wait, agent or ()), output_of(ctx, output_format))
+    _run(ctx, work, Place(connect, wait, agent or ()), output_of(ctx, output_format))
 
 
-def _run(ctx: typer.Context, work: Work, place: AbstractContextManager[Runtime], out: Output) -> None:
+def _run(ctx: typer.Context, work: Work, place: Place, out: Output) -> None:
     arguments = work.check()
-    with place as bus:
+    limit = time.monotonic() + place.wait
+    with any_bus(place.connect, place.wait, place.agents) as bus:
+        while place.wait and not _is_there(bus, work) and time.monotonic() < limit:
+            time.sleep(_PAUSE)
         response = follow(bus.delegate(**arguments), out, stream=work.stream)
     print_outcome(response, out, debug=settings_of(ctx).debug)
     if out.is_text:
         _hint(ctx, response)
     raise typer.Exit(code_of_status(response.status))
+
+
+def _is_there(bus: Runtime, work: Work) -> bool:
+    """Whether somebody has registered who could be meant; the bus itself decides who gets it."""
+    if work.to is not None:
+        return any(agent["agent"] == work.to for agent in bus.agents())
+    asked = f".{work.capability}."
+    return any(held == ANY or asked in f".{held}." for held in bus.capabilities())
 
 
 def _hint(ctx: typer.Context, response: Response) -> None:

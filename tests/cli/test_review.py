@@ -1,0 +1,73 @@
+"""`ether review`, as a command; tests/runtime/review has the review itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.cli.command import Command
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A small code base with something to find."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    (folder / "module.py").write_text(
+        "def add(item, items=[]):\n    try:\n        items.append(item)\n    except:\n        pass\n    return items\n",
+        encoding="utf-8",
+    )
+    return folder
+
+
+@pytest.mark.slow
+def test_the_report_is_written_and_told_in_a_line(alone: Command, code: Path, tmp_path: Path) -> None:
+    done = alone("review", str(code), "--output", str(tmp_path / "out"), "--processes", "0")
+
+    assert done.code == 0, done
+    assert str(tmp_path / "out" / "review.md") in done.out
+    assert "scout complete" in done.err
+    assert done.out.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_json_is_what_the_file_has_and_quiet_is_quiet(alone: Command, code: Path, tmp_path: Path) -> None:
+    words = ("-q", "review", str(code), "--output", str(tmp_path), "-j", "0", "--pass", "bugs", "-o", "json")
+    done = alone(*words)
+
+    assert done.err == ""
+    assert done.json == json.loads((tmp_path / "review.json").read_text(encoding="utf-8"))
+    assert done.json["summary"]["tasks"]["total"] == 1
+
+
+@pytest.mark.slow
+def test_bars_are_drawn_on_a_terminal(alone: Command, code: Path, tmp_path: Path) -> None:
+    with alone.terminal("review", str(code), "--output", str(tmp_path), "-j", "0") as child:
+        child.expect("━")
+        child.expect("3 of 3")
+        child.expect("review.json")
+        child.expect(pexpect.EOF)
+        child.wait()
+
+    assert child.exitstatus == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["missing"], "There is no directory"),
+        ([".", "--pass", "bug"], "There is no pass 'bug'. Did you mean 'bugs'?"),
+        ([".", "--timeout", "0"], "timeout"),
+        ([".", "--processes", "-1"], "--processes"),
+        ([".", "--output", __file__], "is a file"),
+    ],
+)
+def test_a_bad_argument_is_a_usage_error(alone: Command, tmp_path: Path, words: list[str], said: str) -> None:
+    output = () if "--output" in words else ("--output", str(tmp_path))
+    done = alone("review", *words, *output)
+
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

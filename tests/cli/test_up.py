@@ -1,0 +1,109 @@
+"""`ether up` and `ether node`: real processes."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ether import Runtime
+from tests.cli.command import Command
+from tests.support import wait_until
+
+AGENTS = "tests.cli.agents"
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """SIGTERM; gives what was said on stderr."""
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+    return err
+
+
+@pytest.mark.slow
+def test_a_bus_is_up_when_its_url_is_printed_and_drains_at_sigterm(alone: Command, folder: Path) -> None:
+    with alone.started("up", f"{AGENTS}:Greeter", f"{AGENTS}:Counter", "--nodes", "2") as process:
+        assert first_line(process) == f"ipc://{folder}/ether/default.sock"
+        names = {row["agent"]: row["node"] for row in alone("agents", "-o", "json").json}
+        greeting = alone("exec", "greeter", "greet", "--name", "Ada")
+        err = end(process)
+
+    assert names == {"greeter": "node-1", "counter": "node-1", "greeter-2": "node-2", "counter-2": "node-2"}
+    assert greeting.out == "Hello, Ada\n"
+    assert "SIGTERM" in err
+    assert alone("agents").code == 3
+
+
+@pytest.mark.slow
+def test_a_node_joins_over_tcp_under_its_name(alone: Command) -> None:
+    with Runtime(bind="tcp://127.0.0.1:*", name="host", drain=0.0) as bus:
+        words = ("node", f"{AGENTS}:Greeter", "--connect", bus.url, "--name", "guest", "-o", "json")
+        with alone.started(*words) as process:
+            assert first_line(process) == "{"
+            assert {row["agent"]: row["node"] for row in bus.agents()} == {"greeter": "guest"}
+            assert bus.delegate("greet", {"name": "Ada"}).result().data == "Hello, Ada"
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+            assert process.returncode == 0
+        assert wait_until(lambda: not bus.agents(), what="the node has left")
+
+
+@pytest.mark.slow
+def test_an_address_in_use_is_told(alone: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        done = alone.process("up", f"{AGENTS}:Greeter", "--bind", url)
+
+    assert done.code == 3
+    assert "address_in_use" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.slow
+def test_an_agent_that_does_not_start_is_told(alone: Command) -> None:
+    done = alone.process("up", f"{AGENTS}:Broken")
+
+    assert done.code in (2, 3)
+    assert "no licence" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["agents:Greeter", "--bind", "localhost:7421"], "is no address of a broker"),
+        (["agents:Greeter", "--nodes", "0"], "--nodes"),
+        (["agents:Greeter", "--drain", "-1"], "--drain"),
+        (["agents:"], "write module:Class"),
+        (["bus.yaml", "agents:Greeter"], "bus.yaml is a file, and says everything"),
+        (["bus.yaml", "--nodes", "2"], "--nodes goes with agents"),
+    ],
+)
+def test_a_bus_that_cannot_be_is_a_usage_error(alone: Command, words: list[str], said: str) -> None:
+    done = alone("up", *words)
+
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([f"{AGENTS}:Greter"], "Did you mean 'Greeter'?"),
+        ([f"{AGENTS}:Greeter", "--connect", "localhost"], "is no address of a broker"),
+        ([f"{AGENTS}:Greeter", "--threads", "0"], "--threads"),
+    ],
+)
+def test_a_node_that_cannot_be_is_a_usage_error(alone: Command, words: list[str], said: str) -> None:
+    done = alone("node", *words)
+
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

@@ -1,0 +1,78 @@
+"""An `async def` handler that is called off before the event loop came to it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ether import Agent, Runtime, Status, capability
+from tests.support import wait_until
+
+begun: list[str] = []
+
+
+class Sleeper(Agent):
+    @capability("sleep.long")
+    async def sleep(self, name: str) -> None:
+        begun.append(name)
+        await asyncio.sleep(60)
+
+    @capability("sleep.not")
+    async def wake(self) -> str:
+        return "awake"
+
+
+@pytest.fixture
+def bus() -> Iterator[Runtime]:
+    begun.clear()
+    with Runtime() as runtime:
+        runtime.start(Sleeper, name="ann")
+        assert runtime.delegate("sleep.not").result(10).data == "awake"
+        yield runtime
+
+
+def is_free(bus: Runtime) -> bool:
+    """Whether the agent's one place can be taken again."""
+    return bus.delegate("sleep.not", timeout=5).result(10).data == "awake"
+
+
+def test_it_is_never_started_and_its_place_is_free_again(bus: Runtime) -> None:
+    loop = bus.node.loop
+    is_held, go_on = threading.Event(), threading.Event()
+    loop.call(lambda: (is_held.set(), go_on.wait(30)))
+    assert is_held.wait(10)
+    handle = bus.delegate("sleep.long", {"name": "a"})
+    wait_until(lambda: loop._calls, what="the handler waits for the loop")
+    handle.cancel()
+    assert handle.result(10).status is Status.CANCELLED
+    go_on.set()
+
+    assert is_free(bus)
+    assert begun == []
+
+
+def test_it_is_told_even_when_it_was_only_just_spawned(bus: Runtime) -> None:
+    loop, cell = bus.node.loop, bus.node._cells[b"ann"]
+    is_held, go_on = threading.Event(), threading.Event()
+    loop.call(lambda: (is_held.set(), go_on.wait(30)))
+    assert is_held.wait(10)
+    handle = bus.delegate("sleep.long", {"name": "a"})
+    wait_until(lambda: loop._calls, what="the handler waits for the loop")
+    loop.call(lambda: cell.cancel(handle.request_id))  # right behind it, in the same turn of the loop
+    go_on.set()
+
+    assert handle.result(10).status is Status.CANCELLED
+    assert is_free(bus)
+    assert begun == []
+
+
+def test_a_running_one_is_cancelled_at_its_await(bus: Runtime) -> None:
+    handle = bus.delegate("sleep.long", {"name": "a"})
+    wait_until(lambda: begun)
+    handle.cancel()
+
+    assert handle.result(10).status is Status.CANCELLED
+    assert is_free(bus)

@@ -1,0 +1,192 @@
+"""`up` and `serve` as programs: signals, exit codes, and joining from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ether import Runtime
+from ether.cluster import GAVE_UP
+from ether.node_process import ESCALATED
+from tests.runtime.script import script
+from tests.support import process_is_alive, wait_until
+
+UP = """
+import sys
+from ether_actors.child_spec import Backoff
+from ether.cluster import AgentSpec, ClusterSpec, up
+spec = ClusterSpec.of(
+    int(sys.argv[2]), [sys.argv[3]], bind=sys.argv[1], drain=float(sys.argv[4]), intensity=1, backoff=Backoff(0.0)
+)
+sys.exit(up(spec, on_event=print))
+"""
+SERVE = """
+import sys
+from ether.cluster import AgentSpec
+from ether.node_process import serve
+agents = [AgentSpec(start) for start in sys.argv[2].split(",")]
+sys.exit(serve(sys.argv[1], agents, name=sys.argv[3], threads=2, drain=float(sys.argv[4]), on_event=print))
+"""
+WORKER = "tests.runtime.agents:Worker"
+
+
+@pytest.fixture
+def bind(tmp_path: Path) -> str:
+    return f"ipc://{tmp_path}/bus.sock"
+
+
+def begin(bus: Runtime, folder: Path, capability: str = "work.once") -> None:
+    handle = bus.delegate(capability, {"folder": str(folder)})
+    wait_until(lambda: list(folder.glob(f"{handle.id}.*")) or (folder / "stubborn").exists())
+
+
+# -- up ----------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_drains_the_whole_cluster_once(bind: str, tmp_path: Path):
+    with script(UP, bind, "2", WORKER, "10") as program, Runtime.connect(bind, timeout=20.0, drain=0.0) as bus:
+        program.line("is up at")
+        handle = bus.delegate("work.once", {"folder": str(tmp_path)})
+        wait_until(lambda: list(tmp_path.glob(f"{handle.id}.*")))
+        program.interrupt_group()
+        program.line("ending (SIGINT)")
+        (tmp_path / "go").touch()
+
+        assert handle.result(10.0).ok
+        assert program.wait() == 0
+    assert [line for line in program.lines if "Traceback" in line or "killed" in line] == []
+    assert not (tmp_path / "bus.sock").exists()
+
+
+def test_a_second_signal_ends_the_cluster_at_once(bind: str, tmp_path: Path):
+    with script(UP, bind, "1", WORKER, "60") as program, Runtime.connect(bind, timeout=20.0, drain=0.0) as bus:
+        program.line("is up at")
+        begin(bus, tmp_path, "work.stubborn")
+        program.signal(signal.SIGTERM)
+        program.line("ending (SIGTERM)")
+        program.signal(signal.SIGINT)
+
+        assert program.wait() == 128 + signal.SIGINT
+    assert not (tmp_path / "bus.sock").exists()
+
+
+def test_a_crash_loop_ends_up_with_an_exit_code_of_its_own(bind: str):
+    with script(UP, bind, "1", "tests.runtime.agents:EndsAtOnce", "1") as program:
+        assert program.wait() == GAVE_UP
+
+    assert any("The cluster gave up: more than 1 restarts" in line for line in program.lines)
+
+
+def test_up_shows_what_the_processes_print(bind: str):
+    with script(UP, bind, "1", WORKER, "5") as program, Runtime.connect(bind, timeout=20.0) as bus:
+        program.line("is up at")
+        bus.delegate("work.print", {"text": "hello"}).result().unwrap()
+        program.line("node-1 | hello")
+        program.signal(signal.SIGTERM)
+        assert program.wait() == 0
+
+
+def test_a_service_manager_that_signals_every_process_gets_one_drain(bind: str, tmp_path: Path):
+    with script(UP, bind, "1", WORKER, "10") as program, Runtime.connect(bind, timeout=20.0, drain=0.0) as bus:
+        broker = int(program.line("broker is up").rpartition(" ")[2].rstrip(")"))
+        node = int(program.line("node-1 is up").rpartition(" ")[2].rstrip(")"))
+        program.line("is up at")
+        handle = bus.delegate("work.once", {"folder": str(tmp_path)})
+        wait_until(lambda: list(tmp_path.glob(f"{handle.id}.*")))
+        for pid in (program.process.pid, broker):
+            os.kill(pid, signal.SIGTERM)
+        program.line("ending")
+        assert process_is_alive(broker)
+        assert process_is_alive(node)
+        (tmp_path / "go").touch()
+
+        assert handle.result(10.0).ok
+        assert program.wait() == 0
+
+
+# -- serve -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bus(bind: str) -> Iterator[Runtime]:
+    with Runtime(bind=bind, name="host") as bus:
+        yield bus
+
+
+def test_a_node_joins_serves_and_drains(bus: Runtime, bind: str, tmp_path: Path):
+    with script(SERVE, bind, WORKER, "joined", "10") as node:
+        assert node.line("joined at") == f"joined at {bind}: worker"
+        handle = bus.delegate("work.once", {"folder": str(tmp_path)})
+        wait_until(lambda: list(tmp_path.glob(f"{handle.id}.*")))
+        node.signal(signal.SIGTERM)
+        node.line("joined ends (SIGTERM)")
+        refused = wait_until(lambda: not (answer := bus.delegate("work.alone").result()).ok and answer)
+        (tmp_path / "go").touch()
+
+        assert handle.result(10.0).ok
+        assert node.wait() == 0
+        assert refused.error is not None
+        assert refused.error.code == "agent_down"
+    wait_until(lambda: [entry["node"] for entry in bus.nodes()] == ["host"])
+
+
+def test_agents_without_a_name_take_one_that_is_free(bus: Runtime, bind: str):
+    with script(SERVE, bind, f"{WORKER},{WORKER}", "first", "1") as first:
+        assert first.line("first at").endswith(": worker, worker-2")
+        with script(SERVE, bind, WORKER, "second", "1") as second:
+            assert second.line("second at").endswith(": worker-3")
+
+
+def test_a_second_signal_ends_a_node_at_once(bus: Runtime, bind: str, tmp_path: Path):
+    with script(SERVE, bind, WORKER, "joined", "60") as node:
+        node.line("joined at")
+        begin(bus, tmp_path)
+        node.signal(signal.SIGINT)
+        node.line("joined ends (SIGINT)")
+        node.signal(signal.SIGINT)
+
+        assert node.wait() == 128 + signal.SIGINT
+
+
+def test_a_node_whose_tree_gives_up_ends_with_an_exit_code_of_its_own(bus: Runtime, bind: str):
+    with script(SERVE, bind, WORKER, "joined", "1") as node:
+        node.line("joined at")
+
+        def crash() -> bool:
+            bus.delegate("work.crash", timeout=2.0).result()
+            return node.process.poll() is not None
+
+        wait_until(crash, timeout=20.0)
+        assert node.wait() == ESCALATED
+        assert any("worker gave up" in line for line in node.lines)
+
+
+def test_a_node_waits_for_a_broker_that_was_lost(bind: str):
+    with script(SERVE, bind, WORKER, "joined", "1") as node:
+        with Runtime(bind=bind, name="host"):
+            node.line("joined at")
+        with Runtime(bind=bind, name="host") as bus:
+            wait_until(lambda: [entry["agent"] for entry in bus.agents()] == ["worker"])
+            assert bus.delegate("work.alone").result().unwrap().data["pid"] == node.process.pid
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "says"),
+    [
+        ("tests.runtime.agents:Nobody", "joined", "InvalidSpec"),
+        ("tests.runtime.agents:Refuses", "joined", "ValueError: no key in the environment"),
+        (WORKER, "a name with blanks", "NodeRefused"),
+    ],
+)
+def test_a_node_that_cannot_serve_raises(bus: Runtime, bind: str, agent: str, name: str, says: str):
+    code = SERVE.replace("sys.exit(serve", "print(end='')\ntry: (serve").replace(
+        "on_event=print))", "on_event=print))\nexcept Exception as error: print(f'{type(error).__name__}: {error}')"
+    )
+    with script(code, bind, agent, name, "1") as node:
+        node.wait()
+
+    assert says in node.lines[-1]
