@@ -23,11 +23,12 @@ from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
 from ether_actors.agent import Agent, call_hook
 from ether_actors.capability import Handler, Misfit, WrongResult
-from ether_actors.task import Host, Task
+from ether_actors.task import NOT_YOURS, Host, Task
 from ether_broker.codec import plain_params, read_delegation
 from ether_broker.delegation import Delegation
 from ether_broker.errors import AgentCrash, EtherError
 from ether_broker.ids import to_text
+from ether_broker.manifest import ANY
 from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
@@ -40,6 +41,7 @@ __all__ = ["Cell", "CellHost", "Dispatcher", "Work"]
 
 logger = logging.getLogger("ether.agent")
 
+_ANY: Final = ANY.encode()
 TURN: Final = 32
 """Messages that an agent handles before it lets others have the thread."""
 _PROXY: Final = (ProxyCall, ProxyGetAttr, ProxySetAttr)
@@ -256,11 +258,17 @@ class Cell:
             del self.works[header.request_id]
             raise
 
-    def cancel(self, request_id: bytes) -> None:
-        """Tell a handler that its delegation has ended without it; the next turn answers for one not yet started."""
+    def cancel(self, request_id: bytes) -> bool:
+        """Tell a handler that its delegation has ended without it; the next turn answers for one not yet started.
+
+        Returns:
+            Whether it is here; if not, its answer is under way or was lost.
+        """
         work = self.works.get(request_id)
-        if work is not None:
-            self._cancel(work)
+        if work is None:
+            return False
+        self._cancel(work)
+        return True
 
     def overdue(self, now: float) -> Work | None:
         """A plain handler that goes on too long after its delegation has ended: it hangs."""
@@ -322,7 +330,7 @@ class Cell:
             return True
         task: Task | None = None
         try:
-            handler = self._handlers.get(header.capability)
+            handler = self._handlers.get(header.capability) or self._handlers.get(_ANY)
             if handler is None:
                 message = f"{self.name} does not declare {header.capability.decode(errors='replace')!r}."
                 self._finish(work, self._refuse(work, Status.REJECTED_CAPABILITY, "not_declared", message))
@@ -368,6 +376,9 @@ class Cell:
             return
         value = handler.result(value)
         if isinstance(value, Response):
+            if value.status in NOT_YOURS:
+                msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
+                raise WrongResult(msg)
             self._finish(work, value.model_copy(update={
                 "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
                 "attempt": task.attempt, "timestamp": self._host.wall(),

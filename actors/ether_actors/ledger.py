@@ -157,9 +157,9 @@ class Ledger:
         assert state in _ALLOWED[entry.state], f"{entry.state} -> {state}"
         entry.state = state
         if state is _ENDED:
-            self._forget(entry)
+            self._end(entry)
 
-    def _forget(self, entry: Entry) -> None:
+    def _end(self, entry: Entry) -> None:
         request_id = entry.request_id
         del self._open[request_id]
         self.deadlines.clear(request_id, entry.slot)
@@ -169,9 +169,13 @@ class Ledger:
         if len(self._ended) >= self._remembered:
             self._ended_before, self._ended = self._ended, {}
 
-    def take_held(self, request_id: bytes) -> Entry | None:
-        """The ended delegation of that id whose node had not answered; once."""
-        return self._held.pop(request_id, None)
+    def held(self, request_id: bytes) -> Entry | None:
+        """The ended delegation of that id whose node has not answered yet."""
+        return self._held.get(request_id)
+
+    def forget(self, entry: Entry) -> None:
+        """Forget an ended delegation whose node had not answered: now it has."""
+        self._held.pop(entry.request_id, None)
 
     def forget_held(self, agent: Registration) -> None:
         """Forget the ended delegations that an agent's node still had: the node is gone."""

@@ -29,7 +29,9 @@ class LoopThread:
         self._closed = False
 
     def call(self, call: Callable[[], None]) -> None:
-        """Run a callable in the loop's thread soon; a burst of calls wakes the loop once."""
+        """Run a callable in the loop's thread soon; a burst of calls wakes the loop once. Dropped after `close`."""
+        if self._closed:
+            return
         self._calls.append(call)
         loop = self._loop or self._start()
         with self._lock:

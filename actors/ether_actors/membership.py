@@ -22,6 +22,8 @@ __all__ = ["Membership"]
 
 _MOST_MANIFESTS: Final = 1_000
 _NAME: Final = re.compile(NAME_PATTERN)
+_CHECK: Final = 0.25
+"""Seconds between two looks for nodes that are silent."""
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
@@ -37,6 +39,7 @@ class Membership:
         self._down_since: dict[bytes, float] = {}
         self._manifests: dict[bytes, Manifest] = {}
         self._next_beat = 0.0
+        self._next_check = 0.0
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -89,13 +92,15 @@ class Membership:
                 if not session.draining:
                     records.router.send(session, beat)
             self._sweep()
-        for session in records.router.expire(records.now):
-            self._lost(session)
+        if records.now >= self._next_check or records.router.has_lost:
+            self._next_check = records.now + _CHECK
+            for session in records.router.expire(records.now):
+                self._lost(session)
 
     @property
     def next_beat(self) -> float:
-        """When to beat next, in seconds by the broker's clock."""
-        return self._next_beat
+        """When to beat or to look for silence next, in seconds by the broker's clock."""
+        return min(self._next_beat, self._next_check)
 
     def _lost(self, session: Session) -> None:
         records = self._records
@@ -143,7 +148,7 @@ class Membership:
             session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=agent.name)
         )  # fmt: skip
         records.event("agent_up", agent=manifest.agent, node=session.node, version=manifest.version)
-        self._rulings.pump(agent)
+        self._rulings.returned(agent)
 
     def _manifest(self, header: Header, envelope: bytes) -> Manifest:
         """The manifest under the agent's name; agents of one class send the same bytes, which are read once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import ANY, Capability, Manifest
+from ether_broker.model import CAPABILITY_PATTERN
 
 if TYPE_CHECKING:
     from ether_broker.router import Session
@@ -57,7 +59,7 @@ class Choice(NamedTuple):
     capability: Capability
     """As declared; the delegation's may be a short form or a prefix of it."""
     name: bytes
-    """The capability's name as it travels."""
+    """The capability's name as it travels: what is declared, but for a fallback agent, which is told what was asked."""
     idempotent: bool
     tier: int
     """0 for the capability itself, 1 for one below it or a short form, 2 for a fallback agent's `*`."""
@@ -186,6 +188,8 @@ class Registry:
 
 
 _MOST_CACHED = 10_000
+_FALLBACK = 2
+_IS_NAME = re.compile(CAPABILITY_PATTERN).fullmatch
 _TAKES = frozenset({Condition.UP, Condition.RESTARTING})
 
 
@@ -194,7 +198,11 @@ def _choice(agent: Registration, name: str) -> Choice | None:
     if capability is None:
         return None
     tier = 0 if capability.name == name else 2 if capability.name == ANY else 1
-    return Choice(agent, capability, capability.name.encode(), capability.idempotent, tier)
+    if tier < _FALLBACK:
+        return Choice(agent, capability, capability.name.encode(), capability.idempotent, tier)
+    if not _IS_NAME(name):
+        return None
+    return Choice(agent, capability, name.encode(), capability.idempotent, tier)
 
 
 def _standing(choice: Choice) -> tuple[int, float, float]:

@@ -20,10 +20,12 @@ from ether_broker.router import Session
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
 
-__all__ = ["DEFAULT_TIMEOUT", "MAX_ATTEMPTS", "MAX_DEPTH", "Rulings"]
+__all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "MAX_ATTEMPTS", "MAX_DEPTH", "Rulings"]
 
 DEFAULT_TIMEOUT: Final = 60.0
 """Seconds that a delegation has when the delegator says nothing (spec 3, "Per-Agent Timeout")."""
+LONGEST_TIMEOUT: Final = 366 * 86_400.0
+"""Seconds, a year: a later deadline, infinity among them, is brought down to it."""
 MAX_ATTEMPTS: Final = 5
 """Runs of an idempotent delegation before a lost node ends it after all: it may be what kills its nodes."""
 MAX_DEPTH: Final = 128
@@ -85,7 +87,8 @@ class Rulings:
             if chain:
                 deadline = min(deadline, chain[0].deadline)
                 busy = [entry.agent for entry in chain]
-        if deadline <= now:
+        deadline = min(deadline, now + LONGEST_TIMEOUT)
+        if not deadline > now:  # NaN is no deadline that could be kept either
             message = "The deadline had passed when the delegation reached the broker; it was not started."
             raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
         choice = self._named(header, busy) if header.target else self._any(header, busy)
@@ -173,7 +176,12 @@ class Rulings:
         """Send what waits in an agent's mailbox as far as there is credit."""
         mailbox = agent.mailbox
         while (entry := mailbox.next()) is not None:
-            self._send(entry)
+            if entry.deadline > self._records.now:
+                self._send(entry)
+            else:  # its slot of time has not ended yet, but it must not be started any more (G4)
+                mailbox.release()
+                mailbox.put_back(entry)
+                self._expire(entry)
 
     # -- responses -----------------------------------------------------------------------------------------------
 
@@ -196,6 +204,8 @@ class Rulings:
             records.ledger.advance(entry, State.RUNNING)
             records.router.send(entry.delegator, envelope)
             records.passing.append(envelope)
+        elif header.flags & _HANDED_BACK and entry.state is State.RUNNING:
+            records.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
         elif header.flags & _HANDED_BACK:
             self.handed_back(entry)
         else:
@@ -214,16 +224,21 @@ class Rulings:
         records = self._records
         if status in _RUNNING:
             return  # progress that crossed the outcome on its way
-        held = records.ledger.take_held(header.request_id)
+        held = records.ledger.held(header.request_id)
         if held is not None and held.agent.session is session and held.agent.name == header.source:
+            records.ledger.forget(held)
             held.agent.mailbox.release()
             self.pump(held.agent)
-            if status is not Status.CANCELLED:
+            if status is not Status.CANCELLED and not header.flags & _HANDED_BACK:
                 records.bury(Reason.LATE, envelope, session, "the delegation had ended")
             return
         known = records.ledger.has_ended(header.request_id)
         reason = Reason.DUPLICATE if known else Reason.UNKNOWN_REQUEST
-        records.bury(reason if header.source in session.agents else Reason.FORGED, envelope, session)
+        if header.source not in session.agents:
+            reason = Reason.FORGED
+        elif known and status is Status.CANCELLED:
+            return  # confirms a CANCEL that crossed the answer on its way
+        records.bury(reason, envelope, session)
 
     def _end(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Give a delegation its one outcome."""
@@ -271,13 +286,18 @@ class Rulings:
         """End what has passed its deadline."""
         records = self._records
         for entry in records.ledger.deadlines.due(records.now):
+            if entry.is_over:
+                continue  # it ended with its parent, a moment ago
             if entry.state is State.QUEUED:
-                detail = f"waited for {_text(entry.agent.name)} until its deadline"
-                records.bury(Reason.EXPIRED, entry.envelope, entry.delegator, detail)
-                self.rule(entry, Status.TIMEOUT, "expired", f"Not started: it {detail}.")
+                self._expire(entry)
             else:
                 message = f"{_text(entry.agent.name)} had not answered after {records.now - entry.opened:.1f} s."
                 self.rule(entry, Status.TIMEOUT, "deadline", message)
+
+    def _expire(self, entry: Entry) -> None:
+        detail = f"waited for {_text(entry.agent.name)} until its deadline"
+        self._records.bury(Reason.EXPIRED, entry.envelope, entry.delegator, detail)
+        self.rule(entry, Status.TIMEOUT, "expired", f"Not started: it {detail}.")
 
     def rule(self, entry: Entry, status: Status, code: str, message: str) -> None:
         """End a delegation by the supervisor's own word, and tell the specialist's node to stop."""
@@ -340,16 +360,40 @@ class Rulings:
             return
         self.lost(agent, "it left")
         for entry in self._work_of(agent):
+            if entry.is_over:
+                continue  # it ended with its parent, a moment ago
             message = f"{_text(agent.name)} has left and nobody else holds {_text(entry.capability)!r}."
             self.rule(entry, Status.REJECTED_CAPABILITY, "agent_gone", message)
 
     def handed_back(self, entry: Entry) -> None:
         """Take back work that its node had not started, and give it to another holder, or keep it for the same one."""
-        entry.agent.mailbox.release()
+        agent = entry.agent
+        agent.mailbox.release()
         self._reopen(entry, again=False)
         if entry.pinned or not self._reroute(entry):
-            entry.agent.mailbox.put_back(entry)
-        self.pump(entry.agent)
+            agent.mailbox.put_back(entry)
+        self.pump(agent)
+        self.pump_holders([entry])
+
+    def returned(self, agent: Registration) -> None:
+        """Send what waited for an agent that is up again, but for what it does not declare any more (G10)."""
+        moved: list[Entry] = []
+        unfit: list[Entry] = []
+        for entry in reversed(agent.mailbox.drain()):
+            choice = self._records.registry.resolve(agent, entry.capability)
+            is_declared = choice is not None and choice.name == entry.capability
+            if not is_declared and not entry.pinned and self._reroute(entry):
+                moved.append(entry)
+                continue
+            agent.mailbox.put_back(entry)
+            if not is_declared:
+                unfit.append(entry)
+        for entry in unfit:
+            if not entry.is_over:
+                message = f"{_text(agent.name)} came back and does not declare {_text(entry.capability)!r} any more."
+                self.rule(entry, Status.REJECTED_CAPABILITY, "not_declared", message)
+        self.pump(agent)
+        self.pump_holders(moved)
 
     def _work_of(self, agent: Registration) -> list[Entry]:
         return [entry for entry in self._records.ledger.running if entry.agent is agent]

@@ -24,12 +24,13 @@ from ether_broker.mailbox import Limits
 from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.router import Session, topic_of
 from ether_broker.tap import Tap
-from ether_broker.wire import Header, Kind, pack_envelope, read_header
+from ether_broker.wire import BATCH, Header, Kind, pack_envelope, read_header
 
 __all__ = ["Supervisor"]
 
 logger = logging.getLogger("ether.supervisor")
 
+_NEVER: Final = float("inf")
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 
@@ -41,15 +42,20 @@ class Supervisor:
         limits: bounds of each agent's mailbox.
         tap_count: envelopes that observers can still catch up on.
         tap_size: bytes that are kept for that.
+        tap_interval: seconds that observers may be behind while fewer than 64 envelopes wait for them.
     """
 
     def __init__(
-        self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20
+        self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20, tap_interval: float = 0.0
     ) -> None:  # fmt: skip
         self.records = Records(limits or Limits(), Tap(count=tap_count, size=tap_size))
         self._rulings = Rulings(self.records)
         self._membership = Membership(self.records, self._rulings, to_text(new_id()))
         self._administration = Administration(self.records)
+        self._tap_interval = tap_interval
+        self._fed = 1
+        self._feed_at = _NEVER
+        self._must_feed = False
 
     def step(self, arrivals: Iterable[tuple[bytes, bytes]], now: float, wall: float) -> None:
         """Rule on everything that arrived, and on everything that is due.
@@ -70,14 +76,21 @@ class Supervisor:
         if records.passing:
             records.tap.append(records.passing, now)
             records.passing = []
-        self._feed_observers()
+            if self._feed_at == _NEVER:
+                self._feed_at = now + self._tap_interval
+        if now >= self._feed_at or records.tap.next - self._fed >= BATCH:
+            self._fed = records.tap.next
+            self._feed_at = _NEVER
+            self._feed_observers()
+        elif self._must_feed:
+            self._feed_observers()
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         if self.records.router.has_lost:  # a peer was found gone while the last answers left
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
-        beat = self._membership.next_beat
+        beat = min(self._membership.next_beat, self._feed_at)
         return beat if deadline is None else min(beat, deadline)
 
     def _take(self, session: Session | None, routing_id: bytes, envelope: bytes) -> None:
@@ -118,6 +131,7 @@ class Supervisor:
             case Kind.TAP_ACK:
                 cursor = session.cursors.get(header.request_id)
                 if cursor is not None:
+                    self._must_feed |= not cursor.has_credit
                     cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
             case Kind.REGISTER:
                 membership.register(session, header, envelope)
@@ -125,6 +139,7 @@ class Supervisor:
                 membership.unregister(session, header, envelope)
             case Kind.OBSERVE:
                 membership.observe(session, header, envelope)
+                self._must_feed = True
             case Kind.MONITOR:
                 membership.monitor(session, header)
             case Kind.HELLO:
@@ -136,6 +151,7 @@ class Supervisor:
                 raise MalformedFrame(msg, envelope)
 
     def _feed_observers(self) -> None:
+        self._must_feed = False
         router, tap = self.records.router, self.records.tap
         for session in router.sessions:
             for token, cursor in session.cursors.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
@@ -20,10 +20,12 @@ from ether_broker.clock import Clock, SystemClock
 if TYPE_CHECKING:
     from pykka._actor import ActorInbox
 
-__all__ = ["SupervisorActor"]
+__all__ = ["TAP_INTERVAL", "SupervisorActor"]
 
 logger = logging.getLogger("ether.supervisor")
 _RETRY = 0.01
+TAP_INTERVAL: Final = 0.005
+"""Seconds that observers may be behind while little passes: each feeding costs two frames."""
 
 
 class _Envelope:
@@ -77,7 +79,7 @@ class SupervisorActor(pykka.ThreadingActor):
         super().__init__()
         self._socket = socket
         self._clock = clock or SystemClock()
-        self.supervisor = supervisor or Supervisor()
+        self.supervisor = supervisor or Supervisor(tap_interval=TAP_INTERVAL)
         self.actor_inbox.attach(socket)
 
     @staticmethod

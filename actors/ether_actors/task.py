@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ether_actors.budget import BudgetAccount
 from ether_broker.codec import read_delegation
 from ether_broker.delegation import Budget, Delegation
-from ether_broker.errors import Closed, UsageError
+from ether_broker.errors import Closed, EtherError, UsageError
 from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.wire import Header
@@ -18,7 +18,7 @@ from ether_broker.wire import Header
 if TYPE_CHECKING:
     from ether_actors.handle import Handle
 
-__all__ = ["Host", "Task"]
+__all__ = ["NOT_YOURS", "Host", "Task"]
 
 PROGRESS_INTERVAL: Final = 0.02
 """Seconds between two progress responses without data; those that come faster are folded into the newest."""
@@ -209,16 +209,20 @@ class Task:
         given = self.budget.reserve(budget)
         parent = self.delegation
         left = self.remaining
-        delegation = Delegation.parse({
-            "request_id": host.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
-            "objective": objective, "params": params, "context_slice": context,
-            "timeout": max(1e-6, min(left, timeout or left)) if self.deadline is not None else timeout,
-            "budget": given, "parent": self.request_id, "timestamp": host.wall(),
-            "permissions": parent.permissions, "workflow": parent.workflow, "conversation": parent.conversation,
-            "traceparent": parent.traceparent, "criticality": parent.criticality, **fields,
-        })  # fmt: skip
         deadline = self.deadline if timeout is None else min(self._now() + timeout, self.deadline or float("inf"))
-        handle = host.delegate(delegation, deadline)
+        try:
+            delegation = Delegation.parse({
+                "request_id": host.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
+                "objective": objective, "params": params, "context_slice": context,
+                "timeout": max(1e-6, min(left, timeout or left)) if self.deadline is not None else timeout,
+                "budget": given, "parent": self.request_id, "timestamp": host.wall(),
+                "permissions": parent.permissions, "workflow": parent.workflow, "conversation": parent.conversation,
+                "traceparent": parent.traceparent, "criticality": parent.criticality, **fields,
+            })  # fmt: skip
+            handle = host.delegate(delegation, deadline)
+        except EtherError:
+            self.budget.settle(given)
+            raise
         if given is not None:
             handle.add_done_callback(lambda done: self._settle(done, given))
         return handle
@@ -235,7 +239,7 @@ class Task:
             UsageError: the status is the bus's own (ACCEPTED, PROGRESS, TIMEOUT, CANCELLED).
             InvalidEnvelope: a field is not valid.
         """
-        if status in _NOT_YOURS:
+        if status in NOT_YOURS:
             msg = f"A handler does not answer {status.name}; the bus does."
             raise UsageError(msg)
         known = {"request_id": self.request_id, "from_agent": self.agent, "attempt": self.attempt}
@@ -276,4 +280,5 @@ class _TaskLog(logging.LoggerAdapter[logging.Logger]):
         return f"[{self.extra['request_id'][:8]}] {msg}" if self.extra else msg, kwargs  # type: ignore[index]
 
 
-_NOT_YOURS: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.TIMEOUT, Status.CANCELLED})
+NOT_YOURS: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.TIMEOUT, Status.CANCELLED})
+"""What the bus alone answers."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from pathlib import Path
+import threading
+from functools import partial
 from typing import Final
 
 import zmq
@@ -21,6 +21,12 @@ MAX_MESSAGE: Final = MAX_PAYLOAD * 4
 _TURN: Final = 32
 """Messages taken in one turn at most, so that answers leave and timers fire under any load."""
 _HIGH_WATER: Final = 1000
+_WAKE: Final = b"wake"
+_FINE: Final = 10
+"""Milliseconds below which a timeout is set to the millisecond."""
+_recv = zmq.backend.Socket.recv  # the compiled methods: pyzmq's wrappers take as long again
+_send = zmq.backend.Socket.send
+_get = zmq.backend.Socket.get
 
 
 class BrokerSocket:
@@ -48,12 +54,20 @@ class BrokerSocket:
             self._socket.close(0)
             raise _bind_error(endpoint, error) from error
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._poller = zmq.Poller()
-        self._poller.register(self._socket, zmq.POLLIN)
-        self._poller.register(self._wake, zmq.POLLIN)
+        self._waker = self._make_waker(context)
+        self._wake_lock = threading.Lock()
+        self._timeout = 0
         self._blocked = False
-        self._has_more = True
+
+    def _make_waker(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
+        """A socket of our own to the ROUTER: a blocking recv ends when it speaks, and no poll is needed."""
+        endpoint = f"inproc://ether-wake-{id(self)}"
+        self._socket.bind(endpoint)
+        waker = context.socket(zmq.DEALER)
+        waker.setsockopt(zmq.IDENTITY, _WAKE)
+        waker.setsockopt(zmq.LINGER, 0)
+        waker.connect(endpoint)
+        return waker
 
     def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
         """Wait for messages and take what is there: (routing id, message).
@@ -64,38 +78,42 @@ class BrokerSocket:
         Returns:
             Nothing, when the time was up or `wake` was called.
         """
+        recv, get, dontwait, more = partial(_recv, self._socket), partial(_get, self._socket), zmq.NOBLOCK, zmq.RCVMORE
+        flags = dontwait
+        if timeout > 0:
+            flags = 0
+            self._set_timeout(timeout)
         taken: list[tuple[bytes, bytes]] = []
-        if self._has_more:
-            self._has_more = False
-            self._drain(taken)
-        if not taken and timeout > 0:
-            ready = self._poller.poll(max(1, int(timeout * 1000)))
-            if any(fd == self._wake for fd, _ in ready):
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._wake)
-            self._drain(taken)
-        return taken
-
-    def _drain(self, taken: list[tuple[bytes, bytes]]) -> None:
-        recv, get, dontwait, more = self._socket.recv, self._socket.getsockopt, zmq.NOBLOCK, zmq.RCVMORE
         try:
             for _ in range(_TURN):
-                routing_id = recv(dontwait)
+                routing_id = recv(flags)
                 message = recv(dontwait)
-                while get(more):  # surplus parts of a broken peer would be read as the next peer's routing id
+                flags = dontwait
+                while get(more):  # surplus frames of a broken peer would be read as the next peer's routing id
                     recv(dontwait)
                     message = b""
+                if routing_id == _WAKE:
+                    break
                 taken.append((routing_id, message))
         except zmq.Again:
-            return
-        self._has_more = True
+            pass
+        return taken
+
+    def _set_timeout(self, timeout: float) -> None:
+        """Set how long a blocking recv waits, in steps, because each change costs as much as a recv."""
+        milliseconds = max(1, int(timeout * 1000))
+        step = 1 if milliseconds < _FINE else _FINE
+        milliseconds -= milliseconds % step
+        if milliseconds != self._timeout:
+            self._timeout = milliseconds
+            self._socket.setsockopt(zmq.RCVTIMEO, milliseconds)
 
     def transmit(self, router: Router) -> None:
         """Send what waits in the router's outboxes; never blocks.
 
         What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.
         """
-        send, more, dontwait = self._socket.send, zmq.SNDMORE | zmq.NOBLOCK, zmq.NOBLOCK
+        send, more, dontwait = partial(_send, self._socket), zmq.SNDMORE | zmq.NOBLOCK, zmq.NOBLOCK
         for routing_id, frame in router.outgoing():
             try:
                 send(routing_id, more)
@@ -116,13 +134,17 @@ class BrokerSocket:
 
     def wake(self) -> None:
         """Make a waiting `receive` return; any thread may call it."""
-        os.eventfd_write(self._wake, 1)
+        with self._wake_lock, contextlib.suppress(zmq.ZMQError):
+            self._waker.send(b"", zmq.NOBLOCK)
 
     def close(self, linger: float = 1.0) -> None:
         """Unbind, and wait at most `linger` seconds for what was sent to leave."""
         self._socket.close(int(linger * 1000))
-        os.close(self._wake)
+        with self._wake_lock:
+            self._waker.close(0)
         if self.endpoint.startswith("ipc://"):
+            from pathlib import Path
+
             Path(self.endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
 
 

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import Final, Protocol
 
 import zmq
@@ -104,6 +105,7 @@ class ZmqLink:
         self._listen = self._socket(context, b"r")
         self._listen.setsockopt(zmq.RCVTIMEO, int(TICK * 1000))
         self._talk = self._socket(context, b"t")
+        self._raw_send = partial(zmq.backend.Socket.send, self._talk)  # without pyzmq's wrapper
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._lock = threading.Lock()
@@ -173,7 +175,7 @@ class ZmqLink:
                 self._lock.release()
 
     def _send_waiting(self) -> bool:
-        waiting, send = self._waiting, self._talk.send
+        waiting, send = self._waiting, self._raw_send
         while waiting:
             envelopes, size = take_frame(waiting)
             try:

@@ -21,8 +21,10 @@ from ether_broker.wire import FRAME, pack_lengths, split
 __all__ = ["Batch", "Cursor", "Tap", "read_batch"]
 
 _BATCH: Final = struct.Struct(">QQdI")
-WINDOW: Final = 8
+WINDOW: Final = 64
 """Batches that an observer may have unacknowledged."""
+WINDOW_BYTES: Final = 8 << 20
+"""Bytes of them after which no more is sent."""
 
 
 class Batch(NamedTuple):
@@ -44,13 +46,20 @@ class Cursor:
     """Prefixes of capabilities that it wants; empty wants all."""
     position: int = 1
     """The number that it gets next."""
-    unacknowledged: deque[int] = field(default_factory=deque)
-    """The `next` of each batch under way."""
+    unacknowledged: deque[tuple[int, int]] = field(default_factory=deque)
+    """The `next` and the bytes of each batch under way."""
+    under_way: int = 0
+    """Bytes of all of them."""
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether another batch may be sent."""
+        return len(self.unacknowledged) < WINDOW and self.under_way < WINDOW_BYTES
 
     def acknowledge(self, position: int) -> None:
         """Note that the observer has handled everything below `position`."""
-        while self.unacknowledged and self.unacknowledged[0] <= position:
-            self.unacknowledged.popleft()
+        while self.unacknowledged and self.unacknowledged[0][0] <= position:
+            self.under_way -= self.unacknowledged.popleft()[1]
 
 
 class Tap:
@@ -90,7 +99,7 @@ class Tap:
 
     def read(self, cursor: Cursor, topic_of: Callable[[bytes], bytes]) -> bytes | None:
         """Pack the next batch for a cursor and move it on; None when it has all, or enough under way."""
-        if cursor.position >= self.next or len(cursor.unacknowledged) >= WINDOW:
+        if cursor.position >= self.next or not cursor.has_credit:
             return None
         cursor.position = max(cursor.position, self.first)
         batch = self._find(cursor.position)
@@ -104,12 +113,14 @@ class Tap:
         following = batch.first + len(batch.envelopes)
         head = _BATCH.pack(cursor.position, following, batch.time, count)
         cursor.position = following
-        cursor.unacknowledged.append(following)
+        cursor.unacknowledged.append((following, batch.size))
+        cursor.under_way += batch.size
         return b"".join((head, struct.pack(f">{count}I", *numbers), pack_lengths(envelopes), *envelopes))
 
     def _find(self, number: int) -> Batch:
-        if number >= self._batches[-1].first:
-            return self._batches[-1]
+        for back in range(1, min(len(self._batches), 2 * WINDOW) + 1):  # the middle of a deque is far away
+            if number >= self._batches[-back].first:
+                return self._batches[-back]
         low, high = 0, len(self._batches) - 1
         while low < high:
             middle = (low + high + 1) >> 1

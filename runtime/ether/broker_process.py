@@ -20,7 +20,7 @@ import zmq
 from ether.lifeline import Lifeline, end
 from ether.stopping import Stopping
 from ether_actors.supervisor import Supervisor
-from ether_actors.supervisor_actor import SupervisorActor
+from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
 from ether_broker.broker import BrokerSocket
 from ether_broker.errors import EtherError
 from ether_broker.mailbox import Limits
@@ -46,7 +46,7 @@ def main() -> None:
         except EtherError as error:
             lifeline.failed(error.code, str(error))
             sys.exit(2)
-        supervisor = SupervisorActor.start(socket, Supervisor(limits=Limits(**request["limits"])))
+        supervisor = SupervisorActor.start(socket, Supervisor(limits=Limits(**request["limits"]), tap_interval=TAP_INTERVAL))
         lifeline.ready(endpoint=socket.endpoint)
         code = _serve(stopping, supervisor, request["drain"])
         supervisor.stop(block=True, timeout=5.0)

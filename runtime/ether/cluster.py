@@ -133,7 +133,7 @@ class Cluster:
         Args:
             drain: 0 ends all processes at once; default: the spec's.
         """
-        warden, self._warden = self._warden, None
+        warden = self._warden
         if warden is None:
             return
         try:
@@ -145,6 +145,7 @@ class Cluster:
             raise
         finally:
             warden.close()
+            self._warden = None
             self._remove_files()
 
     def kill(self) -> None:

@@ -288,6 +288,13 @@ class Node:
                 source=header.target, target=header.source, capability=header.capability, attempt=header.attempt,
             ))  # fmt: skip
 
+    def _confirm(self, cancel: Header) -> None:
+        """Answer a CANCEL of what is not here any more: the broker waits for a last word to give the credit back."""
+        self._link_send(pack_envelope(
+            Kind.RESPONSE, status=Status.CANCELLED, request_id=cancel.request_id, source=cancel.target,
+            capability=cancel.capability, body=pack({}),
+        ))  # fmt: skip
+
     # -- delegating ----------------------------------------------------------------------------------------------
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
@@ -433,8 +440,8 @@ class Node:
         match header.kind:
             case Kind.CANCEL:
                 cell = self._cells.get(header.target)
-                if cell is not None:
-                    cell.cancel(header.request_id)
+                if cell is None or not cell.cancel(header.request_id):
+                    self._confirm(header)
             case Kind.HEARTBEAT:
                 self._note_clock(unpack(envelope[header.body :])["clock"])
             case Kind.TAP:
@@ -516,7 +523,7 @@ class Node:
         cells: list[Cell] = []
         error: BaseException | None = None
         for name in names:
-            if name.encode() in self._cells:
+            if name.encode() in self._cells or name == self.name:
                 error = errors.DuplicateAgent(f"An agent named {name!r} lives on this node: choose another name.")
                 break
             cell = self.make_cell(name, make, cls)

@@ -31,6 +31,7 @@ _FAILED: Final = 1
 _JOIN: Final = 30.0
 _RELEASED: Final = 6.0
 """Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
+_NAME_TAKEN: Final = "is in already"
 _TRIES: Final = 20
 
 
@@ -114,8 +115,8 @@ def _join(url: str, name: str | None, threads: int, drain: float, timeout: float
     while True:
         try:
             return Runtime.connect(url, name=name, threads=threads, drain=drain, timeout=timeout).open()
-        except NodeRefused:
-            if time.monotonic() > limit:
+        except NodeRefused as error:
+            if _NAME_TAKEN not in str(error) or time.monotonic() > limit:
                 raise
             time.sleep(0.1)
 

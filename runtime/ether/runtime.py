@@ -21,7 +21,7 @@ from ether_actors.child_spec import SupervisorSpec
 from ether_actors.handle import Handle
 from ether_actors.observer import Observer
 from ether_actors.supervisor import Supervisor
-from ether_actors.supervisor_actor import SupervisorActor
+from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
 from ether_broker.broker import BrokerSocket
 from ether_broker.clock import SystemClock
 from ether_broker.delegation import Budget, Delegation
@@ -152,7 +152,7 @@ class Runtime:
 
     def _start_broker(self, context: zmq.Context[zmq.Socket[bytes]]) -> str:
         socket = BrokerSocket(self._bind or f"inproc://ether-{next(_numbers)}", context)
-        self._supervisor = SupervisorActor.start(socket, Supervisor(limits=self._limits))
+        self._supervisor = SupervisorActor.start(socket, Supervisor(limits=self._limits, tap_interval=TAP_INTERVAL))
         return socket.endpoint
 
     def _stop_broker(self) -> None:

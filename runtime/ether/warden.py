@@ -35,6 +35,7 @@ from ether_actors.restart_events import (
     ChildStarted,
     ChildStartFailed,
     ChildStopped,
+    Down,
     Effect,
     Escalate,
     Event,
@@ -139,6 +140,9 @@ class Warden:
         self._lives: dict[str, _Life] = {}
         self._facts: dict[str, dict[str, Any]] = {}
         self._failures: dict[str, EtherError] = {}
+        self._last_ends: dict[str, tuple[int | None, str]] = {}
+        self._spent = ""
+        """Which process has spent its budget."""
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._calls: deque[Callable[[], None]] = deque()
@@ -273,12 +277,14 @@ class Warden:
                     self._ask_to_end(life)
             case SetTimer(token, at, _):
                 self._call_at(at, lambda: self._tell(TimerFired(token)))
-            case Escalate(_, reason):
-                self._give_up(reason)
+            case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
+                self._spent = name
+            case Escalate():
+                self._give_up()
             case Gone(path):
                 if path == (_ROOT,):
                     self._finished = True
-            case _:  # Down and Restarted: told when they happened
+            case _:  # other Down, and Restarted: told when they happened
                 pass
 
     # -- processes -----------------------------------------------------------------------------------------------
@@ -348,6 +354,7 @@ class Warden:
                 self._selector.unregister(descriptor)
         process.close()
         how = describe_exit(code)
+        self._last_ends[name] = (code, how)
         if life.exit_expected:
             self._on_event(f"{name} has ended ({how})")
             self._tell(ChildStopped(life.path, life.incarnation))
@@ -356,14 +363,18 @@ class Warden:
             self._tell(ChildExited(life.path, Exit.CRASH if code else Exit.NORMAL, how, life.incarnation))
         else:
             failure = life.failure or _unexplained(name, code, output)
+            self._last_ends[name] = (code, str(failure))
             self._failures.setdefault(name, failure)
             self._on_event(f"{name} did not start: {failure}")
             self._tell(ChildStartFailed(life.path, str(failure), life.incarnation))
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def _give_up(self, reason: str) -> None:
-        self.failed = ProcessFailed(f"The cluster gave up: {reason}")
+    def _give_up(self) -> None:
+        name, budget = self._spent, self._budget
+        code, how = self._last_ends.get(name, (None, "it never came up"))
+        often = f"{name} ended more than {budget['intensity']} times in {budget['period']:g} s"
+        self.failed = ProcessFailed(f"The cluster gave up: {often}, the last time with: {how}", name, exit=code)
         self._on_event(str(self.failed))
 
     def _end(self) -> None:

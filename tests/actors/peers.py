@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -23,6 +24,17 @@ __all__ = ["Bus", "Peer", "Received", "request_id"]
 def request_id(number: int) -> bytes:
     """The request id of that number."""
     return number.to_bytes(16)
+
+
+class _Bugs(logging.Handler):
+    """Lets an exception out that the supervisor survives and logs: in a test it is a bug."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise AssertionError(record.getMessage()) from (record.exc_info[1] if record.exc_info else None)
+
+
+_BUGS = _Bugs(logging.ERROR)
+_logger = logging.getLogger("ether.supervisor")
 
 
 class Received(NamedTuple):
@@ -81,6 +93,14 @@ class Bus:
         peer.inbox.clear()
         return peer
 
+    def delegator(self, agent: str) -> Peer:
+        """A peer with an agent that declares nothing, on a node named after it."""
+        peer = self.node(f"n{agent}")
+        peer.register_manifest(Manifest(agent=agent))
+        self.step()
+        peer.inbox.clear()
+        return peer
+
     def arrive(self, routing_id: bytes, message: bytes) -> None:
         """Let a message wait for the next step."""
         self._arrivals.append((routing_id, message))
@@ -88,7 +108,11 @@ class Bus:
     def step(self) -> None:
         """Step with what waits; what the supervisor sends lies in the peers' inboxes then."""
         arrivals, self._arrivals = self._arrivals, []
-        self.supervisor.step(arrivals, self.now, self.now + 1e9)
+        _logger.addHandler(_BUGS)
+        try:
+            self.supervisor.step(arrivals, self.now, self.now + 1e9)
+        finally:
+            _logger.removeHandler(_BUGS)
         for routing_id, frame in self.records.router.outgoing():
             for envelope in split_frame(frame):
                 for peer in self.peers:

@@ -12,18 +12,19 @@ def test_agents_are_listed_with_how_they_are_and_what_they_have_done(own: Comman
     head, *rows = table(own("agents"))
 
     assert head[:3] == ["AGENT", "NODE", "CONDITION"]
-    assert rows[0][:3] == ["greeter", "host", "up"]
-    assert rows[0][5:7] == ["1", "1"]
-    assert rows[0][-2:] == ["Greets", "people."]
+    assert [row[0] for row in rows] == ["counter", "greeter"]
+    assert rows[1][1:3] == ["host", "up"]
+    assert rows[1][5:7] == ["1", "1"]
+    assert rows[1][-2:] == ["Greets", "people."]
 
 
 def test_agents_as_json_have_every_field_and_as_lines_one_each(ether: Command) -> None:
     whole = ether("agents", "-o", "json").json
     lines = ether("agents", "-o", "jsonl").lines
 
-    assert [row["agent"] for row in whole] == [row["agent"] for row in lines] == ["greeter", "counter"]
-    assert whole[1]["max_concurrency"] == 4
-    assert "test.count" in whole[1]["capabilities"]
+    assert [row["agent"] for row in whole] == [row["agent"] for row in lines] == ["counter", "greeter"]
+    assert whole[0]["max_concurrency"] == 4
+    assert "test.count" in whole[0]["capabilities"]
 
 
 def test_capabilities_are_listed_with_their_parameters(ether: Command) -> None:
@@ -60,5 +61,5 @@ def test_what_agents_can_do_is_told_without_a_bus(alone: Command) -> None:
 def test_nodes_are_listed_this_commands_own_too(own: Command) -> None:
     rows = table(own("nodes"))[1:]
 
-    assert rows[0][0] == "host"
     assert len(rows) == 2
+    assert "host" in {row[0] for row in rows}

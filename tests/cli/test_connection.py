@@ -102,11 +102,12 @@ def test_a_bus_that_is_not_there_yet_is_waited_for_and_so_is_its_agent(
     bus = Runtime(bind=url, drain=0.0)
     steps = iter((bus.open, lambda: bus.start(Greeter)))
 
-    def come_late(_seconds: float) -> None:
+    def come_late() -> None:
         """Each time that the command waits, one thing more is there."""
         next(steps)()
 
-    monkeypatch.setattr("ether.cli.connection.time.sleep", come_late)
+    monkeypatch.setattr("ether.cli.connection.pause", come_late)
+    monkeypatch.setattr("ether.cli.commands.delegate.pause", come_late)
     try:
         done = alone("exec", "greeter", "greet", "--name", "Ada", "--connect", url, "--wait", "20")
         by_capability = alone("delegate", "test.people.greet", "--name", "Ada", ETHER_CONNECT=url, ETHER_WAIT="20")

@@ -43,7 +43,7 @@ def test_work_between_two_samples_is_a_rate(own: Command, own_bus: Runtime, monk
     def work(_seconds: float) -> None:
         own_bus.delegate("test.echo").result()
 
-    monkeypatch.setattr("ether.cli.commands.top.time.sleep", work)
+    monkeypatch.setattr("ether.cli.commands.top.sleep", work)
 
     (reading,) = own("top", "-o", "json").json
 

@@ -198,8 +198,8 @@ def test_a_crash_loop_ends_the_cluster_and_says_why():
         assert cluster.wait(20.0)
         failed = cluster.failed
         assert failed is not None
-        assert "more than 1 restarts in 60 s" in str(failed)
-        assert "exit code 3" in str(failed)
+        assert "node-1 ended more than 1 times in 60 s, the last time with: exit code 3" in str(failed)
+        assert (failed.process, failed.exit) == ("node-1", 3)
         assert [entry.pid for entry in cluster.statistics()] == [None, None]
 
     assert told == [failed]

@@ -78,7 +78,7 @@ def test_a_crash_loop_ends_up_with_an_exit_code_of_its_own(bind: str):
     with script(UP, bind, "1", "tests.runtime.agents:EndsAtOnce", "1") as program:
         assert program.wait() == GAVE_UP
 
-    assert any("The cluster gave up: more than 1 restarts" in line for line in program.lines)
+    assert any("The cluster gave up: node-1 ended more than 1 times in 30 s" in line for line in program.lines)
 
 
 def test_up_shows_what_the_processes_print(bind: str):
@@ -189,4 +189,4 @@ def test_a_node_that_cannot_serve_raises(bus: Runtime, bind: str, agent: str, na
     with script(code, bind, agent, name, "1") as node:
         node.wait()
 
-    assert says in node.lines[-1]
+    assert any(says in line for line in node.lines)

@@ -18,6 +18,7 @@ from ether.observers import Log, Metrics
 from ether_actors.supervisor import Supervisor
 from ether_broker.broker import MAX_MESSAGE
 from ether_broker.ids import new_id
+from ether_broker.tap import WINDOW
 from ether_broker.wire import Kind, pack_envelope
 from tests.runtime.raw_peer import RawPeer
 from tests.support import run_python, wait_until
@@ -91,6 +92,12 @@ def echo(bus: Runtime, count: int) -> None:
     """Delegate and see every one completed."""
     handles = [bus.delegate("work.echo", {"data": str(number)}, timeout=30) for number in range(count)]
     assert [handle.result(40).data for handle in handles] == [str(number) for number in range(count)]
+
+
+def fall_behind(bus: Runtime) -> None:
+    """Make more batches than may be under way to an observer: one delegation at a time makes one or two."""
+    for _ in range(3 * WINDOW):
+        echo(bus, 1)
 
 
 def contiguous(numbers: list[int]) -> bool:
@@ -238,11 +245,10 @@ def test_a_stalled_observer_holds_up_nothing_and_catches_up_without_a_gap(bus: R
 def test_a_stalled_observer_has_only_a_few_batches_under_way(bus: Runtime) -> None:
     recorder = bus.observe(Recorder())
     recorder.hold()
-    for _ in range(50):
-        echo(bus, 1)
+    fall_behind(bus)
     try:
         observing: Any = bus.node.observing(recorder)
-        assert observing._batches.qsize() <= 8
+        assert observing._batches.qsize() <= WINDOW
     finally:
         recorder.go_on.set()
 
@@ -257,8 +263,7 @@ def test_an_observer_that_fell_out_of_the_ring_is_told_which_numbers_it_missed(
         recorder.hold()
         echo(bus, 1)
         assert recorder.is_held.wait(10)
-        for _ in range(20):
-            echo(bus, 20)
+        fall_behind(bus)
         first_kept = bus.statistics()["tap_first"]
         recorder.go_on.set()
         assert bus.settle(recorder)
@@ -267,12 +272,12 @@ def test_an_observer_that_fell_out_of_the_ring_is_told_which_numbers_it_missed(
     assert len(recorder.gaps) == 1
     ((first, last),) = recorder.gaps
     assert first_kept - 1 <= last
-    assert recorder.missed == last - first + 1 > 500
+    assert recorder.missed == last - first + 1 > 0
     missed = set(range(first, last + 1))
     assert not missed.intersection(recorder.numbers)
     assert contiguous(sorted(missed.union(recorder.numbers)))
     assert recorder.numbers == sorted(recorder.numbers)
-    assert metrics.snapshot().windows["all"].overall.by_status["COMPLETED"] + metrics.missed >= 401
+    assert metrics.snapshot().windows["all"].overall.by_status["COMPLETED"] + metrics.missed >= 3 * WINDOW
 
 
 def test_metrics_that_missed_something_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,13 +296,12 @@ def test_metrics_that_missed_something_say_so(monkeypatch: pytest.MonkeyPatch) -
         metrics = bus.observe(Held())
         echo(bus, 1)
         assert metrics.held.wait(10)
-        for _ in range(20):
-            echo(bus, 20)
+        fall_behind(bus)
         metrics.go_on.set()
         assert bus.settle(metrics)
         snapshot = metrics.snapshot()
 
-    assert snapshot.missed == metrics.missed > 500
+    assert snapshot.missed == metrics.missed > 0
     assert snapshot.windows["60"].missed == snapshot.missed
 
 

@@ -14,7 +14,7 @@ from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
 if TYPE_CHECKING:
     from ether.runtime import Runtime
 
-__all__ = ["any_bus", "embedded", "is_listening", "joined", "wait_for"]
+__all__ = ["any_bus", "embedded", "is_listening", "joined", "pause", "wait_for"]
 
 _PATIENCE: Final = 5.0
 """Seconds that a broker which listens may take to answer."""
@@ -68,7 +68,7 @@ def wait_for(connect: str | None, wait: float) -> str:
         if time.monotonic() >= limit:
             msg = f"No broker listens at {url}: start one with `ether up`, or name another with --connect."
             raise BrokerUnavailable(msg)
-        time.sleep(_PAUSE)
+        pause()
     return url
 
 
@@ -87,6 +87,11 @@ def embedded(agents: Sequence[str]) -> Iterator[Runtime]:
         for text, cls in zip(agents, classes, strict=True):
             start_agent(bus, text, cls)
         yield bus
+
+
+def pause() -> None:
+    """Wait a moment before looking again."""
+    time.sleep(_PAUSE)
 
 
 def connectable(url: str) -> str:

@@ -3,7 +3,7 @@
      0  OK            done
      1  FAILED        the work failed, a task of a review failed, or a check of `doctor` did
      2  USAGE         the command line, a file or a value is wrong; nothing was sent
-     3  UNAVAILABLE   no broker answers, its address is taken, or it does not let us in
+     3  UNAVAILABLE   no broker answers, its address is taken, it does not let us in, or a process of `up` did not come up
      4  TIMEOUT       the deadline passed
      5  REJECTED      refused before any work: capability, context or overload
      6  UNFINISHED    an answer, but not the whole of it: PARTIAL or NEEDS_INPUT

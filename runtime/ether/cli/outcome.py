@@ -97,10 +97,11 @@ def _progress(response: Response) -> str:
 def record(response: Response) -> dict[str, Any]:
     """A response as programs get it: its fields that say something, `status` by name; bytes as base64."""
     fields: dict[str, Any] = json.loads(response.model_dump_json(by_alias=True, exclude_defaults=True))
-    fields["status"] = response.status.name
+    told = {"request_id": fields.pop("request_id"), "status": response.status.name}
+    del fields["status"]
     if response.status.is_terminal:
         fields.setdefault("data", None)
-    return fields
+    return {**told, **fields}
 
 
 def print_outcome(response: Response, out: Output, *, debug: bool = False) -> None:

@@ -15,6 +15,7 @@ from ether.scout.line_search import Query
 from ether.scout.params import Exploration, FilePath, FindingGroup, Findings, Search
 from ether.scout.search import search
 from ether.scout.summary import Group, summarise
+from ether.scout.words import plural
 from ether_actors.agent import Agent
 from ether_actors.capability import capability
 from ether_actors.task import Task
@@ -57,7 +58,7 @@ class Scout(Agent):
         if not path.is_file():
             return _no_such(task, "file", file.path)
         result = examine(path)
-        return _answer(task, result, f"{sum(result['counts'].values())} findings in {path.name}.")
+        return _answer(task, result, f"{plural(sum(result['counts'].values()), 'finding')} in {path.name}.")
 
     @capability("scout.search_content", confidence=0.95, idempotent=True)
     def search_content(self, wanted: Search, task: Task) -> Response:
@@ -71,7 +72,9 @@ class Scout(Agent):
             result = search(root, query, include=wanted.include, timeout=timeout, cancelled=lambda: task.cancelled)
         except ValueError as error:
             return task.respond(Status.REJECTED_CONTEXT, summary=str(error), required_fields=("pattern",))
-        return _answer(task, result, f"{len(result['matches'])} lines in {result['files_searched']} files.")
+        return _answer(
+            task, result, f"{plural(len(result['matches']), 'line')} in {plural(result['files_searched'], 'file')}."
+        )
 
     @capability("scout.extract_structure", confidence=0.95, idempotent=True)
     def extract_structure(self, file: FilePath, task: Task) -> Response:
@@ -80,7 +83,7 @@ class Scout(Agent):
         if not path.is_file():
             return _no_such(task, "file", file.path)
         result = structure_of(path)
-        return _answer(task, result, f"{len(result['symbols'])} symbols in {path.name}.")
+        return _answer(task, result, f"{plural(len(result['symbols']), 'symbol')} in {path.name}.")
 
     @capability("scout.summarize_findings", confidence=0.9, idempotent=True)
     def summarize_findings(self, findings: Findings, task: Task) -> Response:

@@ -151,6 +151,13 @@ def test_a_line_looks_as_the_format_says(metrics: Metrics, stream: Stream) -> No
     assert "version=0.0.4" in CONTENT_TYPE
 
 
+def test_a_quote_a_backslash_and_a_line_feed_are_escaped(metrics: Metrics, stream: Stream) -> None:
+    stream.event('say "a\\b"\n')
+
+    assert r'ether_events_total{event="say \"a\\b\"\n"} 1' in metrics.to_prometheus().splitlines()
+    assert labels(event='say "a\\b"\n') in parse(metrics.to_prometheus())["ether_events_total"]
+
+
 def test_the_number_of_samples_is_bounded(stream: Stream) -> None:
     metrics = Metrics(limit=5, clock=ManualClock())
     stream = Stream(metrics)

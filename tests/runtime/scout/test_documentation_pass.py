@@ -188,7 +188,7 @@ def test_broken_links_are_found_and_the_others_let_pass(tmp_path):
     })  # fmt: skip
     findings = told(tmp_path)["broken-link"]
     assert [(one["line"], one["message"].split("`")[1]) for one in findings] == [
-        (1, "../img/none.png"), (1, "missing.md"), (7, "gone/too.md"),
+        (1, "missing.md"), (1, "../img/none.png"), (7, "gone/too.md"),
     ]  # fmt: skip
     assert documentation(tmp_path)["insights"][-1] == "3 of 8 relative links lead nowhere."
 

@@ -8,7 +8,7 @@ import zmq
 
 from ether.bench.role import Info
 from ether_actors.supervisor import Supervisor
-from ether_actors.supervisor_actor import SupervisorActor
+from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
 from ether_broker.broker import BrokerSocket
 
 __all__ = ["Broker"]
@@ -27,7 +27,7 @@ class Broker:
         """Bind to a free address and supervise."""
         address = f"ipc://{self._folder}/broker" if self._transport == "ipc" else "tcp://127.0.0.1:*"
         socket = BrokerSocket(address, self._context)
-        self._actor = SupervisorActor.start(socket, Supervisor())
+        self._actor = SupervisorActor.start(socket, Supervisor(tap_interval=TAP_INTERVAL))
         return {"endpoint": socket.endpoint}
 
     def run(self, order: Info) -> Info:

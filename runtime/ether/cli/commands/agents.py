@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Annotated, Any, Final
 
 import typer
@@ -34,7 +35,7 @@ def agents(
     """List the agents: where they live, how they are, what they have done."""
     out = output_of(ctx, output_format)
     with any_bus(connect, wait, agent or ()) as bus:
-        out.rows(bus.agents(), _AGENTS)
+        out.rows(sorted(bus.agents(), key=itemgetter("agent")), _AGENTS)
 
 
 def nodes(
@@ -43,7 +44,7 @@ def nodes(
     """List the nodes: the processes that are on the bus, this command's own too."""
     out = output_of(ctx, output_format)
     with any_bus(connect, wait, ()) as bus:
-        out.rows(bus.nodes(), _NODES)
+        out.rows(sorted(bus.nodes(), key=itemgetter("node")), _NODES)
 
 
 def capabilities(

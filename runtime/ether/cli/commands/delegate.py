@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from ether.cli.connection import any_bus
+from ether.cli.connection import any_bus, pause
 from ether.cli.exit_code import code_of_status
 from ether.cli.options import (
     AgentArgument,
@@ -41,9 +41,6 @@ __all__ = ["add_to"]
 
 # Options that a command has not become parameters, as in `--path src`.
 _FREE: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-
-_PAUSE: Final = 0.05
 
 
 class Place(NamedTuple):
@@ -150,7 +147,7 @@ def _run(ctx: typer.Context, work: Work, place: Place, out: Output) -> None:
     limit = time.monotonic() + place.wait
     with any_bus(place.connect, place.wait, place.agents) as bus:
         while place.wait and not _is_there(bus, work) and time.monotonic() < limit:
-            time.sleep(_PAUSE)
+            pause()
         response = follow(bus.delegate(**arguments), out, stream=work.stream)
     print_outcome(response, out, debug=settings_of(ctx).debug)
     if out.is_text:

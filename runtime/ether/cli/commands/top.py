@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections.abc import Iterator
+from time import sleep
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -68,7 +68,7 @@ def _readings(bus: Runtime, interval: float, iterations: int | None) -> Iterator
     before = Sample.take(bus)
     done = 0
     while iterations is None or done < iterations:
-        time.sleep(interval)
+        sleep(interval)
         after = Sample.take(bus)
         yield Reading.between(before, after)
         before = after
