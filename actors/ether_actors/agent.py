@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -23,6 +24,26 @@ if TYPE_CHECKING:
     from pykka._actor import ActorInbox
 
 __all__ = ["Agent", "AsyncAgent", "ThreadedAgent"]
+
+
+_numbers = itertools.count(1)
+
+
+class _Flag:
+    """As much of a threading.Event as pykka needs."""
+
+    __slots__ = ("_is_set",)
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set it."""
+        self._is_set = True
 
 
 class Agent(pykka.Actor, ComposableAgent):
@@ -73,9 +94,12 @@ class Agent(pykka.Actor, ComposableAgent):
         cls._handlers = cls._manifest = cls._packed_manifest = None
 
     def __init__(self) -> None:
-        super().__init__()
-        self.actor_inbox.places = self.max_concurrency
-        self.actor_inbox.limit = self.inbox_limit
+        # As pykka.Actor.__init__, with a flag for its Event and a counter for its uuid4: ten thousand idle agents are
+        # half as large, and made in half the time.
+        self.actor_urn = f"urn:ether:agent:{next(_numbers)}"
+        self.actor_inbox = Inbox(self.inbox_limit, self.max_concurrency)
+        self.actor_stopped = _Flag()  # type: ignore[assignment]  pykka sets it and looks at it, and never waits
+        self._actor_ref = pykka.ActorRef(self)
 
     @classmethod
     def handlers(cls) -> dict[str, Handler]:

@@ -1,11 +1,11 @@
 """The supervisor: one step takes what arrived, rules on it, and leaves the answers in the outboxes. Sans-IO.
 
 who calls whom       SupervisorActor ── step(arrivals, now) ──► Supervisor
-│ by the envelope's kind
-Rulings         delegations, responses  ◄─────┤
-Membership      nodes, agents, watchers ◄─────┤
-Administration  `ether.*`               ◄─────┘
-all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
+                                                                   │ by the envelope's kind
+                     Rulings         delegations, responses  ◄─────┤
+                     Membership      nodes, agents, watchers ◄─────┤
+                     Administration  `ether.*`               ◄─────┘
+                     all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tempfile
-from pathlib import Path
 from typing import Final
 
 from ether_broker.errors import InvalidEndpoint
@@ -42,6 +40,9 @@ def check_endpoint(endpoint: str) -> str:
 
 def default_endpoint(name: str = "default") -> str:
     """The ipc endpoint of the cluster of that name of this user, in the user's runtime folder."""
+    import tempfile
+    from pathlib import Path
+
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base) / "ether" if base else Path(tempfile.gettempdir()) / f"ether-{os.getuid()}"
     return f"ipc://{folder / name}.sock"
@@ -55,6 +56,8 @@ def prepare_endpoint(endpoint: str) -> None:
     """
     if not endpoint.startswith("ipc://"):
         return
+    from pathlib import Path
+
     folder = Path(endpoint.removeprefix("ipc://")).parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     info = folder.stat()

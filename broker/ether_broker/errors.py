@@ -34,7 +34,6 @@ EtherError
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -315,6 +314,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Returns:
         `" Did you mean 'x'?"`, or the known names when none is near (at most eight), or "" when there are none.
     """
+    import difflib
+
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:

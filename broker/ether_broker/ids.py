@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import time
@@ -75,6 +74,8 @@ def foreign_id(text: str) -> bytes:
     try:
         return to_bytes(text)
     except ValueError:
+        import hashlib
+
         digest = bytearray(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:16])
         digest[6] = digest[6] & 0x0F | 0x80
         digest[8] = digest[8] & 0x3F | 0x80

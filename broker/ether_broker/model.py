@@ -53,7 +53,12 @@ class Model(BaseModel):
     _default_values: ClassVar[dict[str, Any]]
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", defer_build=True, allow_inf_nan=True, ser_json_bytes="base64", val_json_bytes="base64"
+        frozen=True,
+        extra="forbid",
+        defer_build=True,
+        allow_inf_nan=True,
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
     )
 
     refusal: ClassVar[type[UsageError]] = InvalidEnvelope

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from operator import attrgetter
@@ -126,6 +125,8 @@ class Payload:
         Raises:
             InvalidEnvelope: the value has something that JSON has not (bytes, NaN, keys that are no text).
         """
+        import hashlib
+
         import rfc8785
 
         try:

@@ -46,7 +46,9 @@ def main() -> None:
         except EtherError as error:
             lifeline.failed(error.code, str(error))
             sys.exit(2)
-        supervisor = SupervisorActor.start(socket, Supervisor(limits=Limits(**request["limits"]), tap_interval=TAP_INTERVAL))
+        supervisor = SupervisorActor.start(
+            socket, Supervisor(limits=Limits(**request["limits"]), tap_interval=TAP_INTERVAL)
+        )
         lifeline.ready(endpoint=socket.endpoint)
         code = _serve(stopping, supervisor, request["drain"])
         supervisor.stop(block=True, timeout=5.0)

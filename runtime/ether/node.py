@@ -2,8 +2,8 @@
 
 Runtime ── delegate ──► Node ── link ──► broker        what is asked of others
 broker ── link ──► Node.received ─┬─► Cell.post        what is asked of its agents
-├─► Handle.deliver   what became of what it asked
-└─► Observing.post   what passed
+                                  ├─► Handle.deliver   what became of what it asked
+                                  └─► Observing.post   what passed
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ import heapq
 import itertools
 import logging
 import os
-import platform
+import sys
 import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from ether.monitor import Monitor
 from ether.observing import Observing
 from ether_actors.agent import Agent
 from ether_actors.cell import Cell, Work
 from ether_actors.child_spec import ChildSpec, SupervisorSpec
-from ether_actors.guardian import Guardian
 from ether_actors.handle import Handle
 from ether_actors.loop import LoopThread
 from ether_actors.observer import Observer
@@ -45,6 +44,9 @@ from ether_broker.router import HEARTBEAT, SILENCE
 from ether_broker.status import Status
 from ether_broker.version import SCHEMA_VERSION
 from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
+
+if TYPE_CHECKING:
+    from ether_actors.guardian import Guardian
 
 __all__ = ["Node"]
 
@@ -167,8 +169,8 @@ class Node:
 
     def _hello(self) -> bytes:
         info = {
-            "node": self.name, "pid": os.getpid(), "host": platform.node(), "schema_version": SCHEMA_VERSION,
-            "python": platform.python_version(),
+            "node": self.name, "pid": os.getpid(), "host": os.uname().nodename, "schema_version": SCHEMA_VERSION,
+            "python": sys.version.partition(' ')[0],
         }  # fmt: skip
         return pack_envelope(Kind.HELLO, request_id=new_id(), body=pack(info))
 
@@ -494,7 +496,7 @@ class Node:
         self._replies.update(zip(tokens, replies, strict=True))
         try:
             for envelope in envelopes:
-                self._link.send(envelope)
+                self._link.send(envelope, hold=True)
             self._link.flush()
             end = time.monotonic() + _REPLY
             for reply in replies:
@@ -589,6 +591,8 @@ class Node:
             Exception: what kept the first agent from starting; none of them is left running.
             WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
         """
+        from ether_actors.guardian import Guardian
+
         guardian = Guardian(spec, self)
         self._guardians.append(guardian)
         if guardian.start(timeout):
@@ -616,6 +620,8 @@ class Node:
         for guardian in self._guardians:
             if cell in guardian.cells:
                 return guardian
+        from ether_actors.guardian import Guardian
+
         spec = SupervisorSpec(cell.name, children=(ChildSpec(cell.name, cell.make),))
         guardian = Guardian(spec, self, {cell.name: cell})
         self._guardians.append(guardian)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import platform
-import secrets
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -20,9 +18,6 @@ from ether_actors.agent import Agent, default_name
 from ether_actors.child_spec import SupervisorSpec
 from ether_actors.handle import Handle
 from ether_actors.observer import Observer
-from ether_actors.supervisor import Supervisor
-from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
-from ether_broker.broker import BrokerSocket
 from ether_broker.clock import SystemClock
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.errors import Closed, UsageError
@@ -151,6 +146,10 @@ class Runtime:
         return self
 
     def _start_broker(self, context: zmq.Context[zmq.Socket[bytes]]) -> str:
+        from ether_actors.supervisor import Supervisor
+        from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
+        from ether_broker.broker import BrokerSocket
+
         socket = BrokerSocket(self._bind or f"inproc://ether-{next(_numbers)}", context)
         self._supervisor = SupervisorActor.start(socket, Supervisor(limits=self._limits, tap_interval=TAP_INTERVAL))
         return socket.endpoint
@@ -440,8 +439,8 @@ class Runtime:
 
 
 def _default_name() -> str:
-    host = "".join(c if c.isalnum() or c in "-_" else "-" for c in platform.node()) or "host"
-    return f"{host}-{os.getpid()}-{secrets.token_hex(2)}"
+    host = "".join(c if c.isalnum() or c in "-_" else "-" for c in os.uname().nodename) or "host"
+    return f"{host}-{os.getpid()}-{os.urandom(2).hex()}"
 
 
 _NONE: Final = b"\xc0"

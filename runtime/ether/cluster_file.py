@@ -1,0 +1,103 @@
+"""What a cluster file may say; `ether.config` reads it. The docstrings go into its JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ether.cluster_spec import DRAIN
+from ether_broker.endpoint import check_endpoint
+from ether_broker.errors import EtherError
+from ether_broker.mailbox import Limits
+from ether_broker.model import AgentName
+
+__all__ = ["START", "AgentEntry", "ClusterFile", "ClusterSection", "LimitsSection", "NodeEntry", "Section"]
+
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+START: Final = rf"^{_NAME}:{_NAME}$"
+"""`module:Class`."""
+
+
+def _endpoint(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            check_endpoint(value)
+        except EtherError as error:
+            raise ValueError(str(error)) from None
+    return value
+
+
+class Section(BaseModel):
+    """A mapping of the file: strict, and without keys that it does not know."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
+
+
+class ClusterSection(Section):
+    """The cluster as a whole."""
+
+    name: AgentName = "default"
+    """The default address is made of it."""
+    bind: Annotated[str | None, BeforeValidator(_endpoint)] = None
+    """The broker's address: tcp://HOST:PORT or ipc:///PATH; default: the user's own for the cluster's name."""
+    drain: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DRAIN
+    """Seconds that running work has when the cluster ends."""
+    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+    """Seconds that each process has to come up."""
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    """Of the loggers in the nodes."""
+    intensity: Annotated[int, Field(ge=0)] = 5
+    """Restarts of one process within `period` that are borne."""
+    period: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+    """Seconds."""
+
+
+class LimitsSection(Section):
+    """Bounds of each agent's mailbox at the broker."""
+
+    mailbox_count: Annotated[int, Field(ge=1)] = Limits().count
+    """Delegations that may wait."""
+    mailbox_bytes: Annotated[int, Field(ge=1)] = Limits().size
+    """Bytes that may wait."""
+    window: Annotated[int, Field(ge=1)] = Limits().window
+    """Delegations that a node may hold for one agent at a time."""
+
+
+class AgentEntry(Section):
+    """An agent, or several of a kind."""
+
+    start: Annotated[str, Field(pattern=START)]
+    """module:Class."""
+    name: AgentName | None = None
+    """On the bus; default: the class's name."""
+    count: Annotated[int, Field(ge=1)] = 1
+    """How many."""
+    args: list[Any] = []
+    """For the class."""
+    kwargs: dict[str, Any] = {}
+    """For the class."""
+    restart: Literal["permanent", "transient", "temporary"] = "permanent"
+    """What follows a crash of the agent."""
+
+
+class NodeEntry(Section):
+    """A process that hosts agents."""
+
+    name: AgentName
+    """Unique on the bus."""
+    threads: Annotated[int, Field(ge=1)] = 4
+    """Handlers of plain methods that run at a time."""
+    agents: list[AgentEntry] = []
+    """Started in this order."""
+
+
+class ClusterFile(Section):
+    """A cluster file."""
+
+    cluster: ClusterSection = ClusterSection()
+    limits: LimitsSection = LimitsSection()
+    nodes: Annotated[list[NodeEntry], Field(min_length=1)]
+    """Started side by side."""

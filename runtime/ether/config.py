@@ -1,0 +1,233 @@
+"""The cluster file: YAML, validated, with settings from flags and the environment on top.
+
+    cluster: {name: default, bind: "tcp://*:7421", drain: 10}
+    limits: {mailbox_count: 10000, window: 128}
+    nodes:
+      - name: n1
+        threads: 4
+        agents:
+          - {start: "reviews:Scout", count: 2, kwargs: {depth: 3}, restart: permanent}
+
+A flag goes before the environment (`ETHER_CLUSTER__DRAIN=30`), and that before the file.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from ether.cluster_file import START, AgentEntry, ClusterFile, ClusterSection, LimitsSection, Section
+from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
+from ether.yaml_document import Place, YamlDocument
+from ether_actors.child_spec import Restart
+from ether_broker.errors import InvalidSpec, nearest
+from ether_broker.mailbox import Limits
+
+__all__ = ["json_schema", "load", "of_agents"]
+
+_PREFIX: Final = "ETHER_"
+_NOWHERE: Final = Place(0, 0, 0)
+
+
+def load(
+    path: Path | str, overrides: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None
+) -> ClusterSpec:
+    """Read a cluster file.
+
+    Args:
+        path: of the file.
+        overrides: {dotted key: value}, as from flags: `{"cluster.drain": 5.0}`; None is a flag that was not given.
+        environ: default: the process's; only `ETHER_CLUSTER__…` and `ETHER_LIMITS__…` are read.
+
+    Raises:
+        InvalidSpec: the file, a variable or an override is not valid; every problem is told with its place, the
+            nearest valid key, and what would be right.
+    """
+    document = YamlDocument.read(Path(path))
+    return _Reader(document.data, document, overrides, environ).spec()
+
+
+def of_agents(
+    agents: Iterable[str],
+    nodes: int = 1,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> ClusterSpec:
+    """A cluster without a file: these agents (`module:Class`) on each of `nodes` nodes; the rest as `load`.
+
+    Raises:
+        InvalidSpec: as `load`; or an agent is not written `module:Class`.
+    """
+    specs = ClusterSpec.of(nodes, agents).nodes
+    settings = _Reader({"nodes": [{"name": node.name} for node in specs]}, None, overrides, environ).file()
+    return _spec(settings, specs)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a cluster file, for editors."""
+    schema = ClusterFile.model_json_schema(mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Ether cluster file"}
+
+
+class _Reader:
+    """One file with what goes before it, and where each value came from."""
+
+    def __init__(
+        self,
+        data: Any,
+        document: YamlDocument | None,
+        overrides: Mapping[str, Any] | None,
+        environ: Mapping[str, str] | None,
+    ) -> None:
+        self._document = document
+        self._origins: dict[tuple[str, ...], str] = {}
+        """{path: the variable or flag that it was set by}"""
+        self._data = {} if data is None else data
+        if isinstance(self._data, dict):
+            for path, value, origin in (*_from_environment(environ), *_from_flags(overrides)):
+                self._set(path, value, origin)
+
+    def _set(self, path: tuple[str, ...], value: Any, origin: str) -> None:
+        holder = self._data
+        for part in path[:-1]:
+            holder = holder.setdefault(part, {})
+            if not isinstance(holder, dict):
+                return  # validation will say what is wrong with it
+        holder[path[-1]] = value
+        self._origins[path] = origin
+
+    def file(self) -> ClusterFile:
+        try:
+            return ClusterFile.model_validate(self._data)
+        except ValidationError as error:
+            told = sorted(map(self._explain, error.errors(include_url=False)))
+            raise InvalidSpec("\n".join(text for _, text in told)) from None
+
+    def spec(self) -> ClusterSpec:
+        file = self.file()
+        nodes = tuple(
+            NodeSpec(node.name, tuple(_agent(agent) for agent in node.agents), node.threads) for node in file.nodes
+        )
+        try:
+            return _spec(file, nodes)
+        except InvalidSpec as error:
+            name = self._document.name if self._document else ""
+            raise InvalidSpec(f"{name}: {error}") from None
+
+    def _explain(self, problem: Any) -> tuple[Place, str]:
+        """One problem in words, and where it is."""
+        path: tuple[str | int, ...] = problem["loc"]
+        is_unknown = problem["type"] == "extra_forbidden"
+        where = ".".join(str(part) for part in path) or "the file"
+        if is_unknown:
+            holder = ".".join(str(part) for part in path[:-1]) or "the file"
+            said = f"{holder} has no key {path[-1]!r}.{nearest(str(path[-1]), _keys_at(path[:-1]))}"
+        elif problem["type"] == "missing":
+            said = f"{where} is missing."
+        else:
+            said = f"{where}: {_plain(problem)}"
+        origin = self._origins.get(path)  # type: ignore[arg-type]
+        if origin is not None:
+            return _NOWHERE, f"{origin}: {said}"
+        if self._document is None:
+            return _NOWHERE, said
+        place = self._document.place(path, key=is_unknown)
+        return place, self._document.explain(place, said)
+
+
+def _plain(problem: Any) -> str:
+    """pydantic's message, with the value, and in our words where its own would help nobody."""
+    value = problem["input"]
+    match problem["type"]:
+        case "value_error":
+            return str(problem["ctx"]["error"])
+        case "string_pattern_mismatch" if problem["ctx"]["pattern"] == START:
+            return f"{value!r} is no agent: write module:Class, as in 'reviews:Scout'."
+        case "literal_error":
+            wanted = problem["ctx"]["expected"].replace("'", "")
+            return f"{value!r} is not one of {wanted}.{nearest(str(value), _words(wanted))}"
+        case "model_type" | "dict_type":
+            return "keys and values go here."
+        case "too_short":
+            return "give at least one."
+        case _:
+            message = str(problem["msg"]).removeprefix("Input ").rstrip(".")
+            given = f" (it is {value!r})" if isinstance(value, str | int | float | bool | None) else ""
+            return f"{message}{given}."
+
+
+def _words(expected: str) -> list[str]:
+    return [word.strip() for word in expected.replace(" or ", ",").split(",")]
+
+
+def _keys_at(path: Iterable[str | int]) -> list[str]:
+    """The keys that a mapping of the file may have."""
+    model: Any = ClusterFile
+    for part in path:
+        if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel):
+            model = model.model_fields[part].annotation
+        if get_origin(model) is list:
+            [model] = get_args(model)
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+    for name, text in sorted((os.environ if environ is None else environ).items()):
+        section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
+        if not name.startswith(_PREFIX) or section not in _SETTINGS:
+            continue
+        yield (section, key), _scalar(section, key, text, name), name
+
+
+def _from_flags(overrides: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+    for key, value in (overrides or {}).items():
+        if value is not None:
+            yield tuple(key.split(".")), value, f"flag {key}"
+
+
+def _scalar(section: str, key: str, text: str, name: str) -> Any:
+    """What a variable's text means: itself where text is wanted, else as YAML reads it."""
+    field = _SETTINGS[section].model_fields.get(key)
+    if field is None or _takes_text(field.annotation):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InvalidSpec(f"{name} is {text!r}, which is no value of {section}.{key}.") from None
+
+
+def _takes_text(annotation: Any) -> bool:
+    if get_origin(annotation) in {Union, types.UnionType}:
+        return any(_takes_text(part) for part in get_args(annotation))
+    return annotation is str or get_origin(annotation) is Literal
+
+
+def _agent(agent: AgentEntry) -> AgentSpec:
+    return AgentSpec(
+        agent.start, agent.name, agent.count, tuple(agent.args), dict(agent.kwargs), Restart(agent.restart)
+    )  # fmt: skip
+
+
+def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
+    cluster, limits = file.cluster, file.limits
+    return ClusterSpec(
+        nodes,
+        name=cluster.name,
+        bind=cluster.bind,
+        drain=cluster.drain,
+        start_timeout=cluster.start_timeout,
+        limits=Limits(limits.mailbox_count, limits.mailbox_bytes, limits.window),
+        log_level=cluster.log_level,
+        intensity=cluster.intensity,
+        period=cluster.period,
+    )
+
+
+_SETTINGS: Final[dict[str, type[Section]]] = {"cluster": ClusterSection, "limits": LimitsSection}

@@ -1,0 +1,136 @@
+"""A YAML document that knows where each of its values stands, for errors that point at them.
+
+YAML 1.1, read with the safe loader: no tag makes anything but plain values. `on` and `yes` are booleans there, which
+strict validation tells; a key that is written twice is an error, where YAML's own readers keep the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from ether_broker.errors import InvalidSpec
+
+__all__ = ["Place", "YamlDocument"]
+
+Key = str | int
+_WIDEST: Final = 60
+"""Characters of the caret line at most."""
+
+
+class Place(NamedTuple):
+    """Where something stands; both count from 1."""
+
+    line: int
+    column: int
+    length: int
+    """Characters, of the first line."""
+
+
+class YamlDocument:
+    """One document.
+
+    Args:
+        text: what was read.
+        name: of the file, for errors.
+
+    Raises:
+        InvalidSpec: it is no YAML, or has a key twice; the message points at it.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
+        self._lines = text.splitlines()
+        self._keys: dict[tuple[Key, ...], yaml.Node] = {}
+        self._values: dict[tuple[Key, ...], yaml.Node] = {}
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is not None:
+                self._index(node, ())
+            self.data: Any = None if node is None else loader.construct_document(node)
+            """Plain values."""
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = Place(1, 1, 1) if mark is None else Place(mark.line + 1, mark.column + 1, 1)
+            raise InvalidSpec(self.explain(place, f"not YAML: {error.problem or error.context}")) from None
+        except yaml.YAMLError as error:
+            raise InvalidSpec(f"{name}: not YAML: {error}") from None
+        finally:
+            loader.dispose()  # type: ignore[no-untyped-call]  # the stubs forgot it
+
+    @classmethod
+    def read(cls, path: Path) -> YamlDocument:
+        """Read a file.
+
+        Raises:
+            InvalidSpec: as the class; or the file cannot be read, or is not UTF-8.
+        """
+        try:
+            return cls(path.read_text(encoding="utf-8"), str(path))
+        except OSError as error:
+            raise InvalidSpec(f"{path} cannot be read: {error.strerror or error}.") from None
+        except UnicodeDecodeError as error:
+            raise InvalidSpec(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8.") from None
+
+    def place(self, path: Sequence[Key], *, key: bool = False) -> Place:
+        """Where the value at a path stands, or its key; where that is missing, what would hold it.
+
+        Args:
+            path: keys and indices from the top.
+            key: the key rather than the value.
+        """
+        wanted = tuple(path)
+        if key and wanted in self._keys:
+            return _place(self._keys[wanted])
+        while wanted and wanted not in self._values:
+            wanted = wanted[:-1]
+            if wanted in self._keys:  # the key of the mapping that lacks something says more than its first line
+                return _place(self._keys[wanted])
+        node = self._values.get(wanted)
+        return Place(1, 1, 1) if node is None else _place(node)
+
+    def explain(self, place: Place, problem: str) -> str:
+        """The problem with file, line and column, and the line with a caret under it."""
+        head = f"{self.name}:{place.line}:{place.column}: {problem}"
+        if place.line > len(self._lines):
+            return head
+        line = self._lines[place.line - 1]
+        margin = " " * len(str(place.line))
+        caret = " " * (place.column - 1) + "^" * max(1, min(place.length, len(line) - place.column + 1, _WIDEST))
+        return f"{head}\n  {place.line} | {line}\n  {margin} | {caret}"
+
+    def _index(self, node: yaml.Node, path: tuple[Key, ...]) -> None:
+        """Note where everything stands; an alias stands where its anchor does, and is not followed into itself."""
+        left: list[tuple[yaml.Node, tuple[Key, ...], frozenset[int]]] = [(node, path, frozenset())]
+        while left:
+            node, path, above = left.pop()
+            self._values[path] = node
+            if id(node) in above:
+                raise InvalidSpec(
+                    self.explain(_place(node), "this holds itself: an alias must not name what it is in.")
+                )
+            inside = above | {id(node)}
+            if isinstance(node, yaml.SequenceNode):
+                left.extend((item, (*path, number), inside) for number, item in enumerate(node.value))
+            elif isinstance(node, yaml.MappingNode):
+                for key_node, value_node in node.value:
+                    key = str(key_node.value)
+                    if (*path, key) in self._keys:
+                        first = _place(self._keys[(*path, key)])
+                        raise InvalidSpec(
+                            self.explain(
+                                _place(key_node), f"{key!r} stands here a second time (first: line {first.line})."
+                            )
+                        )
+                    self._keys[(*path, key)] = key_node
+                    left.append((value_node, (*path, key), inside))
+
+
+def _place(node: yaml.Node) -> Place:
+    start, end = node.start_mark, node.end_mark
+    length = end.column - start.column if end.line == start.line else 1 << 16
+    return Place(start.line + 1, start.column + 1, max(1, length))

@@ -1,0 +1,422 @@
+"""Who is on the bus: joining, showing life, going, and being told."""
+
+from __future__ import annotations
+
+import pytest
+
+from ether_actors.registry import Condition
+from ether_broker.errors import MalformedFrame
+from ether_broker.manifest import Capability, Manifest
+from ether_broker.router import SILENCE
+from ether_broker.wire import Flag, Kind, join_frame, pack_envelope
+from tests.actors.peers import Bus, Peer, request_id
+
+
+def newcomer(bus: Bus, name: str) -> Peer:
+    peer = Peer(bus, name)
+    bus.peers.append(peer)
+    return peer
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_is_welcomed_with_the_clock_and_the_limits_of_the_bus():
+    bus = Bus(now=42.0)
+    peer = newcomer(bus, "n")
+
+    peer.hello(host="h", pid=7)
+    bus.step()
+
+    (welcome,) = peer.took(Kind.WELCOME)
+    assert welcome.body["clock"] == 42.0
+    assert {"broker", "heartbeat", "silence", "max_payload", "default_timeout", "protocol"} <= welcome.body.keys()
+    assert bus.events("node_up") == [{"event": "node_up", "node": "n"}]
+
+
+def test_saying_hello_again_is_welcomed_again_but_happens_once():
+    bus = Bus()
+    peer = newcomer(bus, "n")
+    peer.hello()
+    peer.hello()
+    bus.step()
+
+    assert len(peer.took(Kind.WELCOME)) == 2
+    assert len(bus.events("node_up")) == 1
+
+
+@pytest.mark.parametrize("name", ["", "with space", "x" * 201, "ü"])
+def test_a_node_with_an_impossible_name_is_told_why_it_is_not_let_in(name: str):
+    bus = Bus()
+    peer = newcomer(bus, name)
+
+    peer.hello()
+    bus.step()
+
+    assert peer.refusal().code in ("invalid_manifest", "node_refused")
+    assert bus.records.router.sessions == []
+
+
+def test_a_node_whose_name_is_taken_is_told_so():
+    bus = Bus()
+    bus.node("n")
+    other = newcomer(bus, "n")
+
+    other.hello()
+    bus.step()
+
+    refusal = other.refusal()
+    assert refusal.code == "node_refused"
+    assert "choose another name" in refusal.body["message"]
+
+
+def test_a_name_is_free_again_as_soon_as_its_node_has_said_bye():
+    bus = Bus()
+    peer = bus.node("n", "a")
+    peer.send(Kind.BYE)
+    bus.step()
+
+    other = newcomer(bus, "n")
+    other.hello()
+    other.register("a")
+    bus.step()
+
+    assert len(other.took(Kind.WELCOME)) == len(other.took(Kind.REGISTERED)) == 1
+
+
+def test_a_newer_schema_is_refused():
+    bus = Bus()
+    peer = newcomer(bus, "n")
+
+    peer.hello(schema_version="2.0")
+    bus.step()
+
+    assert peer.refusal().code == "incompatible_version"
+
+
+def test_hello_on_the_talking_side_or_with_a_made_up_routing_id_is_refused():
+    bus = Bus()
+    hello = join_frame([pack_envelope(Kind.HELLO)])
+
+    bus.arrive(b"t" + bytes(16), hello)
+    bus.arrive(b"short", hello)
+    bus.arrive(b"", hello)
+    bus.step()
+
+    assert bus.records.router.sessions == []
+
+
+def test_a_silent_node_is_lost_and_one_that_only_shows_life_is_not():
+    bus = Bus()
+    quiet = bus.node("quiet", "q")
+    bus.node("alive", "a")
+    quiet.die()
+
+    bus.pass_time(SILENCE - 0.1)
+    assert bus.events("node_down") == []
+    bus.pass_time(0.6)
+
+    assert [event["node"] for event in bus.events("node_down")] == ["quiet"]
+    assert [event["agent"] for event in bus.events("agent_down")] == ["q"]
+    assert bus.agent("q").condition is Condition.DOWN
+    assert bus.agent("a").condition is Condition.UP
+
+
+def test_a_peer_whose_connection_is_gone_is_lost_at_once():
+    bus = Bus()
+    bus.node("n", "a")
+
+    bus.records.router.unreachable(bus.peers[0].session.receiver)
+    assert bus.supervisor.next_wake() <= bus.now
+    bus.step()
+
+    assert [event["reason"] for event in bus.events("node_down")] == ["its connection is gone"]
+
+
+def test_what_a_lost_node_sends_is_answered_with_an_error_until_it_says_hello():
+    bus = Bus()
+    peer = bus.node("n", "a")
+    peer.is_dead = True
+    bus.pass_time(SILENCE + 1)
+    peer.is_dead = False
+
+    peer.send(Kind.HEARTBEAT, body={})
+    bus.step()
+    assert "HELLO" in peer.refusal().body["message"]
+
+    peer.hello()
+    peer.register("a")
+    bus.step()
+    assert len(peer.took(Kind.REGISTERED)) == 1
+
+
+def test_the_broker_shows_life_each_second_to_all_but_those_that_left():
+    bus = Bus()
+    peer, leaver = bus.node("n"), bus.node("leaver")
+    leaver.send(Kind.BYE)
+    bus.step()
+    assert len(leaver.took(Kind.BYE)) == 1
+
+    bus.pass_time(3.01)
+
+    assert [beat.body["clock"] for beat in peer.took(Kind.HEARTBEAT)] == pytest.approx([1001.0, 1002.0, 1003.0], abs=0.3)
+    assert leaver.took(Kind.HEARTBEAT) == []
+
+
+def test_a_node_that_left_is_no_event_of_a_node_going_down():
+    bus = Bus()
+    peer = bus.node("n", "a")
+
+    peer.send(Kind.BYE)
+    bus.pass_time(10.0)
+
+    assert bus.events("node_down") == []
+    assert [event["reason"] for event in bus.events("agent_down")] == ["left"]
+    assert bus.records.router.sessions == []
+
+
+def test_how_busy_agents_are_is_noted_from_their_own_node_only():
+    bus = Bus()
+    peer, other = bus.node("n", "a"), bus.node("o", "b")
+
+    peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1}, "b": {"running": 9}, "nobody": {}}})
+    other.send(Kind.HEARTBEAT, body={"agents": {"b": {"running": 2}}})
+    bus.step()
+
+    assert (bus.agent("a").load, bus.agent("b").load) == ({"running": 1}, {"running": 2})
+
+
+# -- agents ------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_is_registered_under_the_name_of_the_envelope():
+    bus = Bus()
+    peer = bus.node("n")
+
+    number = peer.register("a", "x.y")
+    bus.step()
+
+    (registered,) = peer.took(Kind.REGISTERED)
+    assert registered.number == number
+    assert bus.agent("a").manifest.agent == "a"
+    assert bus.events("agent_up") == [{"event": "agent_up", "agent": "a", "node": "n", "version": "0.1.0"}]
+
+
+def test_agents_with_the_same_manifest_each_have_their_own_name():
+    bus = Bus()
+    bus.node("n", "a", "b")
+
+    assert (bus.agent("a").manifest.agent, bus.agent("b").manifest.agent) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "code"),
+    [
+        (b"ether", {}, "invalid_manifest"),
+        (b"node:x", {}, "invalid_manifest"),
+        (b"", {}, "invalid_manifest"),
+        (b"two words", {}, "invalid_manifest"),
+        (b"\xff", {}, "invalid_manifest"),
+        (b"x" * 201, {}, "invalid_manifest"),
+        (b"a", {"capabilities": [{"name": "no such name!"}]}, "invalid_manifest"),
+        (b"a", {"capabilities": [{"name": "x"}, {"name": "x"}]}, "invalid_manifest"),
+        (b"a", {"capabilities": [{"name": "x"}], "exclusions": ["x"]}, "invalid_manifest"),
+        (b"a", {"capabilites": []}, "invalid_manifest"),
+        (b"a", {"schema_version": "2.0"}, "incompatible_version"),
+        (b"a", [1], "invalid_envelope"),
+        (b"a", b"\xc1", "invalid_envelope"),
+    ],
+)
+def test_a_manifest_that_cannot_be_is_refused_with_its_reason(name: bytes, body: object, code: str):
+    bus = Bus()
+    peer = bus.node("n")
+
+    peer.send(Kind.REGISTER, request_id=request_id(99), source=name, body=body)
+    bus.step()
+
+    refusal = peer.refusal()
+    assert (refusal.number, refusal.code) == (99, code)
+    assert len(bus.records.registry) == 0
+
+
+def test_a_name_that_lives_elsewhere_is_refused_and_stays_where_it_is():
+    bus = Bus()
+    bus.node("n", "a")
+    other = bus.node("o")
+
+    other.register("a")
+    bus.step()
+
+    assert other.refusal().code == "duplicate_agent"
+    assert bus.agent("a").session.node == "n"
+
+
+def test_only_its_own_node_says_that_an_agent_leaves():
+    bus = Bus()
+    bus.node("n", "a")
+    other = bus.node("o", "b")
+
+    other.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    other.send(Kind.UNREGISTER, source=b"nobody", body={})
+    bus.step()
+
+    assert bus.agent("a").condition is Condition.UP
+
+
+def test_an_agent_that_restarts_keeps_its_mailbox_which_takes_more():
+    bus = Bus()
+    peer, d = bus.node("n", "a"), bus.delegator("d")
+    peer.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting", "reason": "boom"})
+    bus.step()
+    number = d.delegate("d", to="a")
+    bus.step()
+    assert peer.work() == []
+    assert bus.events("agent_restarting")[0]["reason"] == "boom"
+
+    peer.register("a")
+    bus.step()
+
+    assert peer.work() == [number]
+
+
+def test_a_draining_node_speaks_for_all_of_its_agents():
+    bus = Bus()
+    peer = bus.node("n", "a", "b")
+
+    peer.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK)
+    bus.step()
+
+    assert {bus.agent(name).condition for name in "ab"} == {Condition.DRAINING}
+    assert sorted(event["agent"] for event in bus.events("agent_draining")) == ["a", "b"]
+
+
+def test_a_lost_agent_is_remembered_for_ten_minutes_so_that_its_name_can_be_answered_for():
+    bus = Bus()
+    peer, d = bus.node("n", "a"), bus.delegator("d")
+    bus.step()
+    peer.die()
+    bus.pass_time(590.0)
+    d.delegate("d", to="a")
+    bus.step()
+    assert d.outcome().code == "agent_down"
+
+    bus.pass_time(30.0)
+    d.delegate("d", to="a")
+    bus.step()
+
+    assert d.outcome().code == "unknown_agent"
+
+
+def test_a_delegator_that_is_lost_is_forgotten_at_once():
+    bus = Bus()
+    d = bus.delegator("d")
+    d.die()
+    bus.pass_time(5.0)
+
+    assert bus.records.registry.get(b"d") is None
+
+
+# -- watchers ----------------------------------------------------------------------------------------------------
+
+
+def down(peer: Peer) -> list[tuple[int, bytes, str]]:
+    return [(told.number, told.header.target, told.body["reason"]) for told in peer.took(Kind.DOWN)]
+
+
+def test_a_monitor_is_told_once_when_an_agent_leaves_crashes_or_is_lost():
+    bus = Bus()
+    peer, watcher = bus.node("n", "a", "b", "c"), bus.node("w")
+    for number, name in ((11, b"a"), (12, b"b"), (13, b"c"), (14, b"node:n")):
+        watcher.send(Kind.MONITOR, request_id=request_id(number), target=name)
+    peer.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    peer.send(Kind.UNREGISTER, source=b"b", body={"condition": "restarting", "reason": "boom"})
+    bus.step()
+    assert down(watcher) == [(11, b"a", "left"), (12, b"b", "boom")]
+
+    peer.die()
+    bus.pass_time(5.0)
+
+    told = down(watcher)
+    assert told[0] == (13, b"c", "node_lost")
+    assert told[1][:2] == (14, b"node:n")
+    assert len(told) == 2
+
+
+def test_a_monitor_of_what_is_not_there_is_told_at_once():
+    bus = Bus()
+    watcher = bus.node("w")
+
+    watcher.send(Kind.MONITOR, request_id=request_id(7), target=b"nobody")
+    watcher.send(Kind.MONITOR, request_id=request_id(8), target=b"node:nowhere")
+    bus.step()
+
+    assert down(watcher) == [(7, b"nobody", "unknown"), (8, b"node:nowhere", "unknown")]
+
+
+def test_a_watcher_that_is_lost_is_told_nothing_and_forgotten():
+    bus = Bus()
+    bus.node("n", "a")
+    watcher = bus.node("w")
+    watcher.send(Kind.MONITOR, request_id=request_id(7), target=b"a")
+    bus.step()
+    watcher.die()
+    bus.pass_time(5.0)
+
+    assert bus.supervisor._membership._monitors.get(b"a") == {}
+
+
+def test_an_observer_is_told_where_it_begins_and_may_stop():
+    bus = Bus()
+    peer = bus.node("n")
+    peer.send(Kind.OBSERVE, request_id=request_id(5), body={"from": 1, "topics": []})
+    bus.step()
+    (answer,) = peer.took(Kind.OBSERVE)
+    assert (answer.number, answer.body["next"]) == (5, 1)
+    assert peer.took(Kind.TAP) != []
+
+    peer.send(Kind.OBSERVE, request_id=request_id(5), body={"stop": True})
+    peer.register("a")
+    bus.step()
+
+    assert peer.took(Kind.TAP) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (Kind.OBSERVE, {"from": "yesterday"}),
+        (Kind.OBSERVE, {"from": -1}),
+        (Kind.OBSERVE, {"from": float("nan")}),
+        (Kind.OBSERVE, {"topics": 7}),
+        (Kind.OBSERVE, {"topics": [7]}),
+        (Kind.OBSERVE, 7),
+        (Kind.HEARTBEAT, {"agents": [1]}),
+        (Kind.HEARTBEAT, {"agents": {7: {}}}),
+        (Kind.HEARTBEAT, 7),
+        (Kind.UNREGISTER, b"\xc1"),
+        (Kind.REGISTER, 7),
+        (Kind.WELCOME, {}),
+        (Kind.EVENT, {}),
+        (0, {}),
+        (200, {}),
+    ],
+)
+def test_a_control_envelope_with_a_body_that_its_kind_does_not_have_is_refused_with_the_reason(kind: int, body: object):
+    bus = Bus()
+    peer = bus.node("n", "a")
+
+    peer.send(kind, request_id=request_id(77), source=b"a", body=body)
+    bus.step()
+
+    assert peer.refusal().code in {"invalid_envelope", "invalid_manifest", MalformedFrame.code}
+    assert peer.session.cursors == {}
+
+
+def test_a_manifest_may_be_as_large_as_many_capabilities_make_it():
+    bus = Bus()
+    peer = bus.node("n")
+
+    peer.register_manifest(Manifest(agent="a", capabilities=tuple(Capability(name=f"c{n}") for n in range(500))))
+    bus.step()
+
+    assert len(bus.agent("a").manifest.capabilities) == 500
