@@ -98,7 +98,7 @@ class Agent(pykka.Actor, ComposableAgent):
         # half as large, and made in half the time.
         self.actor_urn = f"urn:ether:agent:{next(_numbers)}"
         self.actor_inbox = Inbox(self.inbox_limit, self.max_concurrency)
-        self.actor_stopped = _Flag()  # type: ignore[assignment]  pykka sets it and looks at it, and never waits
+        self.actor_stopped = _Flag()  # type: ignore[assignment]  # pykka sets it and looks at it, and never waits
         self._actor_ref = pykka.ActorRef(self)
 
     @classmethod

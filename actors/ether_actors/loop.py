@@ -50,7 +50,12 @@ class LoopThread:
 
         asyncio would end it without running a line of it, its `finally` included.
         """
-        self.call(lambda: task.get_loop().call_soon(task.cancel))
+
+
+        def after_its_start() -> None:
+            task.get_loop().call_soon(task.cancel)
+
+        self.call(after_its_start)
 
     @property
     def is_current(self) -> bool:

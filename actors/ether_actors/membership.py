@@ -57,7 +57,7 @@ class Membership:
             body = pack({"code": code, "message": str(error)})
             records.router.reject(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
-        if session.heard == records.now and not session.agents:
+        if session.info is info:  # else it is in already, and says HELLO again
             records.event("node_up", node=node)
         body = pack({
             "broker": self._broker, "clock": records.now, "wall": records.wall, "heartbeat": HEARTBEAT,
@@ -69,8 +69,11 @@ class Membership:
     def heartbeat(self, session: Session, header: Header, envelope: bytes) -> None:
         """Note how a node's agents are."""
         agents = _map(header, envelope).get("agents", {})
+        if not isinstance(agents, dict):
+            msg = f"HEARTBEAT: agents is a {type(agents).__name__} and has to be a map."
+            raise InvalidEnvelope(msg)
         for name, load in agents.items():
-            agent = self._records.registry.get(name.encode())
+            agent = self._records.registry.get(str(name).encode(errors="replace"))
             if agent is not None and agent.session is session and isinstance(load, dict):
                 agent.load = load
 
@@ -94,6 +97,9 @@ class Membership:
             self._sweep()
         if records.now >= self._next_check or records.router.has_lost:
             self._next_check = records.now + _CHECK
+            for session in records.router.sessions:
+                if session.draining and not session.outbox:
+                    records.router.close(session, "it left")
             for session in records.router.expire(records.now):
                 self._lost(session)
 
@@ -211,9 +217,15 @@ class Membership:
         if wish.get("stop"):
             session.cursors.pop(header.request_id, None)
             return
-        topics = tuple(str(topic).encode() for topic in wish.get("topics", ()))
-        position = int(wish.get("from", 0)) or self._records.tap.next
-        session.cursors[header.request_id] = Cursor(topics=topics, position=position)
+        since, topics = wish.get("from", 0), wish.get("topics", [])
+        if type(since) is not int or since < 0:
+            msg = f"OBSERVE: from is {since!r} and has to be a whole number; 0 is from now on."
+            raise InvalidEnvelope(msg)
+        if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+            msg = f"OBSERVE: topics is {topics!r} and has to be a list of texts."
+            raise InvalidEnvelope(msg)
+        position = since or self._records.tap.next
+        session.cursors[header.request_id] = Cursor(topics=tuple(topic.encode() for topic in topics), position=position)
         body = pack({"next": position})
         answer = pack_envelope(Kind.OBSERVE, request_id=header.request_id, body=body)
         self._records.router.send(session, answer)

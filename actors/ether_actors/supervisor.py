@@ -19,7 +19,7 @@ from ether_actors.membership import Membership
 from ether_actors.records import Records
 from ether_actors.rulings import Rulings
 from ether_broker.errors import EtherError, MalformedFrame, PayloadTooLarge
-from ether_broker.ids import new_id, to_text
+from ether_broker.ids import NO_ID, new_id, to_text
 from ether_broker.mailbox import Limits
 from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.router import Session, topic_of
@@ -94,13 +94,14 @@ class Supervisor:
         return beat if deadline is None else min(beat, deadline)
 
     def _take(self, session: Session | None, routing_id: bytes, envelope: bytes) -> None:
+        request_id = NO_ID
         try:
             header = read_header(envelope)
-            kind = header.kind
+            request_id, kind = header.request_id, header.kind
             if session is None:
                 self._greet(routing_id, header, envelope)
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
-                self.records.router.refuse(routing_id, PayloadTooLarge(len(envelope), MAX_PAYLOAD))
+                self.records.router.refuse(routing_id, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
             elif kind == _RESPONSE:
                 self._rulings.response(session, header, envelope)
             elif kind == _DELEGATION:
@@ -111,7 +112,7 @@ class Supervisor:
             else:
                 self._control(session, routing_id, header, envelope)
         except EtherError as error:
-            self.records.router.refuse(routing_id, error)
+            self.records.router.refuse(routing_id, error, request_id)
         except Exception:
             logger.exception("an envelope of %s broke the supervisor's step; it is dropped", routing_id[:8].hex())
 

@@ -79,7 +79,7 @@ class BrokerSocket:
             Nothing, when the time was up or `wake` was called.
         """
         recv, get, dontwait, more = partial(_recv, self._socket), partial(_get, self._socket), zmq.NOBLOCK, zmq.RCVMORE
-        flags = dontwait
+        flags = int(dontwait)
         if timeout > 0:
             flags = 0
             self._set_timeout(timeout)
@@ -88,7 +88,7 @@ class BrokerSocket:
             for _ in range(_TURN):
                 routing_id = recv(flags)
                 message = recv(dontwait)
-                flags = dontwait
+                flags = int(dontwait)
                 while get(more):  # surplus frames of a broken peer would be read as the next peer's routing id
                     recv(dontwait)
                     message = b""

@@ -236,9 +236,9 @@ def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[s
             is_plain = False
             fields[name] = value
         elif kind is bytes:
-            fields[_READ_AS[name]] = Payload(value)  # type: ignore[arg-type]  kind says so
+            fields[_READ_AS[name]] = Payload(value)  # type: ignore[arg-type]  # kind says so
         else:
-            is_plain = is_plain and (kind is str or value > 0.0)  # type: ignore[operator]  as above
+            is_plain = is_plain and (kind is str or value > 0.0)  # type: ignore[operator]  # as above
             fields[name] = value
     return fields, is_plain
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ether_broker.errors import EtherError
+from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
 from ether_broker.tap import Cursor
 from ether_broker.wire import Kind, join_frame, pack_envelope, read_header, split_frame, take_frame
@@ -100,14 +101,14 @@ class Router:
             session.heard = now
         return session, envelopes
 
-    def refuse(self, routing_id: bytes, error: EtherError) -> None:
+    def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
         """Count a message that cannot be taken and tell the peer why, if it listens."""
         self.refused += 1
         if self.refused.bit_count() == 1:
             logger.warning("refused message %d of a peer: %s", self.refused, error)
         body = pack({"code": error.code, "message": str(error)})
         receiver = b"r" + routing_id[1:]
-        self._strangers.append((receiver, join_frame([pack_envelope(Kind.ERROR, body=body)])))
+        self._strangers.append((receiver, join_frame([pack_envelope(Kind.ERROR, request_id=request_id, body=body)])))
 
     def open(self, routing_id: bytes, node: str, info: dict[str, object], now: float) -> Session:
         """Let a node in.
@@ -122,7 +123,10 @@ class Router:
         known = self._sessions.get(routing_id)
         if known is not None:
             return known
-        if node in self._names:
+        same = self._names.get(node)
+        if same is not None and same.draining:
+            self.close(same, "it left")
+        elif same is not None:
             msg = f"A node named {node!r} is in already: choose another name."
             raise ValueError(msg)
         session = Session(node, incarnation, now, info)

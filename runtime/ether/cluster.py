@@ -231,7 +231,9 @@ class Cluster:
     def _private_endpoint(self) -> str:
         """A socket in a folder that only this user may enter."""
         base = tempfile.gettempdir()
-        self._folder = tempfile.mkdtemp(prefix="ether-", dir=base if len(base.encode()) < _PATH_ROOM else "/tmp")
+        if len(base.encode()) > _PATH_ROOM:
+            base = "/tmp"  # noqa: S108  mkdtemp's folder is its owner's alone
+        self._folder = tempfile.mkdtemp(prefix="ether-", dir=base)
         return f"ipc://{self._folder}/broker.sock"
 
     def _remove_files(self) -> None:

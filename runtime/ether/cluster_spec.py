@@ -6,6 +6,7 @@ ClusterSpec((NodeSpec("n1", (AgentSpec("agents:Scout", count=2),)),))
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,11 +19,13 @@ from ether_actors.child_spec import Backoff, Restart
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import InvalidSpec, nearest
 from ether_broker.mailbox import Limits
+from ether_broker.model import NAME_PATTERN
 
 __all__ = ["DRAIN", "AgentLike", "AgentSpec", "ClusterSpec", "NodeSpec", "Posting", "agent_specs", "postings"]
 
 DRAIN: Final = 10.0
 """Seconds that running work has when a node is told to end."""
+_NAME: Final = re.compile(NAME_PATTERN)
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
@@ -56,6 +59,8 @@ class AgentSpec:
         if not _is_reference(start):
             raise InvalidSpec(f"An agent's start is {start!r}: write module:Class, as in 'reviews:Scout'.")
         _check_whole(f"{start}: count", self.count)
+        if self.name is not None:
+            _check_name(f"{start}", self.name)
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "kwargs", dict(self.kwargs))
@@ -89,8 +94,7 @@ class NodeSpec:
 
     def __post_init__(self) -> None:
         """Check, and turn what stands for an agent into its spec."""
-        if not self.name:
-            raise InvalidSpec("A node has no name: give it one, such as 'n1'.")
+        _check_name("A node", self.name)
         _check_whole(f"Node {self.name!r}: threads", self.threads)
         object.__setattr__(self, "agents", agent_specs(self.agents))
 
@@ -248,6 +252,11 @@ def _reference(cls: type) -> str:
             f"{cls.__qualname__} cannot be imported by another process: define it at the top of a module."
         )
     return f"{module}:{cls.__qualname__}"
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidSpec(f"{what} is named {name!r}: give it a name of letters, digits and _ . : @ / -, such as 'n1'.")
 
 
 def _check_whole(what: str, value: object) -> None:

@@ -143,7 +143,7 @@ class _Reader:
 
 
 def _plain(problem: Any) -> str:
-    """pydantic's message, with the value, and in our words where its own would help nobody."""
+    """What pydantic says, with the value, and in our words where its own would help nobody."""
     value = problem["input"]
     match problem["type"]:
         case "value_error":

@@ -25,6 +25,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from ether_broker.payload import unpack
@@ -59,7 +60,7 @@ class Lifeline:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
         if os.getppid() != self._parent:  # it died before the kernel was told to tell us
             self._orphaned()
-        here = os.getcwd()
+        here = str(Path.cwd())
         sys.path[:] = [*([] if here in self.request["path"] else [here]), *self.request["path"]]
         self._socket.settimeout(_LOOK)
         threading.Thread(target=self._watch, name="ether-lifeline", daemon=True).start()

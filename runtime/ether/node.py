@@ -134,7 +134,7 @@ class Node:
         self._left = False
         """Whether BYE has been said: nothing follows it."""
         self._farewell = threading.Event()
-        self.on_escalation: Callable[[str, str], None] = lambda tree, reason: None
+        self.on_escalation: Callable[[str, str], None] = lambda _tree, _reason: None
         """Told when a supervision tree gave up: its id and why."""
 
     @property
@@ -234,7 +234,7 @@ class Node:
         cells = list(self._cells.values())
         for cell in cells:
             self._hand_back(cell.take_unstarted())
-        self._await_deliveries()
+        is_answered = self._await_deliveries()
         end = time.monotonic() + drain
         idle = [
             self.wait(cell.inbox.idle(), max(0.0, end - time.monotonic())) for cell in cells if cell.inbox is not None
@@ -242,8 +242,8 @@ class Node:
         self._link_send(pack_envelope(Kind.BYE))
         self._left = True
         self._link.flush()
-        if not self._link.is_receiving_thread:
-            self.wait(self._farewell, 1.0 if self._is_heard() else 0.0)
+        if is_answered:
+            self.wait(self._farewell, 1.0)
         for guardian in list(self._guardians):
             guardian.stop()
         for guardian in list(self._guardians):
@@ -260,19 +260,20 @@ class Node:
         for pool in (self.pool, *self._private_pools):
             pool.close(patience)
 
-    def _await_deliveries(self) -> None:
-        """Wait until everything is here that the broker sent before it read our last word; it is handed back.
+    def _await_deliveries(self) -> bool:
+        """Wait until everything is here that the broker sent before it read our last word; False if it does not answer.
 
         The broker answers a monitor of nobody at once, and the answer comes behind all that was under way.
         """
         if self._link.is_receiving_thread or not self._is_heard():
-            return
+            return False
         token = new_id()
         reply = self._replies[token] = _Reply()
         self._link_send(pack_envelope(Kind.MONITOR, request_id=token, target=b"node:"))
         self._link.flush()
         self.wait(reply.event, 1.0)
         self._replies.pop(token, None)
+        return reply.event.is_set()
 
     def _link_send(self, envelope: bytes, *, hold: bool = False) -> None:
         if self._left:
@@ -438,7 +439,7 @@ class Node:
         )  # fmt: skip
         self._link_send(pack_response(response, capability=header.capability, target=header.source))
 
-    def _control(self, header: Header, envelope: bytes) -> None:
+    def _control(self, header: Header, envelope: bytes) -> None:  # noqa: C901  a case a row
         match header.kind:
             case Kind.CANCEL:
                 cell = self._cells.get(header.target)

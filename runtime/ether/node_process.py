@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from ether.cluster_spec import DRAIN, AgentSpec, NodeSpec, Posting, postings
@@ -67,7 +68,7 @@ def serve(
         DuplicateAgent: a name is taken.
         Exception: what an agent's `__init__` or `on_start` raised.
     """
-    here = os.getcwd()
+    here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
 

@@ -44,9 +44,9 @@ class Process:
         self.name = name
         ours, theirs = socket.socketpair()
         with theirs:
-            asked = {
-                **request, "channel": theirs.fileno(), "parent": os.getpid(), "path": [entry or os.getcwd() for entry in sys.path],
-            }  # fmt: skip
+            here = str(Path.cwd())
+            path = [entry or here for entry in sys.path]
+            asked = {**request, "channel": theirs.fileno(), "parent": os.getpid(), "path": path}
             try:
                 self._process = _start(name, module, pack(asked, where="request"), theirs.fileno())
             except BaseException:
@@ -134,7 +134,7 @@ def _start(name: str, module: str, request: bytes, channel: int) -> subprocess.P
 def _environment() -> dict[str, str]:
     """Ours, with the way to this very Ether where that is no installed one; agents' modules come with the request."""
     installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    roots = {}
+    roots: dict[str, None] = {}
     for floor in _FLOORS:
         file = importlib.import_module(floor).__file__
         assert file is not None

@@ -241,10 +241,8 @@ class Runtime:
             msg = f"{cls.__name__} is not an Agent: derive it from ether.Agent."
             raise UsageError(msg)
         base = name or (default_name(cls) if cls is not None else "agent")
-        if name is not None and count == 1:
-            names = [name]
-        else:
-            names = list(itertools.islice(self._free_names(base), count))
+        is_named = name is not None and count == 1
+        names = [base] if is_named else list(itertools.islice(self._free_names(base), count))
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         cells = node.start_agents(names, make, cls)
         return [AgentRef(cell.name, self) for cell in cells]

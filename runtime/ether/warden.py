@@ -95,7 +95,7 @@ class ProcessStatistics:
 class _Life:
     """One incarnation of a process."""
 
-    __slots__ = ("exit_expected", "facts", "failure", "is_up", "path", "incarnation", "process", "spec")
+    __slots__ = ("exit_expected", "failure", "incarnation", "is_up", "path", "process", "spec")
 
     def __init__(self, spec: ProcessSpec, process: Process, path: Path, incarnation: int) -> None:
         self.spec = spec

@@ -17,6 +17,8 @@ from ether_broker.errors import InvalidSpec
 __all__ = ["Place", "YamlDocument"]
 
 Key = str | int
+_MOST: Final = 100_000
+"""Values of a document; aliases of aliases can make more of a few lines than any machine can hold."""
 _WIDEST: Final = 60
 """Characters of the caret line at most."""
 
@@ -46,8 +48,8 @@ class YamlDocument:
         self._lines = text.splitlines()
         self._keys: dict[tuple[Key, ...], yaml.Node] = {}
         self._values: dict[tuple[Key, ...], yaml.Node] = {}
-        loader = yaml.SafeLoader(text)
         try:
+            loader = yaml.SafeLoader(text)
             node = loader.get_single_node()
             if node is not None:
                 self._index(node, ())
@@ -58,9 +60,8 @@ class YamlDocument:
             place = Place(1, 1, 1) if mark is None else Place(mark.line + 1, mark.column + 1, 1)
             raise InvalidSpec(self.explain(place, f"not YAML: {error.problem or error.context}")) from None
         except yaml.YAMLError as error:
-            raise InvalidSpec(f"{name}: not YAML: {error}") from None
-        finally:
-            loader.dispose()  # type: ignore[no-untyped-call]  # the stubs forgot it
+            first, _, _ = str(error).partition("\n")
+            raise InvalidSpec(f"{name}: not YAML: {first}.") from None
 
     @classmethod
     def read(cls, path: Path) -> YamlDocument:
@@ -109,6 +110,8 @@ class YamlDocument:
         while left:
             node, path, above = left.pop()
             self._values[path] = node
+            if len(self._values) > _MOST:
+                raise InvalidSpec(f"{self.name} has more than {_MOST:,} values: is it the right file?")
             if id(node) in above:
                 raise InvalidSpec(
                     self.explain(_place(node), "this holds itself: an alias must not name what it is in.")

@@ -116,8 +116,9 @@ class Bus:
         for routing_id, frame in self.records.router.outgoing():
             for envelope in split_frame(frame):
                 for peer in self.peers:
-                    if routing_id[1:] == peer.incarnation and not peer.is_dead:
-                        peer.inbox.append(Received(read_header(envelope), envelope))
+                    if routing_id[1:] == peer.incarnation:
+                        mail = peer.unheard if peer.is_dead else peer.inbox
+                        mail.append(Received(read_header(envelope), envelope))
         while (body := self.records.tap.read(self._cursor, lambda envelope: b"")) is not None:
             batch = read_batch(body)
             self._cursor.acknowledge(batch.next)
@@ -170,6 +171,8 @@ class Peer:
         self.inbox: list[Received] = []
         self.is_dead = False
         """It neither sends nor receives."""
+        self.unheard: list[Received] = []
+        """What was sent to it since."""
 
     # -- speaking ------------------------------------------------------------------------------------------------
 

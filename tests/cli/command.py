@@ -97,7 +97,7 @@ class Command:
                     process.kill()
 
     @contextmanager
-    def terminal(self, *words: str, **environment: str) -> Iterator[pexpect.spawn]:
+    def terminal(self, *words: str, **environment: str) -> Iterator[pexpect.spawn[str]]:
         """Start it on a terminal of 100 by 30."""
         child = pexpect.spawn(
             sys.executable, ["-c", _MAIN, *words],

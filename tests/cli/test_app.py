@@ -35,7 +35,7 @@ def test_every_command_has_help(alone: Command, command: str) -> None:
     [
         (["agnts"], "No such command 'agnts'. Did you mean 'agents'?"),
         (["dead-letters", "lst"], "No such command 'lst'. Did you mean 'list'?"),
-        (["agents", "--conect", "x"], "No such option: --conect (Possible options: --connect)"),
+        (["agents", "--conect", "x"], "No such option: --conect. Did you mean '--connect'?"),
         (["exec", "greeter"], "Missing argument 'CAPABILITY'"),
         (["up"], "Missing argument"),
         (["node"], "Missing argument"),

@@ -276,10 +276,10 @@ def test_a_bar_is_drawn_on_a_terminal(own: Command) -> None:
 def test_json_on_a_terminal_is_coloured_unless_no_color_is_set(ether: Command) -> None:
     with ether.terminal("exec", "greeter", "echo", "--a", "1") as child:
         child.expect(pexpect.EOF)
-        coloured = child.before
+        coloured = str(child.before)
     with ether.terminal("exec", "greeter", "echo", "--a", "1", NO_COLOR="1") as child:
         child.expect(pexpect.EOF)
-        plain = child.before
+        plain = str(child.before)
 
     assert COLOUR.search(coloured)
     assert not COLOUR.search(plain)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ether.config import json_schema
 from ether_broker.schema import MODELS, schemas
 from tests.cli.command import Command, table
 from tests.support import REPOSITORY
 
 
 def test_schemas_are_listed(alone: Command) -> None:
-    assert [row[0] for row in table(alone("schema"))[1:]] == list(MODELS)
+    assert [row[0] for row in table(alone("schema"))[1:]] == [*MODELS, "cluster-file"]
 
 
 def test_one_is_printed_as_json(alone: Command) -> None:
@@ -19,7 +20,7 @@ def test_one_is_printed_as_json(alone: Command) -> None:
 
 
 def test_all_are_one_document_in_json(alone: Command) -> None:
-    assert alone("schema", "-o", "json").json == schemas()
+    assert alone("schema", "-o", "json").json == {**schemas(), "cluster-file": json_schema()}
 
 
 def test_an_unknown_one_is_a_usage_error_with_the_nearest(alone: Command) -> None:
@@ -33,10 +34,11 @@ def test_files_are_those_of_the_documentation(alone: Command, tmp_path: Path) ->
     done = alone("schema", "--write", str(tmp_path / "all"))
     alone("schema", "manifest", "--write", str(tmp_path / "one"))
 
-    written = sorted((tmp_path / "all").iterdir())
+    written = {path.name: path.read_bytes() for path in (tmp_path / "all").iterdir()}
     assert len(done.out.splitlines()) == len(written) + 1
-    for path in written:
-        assert path.read_bytes() == (REPOSITORY / "docs" / "schemas" / path.name).read_bytes()
+    assert json.loads(written.pop("cluster-file.v1.json")) == json_schema()
+    for name, content in written.items():
+        assert content == (REPOSITORY / "docs" / "schemas" / name).read_bytes()
     (only,) = (tmp_path / "one").iterdir()
     assert only.read_bytes() == (tmp_path / "all" / "manifest.v1.json").read_bytes()
     assert json.loads(only.read_text(encoding="utf-8"))

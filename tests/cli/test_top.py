@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import termios
 
 import pexpect
 import pytest
@@ -61,6 +62,7 @@ def test_an_impossible_interval_is_a_usage_error(alone: Command, words: list[str
 @pytest.mark.parametrize("leave", ["q", "\x03"], ids=["q", "Ctrl-C"])
 def test_it_takes_the_screen_and_gives_it_back(own: Command, own_bus: Runtime, leave: str) -> None:
     with own.terminal("top", "-i", "0.2", NO_COLOR="1") as child:
+        before = termios.tcgetattr(child.child_fd)
         child.expect(SCREEN)
         child.expect("ether top")
         child.expect("2 agents on 2 nodes")
@@ -71,9 +73,10 @@ def test_it_takes_the_screen_and_gives_it_back(own: Command, own_bus: Runtime, l
         child.expect(BACK)
         child.expect(pexpect.EOF)
         child.wait()
+        assert termios.tcgetattr(child.child_fd) == before
 
     assert child.exitstatus == 0
-    assert "Traceback" not in child.before
+    assert "Traceback" not in str(child.before)
 
 
 @pytest.mark.slow
@@ -82,7 +85,7 @@ def test_a_terminal_that_cannot_draw_gets_plain_lines(own: Command) -> None:
         child.expect("accepted/s=")
         child.expect(pexpect.EOF)
 
-    assert "\x1b[" not in child.before
+    assert "\x1b[" not in str(child.before)
 
 
 @pytest.mark.slow

@@ -58,6 +58,43 @@ def test_a_node_joins_over_tcp_under_its_name(alone: Command) -> None:
 
 
 @pytest.mark.slow
+def test_a_cluster_file_is_run_with_options_on_top(alone: Command, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "bus.yaml"
+    agents = f"[{{start: '{AGENTS}:Greeter', name: ada}}]"
+    file.write_text(f"cluster: {{drain: 3}}\nnodes:\n  - {{name: n1, agents: {agents}}}\n", encoding="utf-8")
+
+    with alone.started("up", str(file), "--bind", f"ipc://{folder}/file.sock", "--drain", "2") as process:
+        assert first_line(process) == f"ipc://{folder}/file.sock"
+        rows = alone("agents", "--connect", f"ipc://{folder}/file.sock", "-o", "json").json
+        err = end(process)
+
+    assert [(row["agent"], row["node"]) for row in rows] == [("ada", "n1")]
+    assert "running work has 2 s" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nodes: [", "not YAML"),
+        ("cluster: {drian: 3}\nnodes: []", "bus.yaml:1:11: cluster has no key 'drian'. Did you mean 'drain'?"),
+        ("nodes: [{name: n1, agents: [{start: Greeter}]}]", "'Greeter' is no agent: write module:Class"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_a_bad_cluster_file_is_told_with_its_place(alone: Command, tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "bus.yaml"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+
+    done = alone("up", str(file))
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("ether: invalid_spec: ")
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.slow
 def test_an_address_in_use_is_told(alone: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
@@ -82,6 +119,7 @@ def test_an_agent_that_does_not_start_is_told(alone: Command) -> None:
         (["agents:Greeter", "--bind", "localhost:7421"], "is no address of a broker"),
         (["agents:Greeter", "--nodes", "0"], "--nodes"),
         (["agents:Greeter", "--drain", "-1"], "--drain"),
+        (["agents:Greeter", "--drain", "inf"], "drain"),
         (["agents:"], "write module:Class"),
         (["bus.yaml", "agents:Greeter"], "bus.yaml is a file, and says everything"),
         (["bus.yaml", "--nodes", "2"], "--nodes goes with agents"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -27,6 +29,16 @@ def main() -> None:
         case "print":
             sys.stdout.write("one\ntwo\nthr")
             sys.stderr.write("ee\n" + "x" * 100_000)
+        case "hang":  # neither up nor failed, and deaf
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            print("deaf")
+            threading.Event().wait()
+        case "deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            lifeline.ready()
+            threading.Event().wait()
+        case "segfault":
+            ctypes.string_at(0)
         case "read":
             lifeline.ready(rest=sys.stdin.read())
         case "linger":  # a thread that does not end

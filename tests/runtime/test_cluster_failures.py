@@ -208,7 +208,7 @@ def test_a_crash_loop_ends_the_cluster_and_says_why():
 def test_leaving_ends_a_handler_that_does_not_listen(tmp_path: Path):
     with Cluster(agents=[WORKER], drain=0.2) as cluster, Runtime.connect(cluster.url, drain=0.0) as bus:
         bus.delegate("work.stubborn", {"folder": str(tmp_path)})
-        wait_until(lambda: (tmp_path / "stubborn").exists())
+        wait_until((tmp_path / "stubborn").exists)
         pids = [entry.pid for entry in cluster.statistics()]
 
     assert not any(process_is_alive(pid) for pid in pids if pid)

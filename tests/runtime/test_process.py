@@ -106,7 +106,8 @@ def test_a_thread_that_stays_does_not_hold_the_end_of_a_child(start: Start):
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [(0, "exit code 0"), (3, "exit code 3"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99")]
+    ("code", "words"),
+    [(0, "exit code 0"), (3, "exit code 3"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99")],
 )
 def test_an_exit_code_in_words(code: int, words: str):
     assert describe_exit(code) == words
@@ -195,6 +196,15 @@ def test_an_orphan_ends_by_itself_and_cleans_up(tmp_path: Path, fork: tuple[str,
         wait_until(lambda: not process_is_alive(pid), timeout=5.0)
 
         assert (tmp_path / "orphaned").exists()
+
+
+def test_a_child_whose_channel_is_cut_ends_though_its_parent_lives(start: Start, tmp_path: Path):
+    process = start("stay", folder=str(tmp_path))
+    report_of(process)
+    process.channel.close()
+
+    assert ended(process)
+    assert (tmp_path / "orphaned").exists()
 
 
 def test_a_cluster_outlives_the_thread_that_opened_it():

@@ -30,7 +30,7 @@ from ether.cli.commands import (
 from ether.cli.exit_code import ExitCode, code_of_error
 from ether.cli.options import FormatOption, Settings, settings_of
 from ether.cli.output import Format, as_json, warn
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, nearest
 
 __all__ = ["app"]
 
@@ -96,7 +96,10 @@ def _describe(error: EtherError | OSError) -> tuple[str, str, bool]:
 
 def _say_usage(error: Any) -> int:
     ctx = getattr(error, "ctx", None)
-    text = " ".join(str(error.format_message()).split())
+    if possibilities := getattr(error, "possibilities", None):
+        text = f"{error.message}.{nearest(error.option_name, possibilities)}"
+    else:
+        text = " ".join(str(error.format_message()).split())
     if text:
         path = getattr(ctx, "command_path", "ether")
         warn(f"ether: usage: {text} (`{path} --help` tells more)")

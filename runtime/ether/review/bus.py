@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ether.cluster import Cluster
-from ether.runtime import Runtime
-from ether.scout.agent import Scout
+from ether.review.drive import Bus
 
 __all__ = ["default_processes", "open_bus"]
 
+_SCOUT = "ether.scout.agent:Scout"
+
 
 @contextmanager
-def open_bus(processes: int) -> Iterator[Runtime]:
+def open_bus(processes: int) -> Iterator[Bus]:
     """A bus with scouts on it.
 
     Args:
@@ -23,15 +23,21 @@ def open_bus(processes: int) -> Iterator[Runtime]:
     Raises:
         EtherError: the cluster does not start; see `Cluster.open`.
     """
+    from ether.runtime import Runtime
+
     if not processes:
+        from ether.scout.agent import Scout
+
         with Runtime() as bus:
             bus.start(Scout)
             yield bus
         return
-    with Cluster(nodes=processes, agents=["ether.scout.agent:Scout"]) as cluster, Runtime.connect(cluster.url) as bus:
+    from ether.cluster import Cluster
+
+    with Cluster(nodes=processes, agents=[_SCOUT]) as cluster, Runtime.connect(cluster.url) as bus:
         yield bus
 
 
 def default_processes(tasks: int) -> int:
-    """One node for each processor that this process may use, and none without a task: more only take turns."""
+    """One node for each processor that this process may use, at most one a task: more would only take turns."""
     return max(1, min(len(os.sched_getaffinity(0)), tasks))

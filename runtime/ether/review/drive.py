@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -76,54 +77,65 @@ def run_tasks(bus: Bus, tasks: Sequence[ReviewTask], display: Display, *, timeou
         One outcome a task, in the order of `tasks`.
     """
     waiting = deque(tasks)
-    events: SimpleQueue[_Event] = SimpleQueue()
-    handles: dict[ReviewTask, Following] = {}
     outcomes: dict[ReviewTask, Outcome] = {}
-    with ThreadPoolExecutor(max_workers=window, thread_name_prefix="ether-review") as followers:
+    shown: set[ReviewTask] = set()
+    followers = _Followers(bus, timeout)
+    with ThreadPoolExecutor(max_workers=window, thread_name_prefix="ether-review") as threads:
         try:
             for _ in range(min(window, len(waiting))):
-                followers.submit(_follow, bus, waiting.popleft(), timeout, handles, events.put)
-            shown: set[ReviewTask] = set()
+                threads.submit(followers.follow, waiting.popleft())
             while len(outcomes) < len(tasks):
-                event = events.get()
+                event = followers.events.get()
                 _show(event, display, shown)
                 if event.outcome is not None:
                     outcomes[event.task] = event.outcome
-                    handles.pop(event.task, None)
                     if waiting:
-                        followers.submit(_follow, bus, waiting.popleft(), timeout, handles, events.put)
+                        threads.submit(followers.follow, waiting.popleft())
         except BaseException:
-            for handle in list(handles.values()):
-                handle.cancel()
+            followers.call_off()
             raise
     return [outcomes[task] for task in tasks]
 
 
-def _follow(
-    bus: Bus,
-    task: ReviewTask,
-    timeout: float,
-    handles: dict[ReviewTask, Following],
-    put: Callable[[_Event], None],
-) -> None:
-    """Delegate one task and pass on what happens to it; puts one outcome, whatever happens."""
-    params = {"path": str(task.target.path), "passes": [task.pass_name.value]}
-    request_id = ""
-    outcome: Outcome | None = None
-    try:
-        handle = bus.delegate("scout.explore_directory", params, timeout=timeout)
-        handles[task] = handle
-        request_id = handle.id
-        for response in handle.stream():
-            if response.status.is_terminal:
-                outcome = Outcome.of(task, response)
-            else:
-                put(_Event(task, request_id, response))
-    except EtherError as error:
-        outcome = Outcome.undelivered(task, error)
-    except Exception as error:  # noqa: BLE001  in this thread it would go unheard, and the review wait for ever
-        outcome = Outcome.undelivered(task, InternalError(f"{type(error).__name__}: {error}"))
-    put(_Event(task, request_id, outcome=outcome or Outcome.undelivered(task, InternalError("No outcome came."))))
+class _Followers:
+    """What the threads share that follow one task each."""
+
+    def __init__(self, bus: Bus, timeout: float) -> None:
+        self._bus = bus
+        self._timeout = timeout
+        self._under_way: dict[ReviewTask, Following] = {}
+        self._over = threading.Event()
+        self.events: SimpleQueue[_Event] = SimpleQueue()
+
+    def follow(self, task: ReviewTask) -> None:
+        """Delegate one task and pass on what happens to it; puts one outcome, whatever happens."""
+        params = {"path": str(task.target.path), "passes": [task.pass_name.value]}
+        request_id = ""
+        outcome: Outcome | None = None
+        try:
+            handle = self._bus.delegate("scout.explore_directory", params, timeout=self._timeout)
+            request_id = handle.id
+            self._under_way[task] = handle
+            if self._over.is_set():  # set before `call_off` looks: one of the two sees the other
+                handle.cancel()
+            for response in handle.stream():
+                if response.status.is_terminal:
+                    outcome = Outcome.of(task, response)
+                else:
+                    self.events.put(_Event(task, request_id, response))
+        except EtherError as error:
+            outcome = Outcome.undelivered(task, error)
+        except Exception as error:  # noqa: BLE001  in this thread it would go unheard, and the review wait for ever
+            outcome = Outcome.undelivered(task, InternalError(f"{type(error).__name__}: {error}"))
+        self._under_way.pop(task, None)
+        outcome = outcome or Outcome.undelivered(task, InternalError("The stream ended without an outcome."))
+        self.events.put(_Event(task, request_id, outcome=outcome))
+
+    def call_off(self) -> None:
+        """Cancel what is under way, and what a thread is just about to delegate."""
+        self._over.set()
+        for handle in list(self._under_way.values()):
+            handle.cancel()
 
 
 def _show(event: _Event, display: Display, shown: set[ReviewTask]) -> None:

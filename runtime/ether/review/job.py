@@ -60,7 +60,7 @@ def run_review(
     """Review directories as a command does: progress on `err`, one line of result on `out`.
 
     Returns:
-        0 all is well (findings are no failure), 1 a task failed or was cut short, 2 a wrong argument.
+        0 all is well (findings are no failure), 1 a task failed or was cut short, 2 a wrong argument, 130 Ctrl-C.
     """
     out, err = out or sys.stdout, err or sys.stderr
     try:
@@ -71,6 +71,9 @@ def run_review(
     except EtherError as error:
         err.write(f"The bus did not start: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        err.write("Interrupted: what was under way is called off, and nothing was written.\n")
+        return 130
     out.write(f"{done.report['summary']['sentence']} See {done.markdown_path} and {done.json_path}\n")
     return done.exit_code
 

@@ -104,7 +104,7 @@ def _read_all(
     step = max(1, len(found.files) // 50)
     for number, candidate in enumerate(found.files):
         if cancelled():
-            survey.cut_short = f"Cancelled after {number} of {len(found.files)} files."
+            survey.cut_short = f"Stopped early, after {number} of {len(found.files)} files."
             break
         if survey.size + candidate.size > limits.total_bytes:
             survey.cut_short = f"Stopped at {limits.total_bytes:,} bytes, after {number} of {len(found.files)} files."

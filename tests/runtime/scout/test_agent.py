@@ -127,7 +127,7 @@ def test_an_exploration_near_its_deadline_answers_with_what_it_has(root):
     task = Task(delegation, "scout", SlowHost(), 60.0)
     response = Scout().explore_directory(Exploration(path=str(root), passes=[PassName.BUGS]), task)
     assert response.status is Status.PARTIAL
-    assert response.unresolved[0].startswith("Cancelled after ")
+    assert response.unresolved[0].startswith("Stopped early, after ")
     assert 0 < response.data["passes"]["bugs"]["counts"]["error"] < 90
     assert task.remaining > 0
 

@@ -239,6 +239,7 @@ LET_PASS: dict[str, list[str]] = {
         "try:\n    print(1)\nexcept:\n    print(2)\n    raise\n",
         "import sys\ndef f(future):\n    try:\n        print(1)\n    except:\n        future.set(sys.exc_info())\n",
         "def f(box):\n    try:\n        print(1)\n    except BaseException as error:\n        box.append(error)\n",
+        "try:\n    print(1)\nexcept KeyboardInterrupt:\n    raise\nexcept BaseException:\n    pass\n",
     ],
     "swallowed-exception": [
         "try:\n    print(1)\nexcept KeyError:\n    pass\n",
@@ -299,6 +300,7 @@ LET_PASS: dict[str, list[str]] = {
     ],
     "identical-branches": [
         "def f(x):\n    if x:\n        return 1  # fast\n    else:\n        return 1\n",
+        "def f(x):\n    # two branches for the compiler\n    if x:\n        return 1\n    else:\n        return 1\n",
         "def f(x):\n    if x:\n        pass\n    else:\n        pass\n",
     ],
     "else-without-break": [
@@ -359,6 +361,7 @@ LET_PASS: dict[str, list[str]] = {
         "from .core import thing  # re-exported\ndef f():\n    return 1\n",
         "from __future__ import annotations\nimport xml.dom\ndef f():\n    return 1\n",
         "from ._private import Public\ndef f():\n    return 1\n",
+        "import sys\nif sys.version_info > (3, 9):\n    import one as tool\nelse:\n    import two as tool\nclass A: ...\n",
     ],
     "removed-from-python": [
         "try:\n    import imp\nexcept ImportError:\n    imp = None\n",

@@ -170,7 +170,7 @@ def test_a_cancelled_exploration_ends_early_and_says_so(tmp_path):
     result = explore(tmp_path, cancelled=lambda: next(asked))
     assert result["complete"] is False
     assert result["files_read"] == 3
-    assert result["notes"][0] == "Cancelled after 3 of 10 files."
+    assert result["notes"][0] == "Stopped early, after 3 of 10 files."
     assert result["passes"]["bugs"]["counts"]["error"] == 3
 
 

@@ -1,9 +1,9 @@
-"""`ether schema`: the JSON Schemas of what travels."""
+"""`ether schema`: the JSON Schemas of what travels, and of the cluster file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,6 +12,8 @@ from ether.cli.output import Column, as_json
 from ether_broker.errors import UsageError, nearest
 
 __all__ = ["add_to"]
+
+_CLUSTER: Final = "cluster-file"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -28,16 +30,18 @@ def schema(
     ] = None,
     output_format: FormatOption = None,
 ) -> None:
-    """List the JSON Schemas of the envelopes and of the views, print one, or write them to a folder."""
+    """List the JSON Schemas of the envelopes, the views and the cluster file; print one, or write them to a folder."""
+    from ether.config import json_schema
     from ether_broker.schema import file_name, schemas, write_schemas
 
     out = output_of(ctx, output_format)
-    known = schemas()
+    known = {**schemas(), _CLUSTER: json_schema()}
     if name is not None and name not in known:
         msg = f"There is no schema {name!r}.{nearest(name, known)}"
         raise UsageError(msg)
     if write is not None:
-        written = write_schemas(write) if name is None else [_write(write / file_name(name), known[name])]
+        written = write_schemas(write) if name is None else []
+        written.append(_write(write / file_name(name or _CLUSTER), known[name or _CLUSTER]))
         out.rows([{"file": str(path)} for path in written], (Column("file", lambda row: row["file"]),))
     elif name is not None:
         out.value(known[name])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -64,7 +63,7 @@ def up(
     Prints the bus's URL on stdout once all agents are up. The first signal drains, a second one ends it at once.
     """
     out = output_of(ctx, output_format)
-    spec = _spec(what, nodes, bind=bind, drain=drain)
+    spec = _spec(what, nodes, bind, drain)
     from ether.cluster import up as run
 
     raise typer.Exit(run(spec, on_event=_teller(spec, out)))
@@ -109,28 +108,26 @@ def node(
     raise typer.Exit(code)
 
 
-def _spec(what: Sequence[str], nodes: int | None, **fields: Any) -> ClusterSpec:
-    """The cluster of a command line; options count more than the file.
+def _spec(what: Sequence[str], nodes: int | None, bind: str | None, drain: float | None) -> ClusterSpec:
+    """The cluster of a command line; options count more than the environment, and that more than the file.
 
     Raises:
         UsageError: a file and agents, or two files; or a file and `--nodes`.
-        InvalidSpec, InvalidEndpoint: the file or an option says what cannot be.
+        InvalidSpec, InvalidEndpoint: the file, a variable or an option says what cannot be.
     """
-    from ether.cluster_spec import ClusterSpec
+    from ether.config import load, of_agents
 
-    given = {name: value for name, value in fields.items() if value is not None}
+    overrides = {"cluster.bind": bind, "cluster.drain": drain}
     files = [word for word in what if _is_file(word)]
     if not files:
-        return ClusterSpec.of(nodes or 1, what, **given)
+        return of_agents(what, nodes or 1, overrides)
     if len(what) > 1:
         msg = f"{files[0]} is a file, and says everything: name it alone, or agents as module:Class."
         raise UsageError(msg)
     if nodes is not None:
         msg = f"--nodes goes with agents: {files[0]} says itself which nodes there are."
         raise UsageError(msg)
-    from ether.config import load
-
-    return replace(load(Path(files[0])), **given)
+    return load(files[0], overrides)
 
 
 def _is_file(word: str) -> bool:

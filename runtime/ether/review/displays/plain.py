@@ -22,7 +22,7 @@ class PlainDisplay:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._told: dict[str, float] = {}
+        self._steps: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -39,9 +39,10 @@ class PlainDisplay:
     def progressed(self, task: ReviewTask, request_id: str, fraction: float, message: str) -> None:
         """A bar of blocks at each quarter."""
         del task
-        if fraction < self._told.get(request_id, 0.0) + _STEP:
+        step = int(fraction / _STEP)
+        if step <= self._steps.get(request_id, 0):
             return
-        self._told[request_id] = fraction
+        self._steps[request_id] = step
         bar = "█" * int(fraction * _WIDTH)
         self._write(request_id, f"{bar:<{_WIDTH}} {fraction:.0%} {message}".rstrip())
 

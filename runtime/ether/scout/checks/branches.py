@@ -37,7 +37,7 @@ IDENTICAL_BRANCHES = Rule(
 LOOP_ELSE = Rule(
     "else-without-break",
     Severity.INFO,
-    "a loop without `break` always runs its `else`, which reads as if it ran only sometimes",
+    "without a `break` it is nothing but the code after the loop, and reads as if it ran only sometimes",
     "Take the code out of the `else`.",
     codes=("PLW0120", "W0120", "useless-else-on-loop"),
 )
@@ -99,8 +99,8 @@ def _alike(body: list[ast.stmt], orelse: list[ast.stmt]) -> bool:
 
 
 def _is_explained(module: PythonModule, branch: ast.If) -> bool:
-    """Whether a comment stands in one of the branches: then their likeness is meant."""
-    return any(line in module.comments for line in range(branch.lineno, (branch.end_lineno or branch.lineno) + 1))
+    """Whether a comment stands in one of the branches, or right above: then their likeness is meant."""
+    return any(line in module.comments for line in range(branch.lineno - 1, (branch.end_lineno or branch.lineno) + 1))
 
 
 def _breaks(module: PythonModule, loop: ast.For | ast.While) -> bool:

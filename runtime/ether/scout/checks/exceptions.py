@@ -115,6 +115,9 @@ def _handler(module: PythonModule, statement: ast.Try | ast.TryStar, handler: as
     silent = all(_is_silent(part) for part in handler.body)
     if getattr(module.function(handler), "name", "") == "__del__":
         return  # nobody can hear it there
+    earlier = statement.handlers[: statement.handlers.index(handler)]
+    if any(_is_exit(clause.type) for clause in earlier):
+        return  # Ctrl-C has its own clause
     if handler.type is None or (silent and last_name(handler.type) == "BaseException"):
         if not _is_settled(module, handler) and not _passes_on(module, handler):
             clause = "except BaseException" if handler.type else "except"
@@ -132,6 +135,11 @@ def _handler(module: PythonModule, statement: ast.Try | ast.TryStar, handler: as
 
 def _statements(statement: ast.stmt) -> Iterator[ast.stmt]:
     return (part for part in ast.walk(statement) if isinstance(part, ast.stmt))
+
+
+def _is_exit(caught: ast.expr | None) -> bool:
+    parts = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(part is not None and last_name(part) in {"KeyboardInterrupt", "BaseException"} for part in parts)
 
 
 def _is_silent(statement: ast.stmt) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,7 +14,7 @@ from ether.scout.rule import Rule
 from ether.scout.syntax import arguments_of, is_type_checking_guard, last_name, literal_text
 from ether.scout.words import words
 
-__all__ = ["RULES", "check", "exported_names"]
+__all__ = ["REMOVED", "RULES", "UNUSED_IMPORT", "check", "exported_names", "is_guarded"]
 
 UNUSED_IMPORT = Rule(
     "unused-import",
@@ -129,7 +130,7 @@ def _unused(module: PythonModule) -> Iterator[Finding]:
     exported = exported_names(module)
     if exported is None or _is_facade(module):
         return
-    used = _used_names(module) | exported
+    used = _used_names(module) | exported | _bound_by_several(module)
     stem = module.name.rpartition("/")[2].removesuffix(".py")
     for statement in _module_imports(module):
         if isinstance(statement, ast.ImportFrom) and _offers(statement, stem):
@@ -176,6 +177,12 @@ def _module_imports(module: PythonModule) -> Iterator[ast.Import | ast.ImportFro
             yield statement
 
 
+def _bound_by_several(module: PythonModule) -> set[str]:
+    """Names that two imports offer, as for two versions of Python: whoever writes that wants others to import them."""
+    bound = Counter(alias.asname or alias.name for statement in _module_imports(module) for alias in statement.names)
+    return {name for name, count in bound.items() if count > 1}
+
+
 def _used_names(module: PythonModule) -> set[str]:
     used = {node.id for node in module.of(ast.Name) if not isinstance(node.ctx, ast.Store)}
     for node in module.of(ast.Constant):
@@ -217,13 +224,13 @@ def _removed_assertion(module: PythonModule, attribute: ast.Attribute) -> Iterat
 
 def _removed_module(module: PythonModule, node: ast.stmt, name: str) -> Iterator[Finding]:
     gone = _REMOVED_MODULES.get(name.partition(".")[0])
-    if gone and not _is_guarded(module, node):
+    if gone and not is_guarded(module, node):
         yield REMOVED.at(module, node, f"`{name}` was removed in Python {gone[0]}", fix=f"Use {gone[1]}.")
 
 
 def _removed_name(module: PythonModule, node: ast.AST, name: str) -> Iterator[Finding]:
     gone = _REMOVED_NAMES.get(name)
-    if gone and not _is_guarded(module, node):
+    if gone and not is_guarded(module, node):
         yield REMOVED.at(
             module,
             node,
@@ -233,7 +240,7 @@ def _removed_name(module: PythonModule, node: ast.AST, name: str) -> Iterator[Fi
         )
 
 
-def _is_guarded(module: PythonModule, node: ast.AST) -> bool:
+def is_guarded(module: PythonModule, node: ast.AST) -> bool:
     """Whether code asks first: inside a `try`, an `except`, or an `if` about versions or attributes."""
     for above in module.ancestors(node):
         if isinstance(above, (ast.Try, ast.ExceptHandler)) or is_type_checking_guard(above):

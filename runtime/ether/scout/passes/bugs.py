@@ -7,11 +7,12 @@ import json
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ether.scout.checks.catalogue import BUG_RULES, check_module
-from ether.scout.checks.imports import REMOVED, UNUSED_IMPORT
+from ether.scout.checks.imports import REMOVED, UNUSED_IMPORT, is_guarded
 from ether.scout.checks.leftovers import CONFLICT, conflict_line
 from ether.scout.checks.security import TOKEN_IN_TEXT, TOKENS
 from ether.scout.finding import Finding, Severity
@@ -54,6 +55,8 @@ class BugPass:
         self._notes: list[str] = []
         self._imported: set[tuple[str, str]] = set()
         self._parts: set[str] = set()
+        self._guarded: set[str] = set()
+        self._unguarded: set[str] = set()
         self._checked = 0
         self._lines = 0
         self._foreign = 0
@@ -64,6 +67,8 @@ class BugPass:
         self._parts.update(PurePosixPath(source.name).with_suffix("").parts)
         if seen.module:
             self._imported.update(_names_taken(seen.module))
+            for guarded, names in _modules_imported(seen.module):
+                (self._guarded if guarded else self._unguarded).update(names)
         if not source.is_ours:
             self._foreign += 1
             return
@@ -102,7 +107,8 @@ class BugPass:
             return (PurePosixPath(finding.path).stem, finding.subject) in self._imported
         if finding.rule == REMOVED.name:  # the project brings its own, as setuptools brings distutils
             top = finding.subject.partition(".")[0]
-            return top in self._parts or "_" + top in self._parts
+            own = top in self._parts or "_" + top in self._parts
+            return own or PurePosixPath(finding.path).stem in self._guarded - self._unguarded
         return False
 
 
@@ -121,6 +127,15 @@ def _names_taken(module: PythonModule) -> set[tuple[str, str]]:
             parts = constant.value.split(".")
             taken.add((parts[-2], parts[-1]))
     return taken
+
+
+def _modules_imported(module: PythonModule) -> Iterator[tuple[bool, set[str]]]:
+    """(whether code asks first, last parts of the names of modules) of each import: some are for old Pythons only."""
+    for node in module.of(ast.Import):
+        yield is_guarded(module, node), {alias.name.rpartition(".")[2] for alias in node.names}
+    for source in module.of(ast.ImportFrom):
+        names = {alias.name for alias in source.names} | {(source.module or "").rpartition(".")[2]}
+        yield is_guarded(module, source), names
 
 
 def _syntax(source: Source, message: str, line: int, column: int) -> Finding:

@@ -1,0 +1,203 @@
+"""What the bus tells of itself, asked for as any other work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ether_actors.administration import CAPABILITIES
+from ether_broker.codec import read_response
+from ether_broker.mailbox import Limits
+from ether_broker.status import Status
+from ether_broker.wire import Kind
+from tests.actors.peers import Bus, Peer
+
+
+def ask(bus: Bus, peer: Peer, capability: str, params: Any = None) -> Any:
+    """The answer's data, or its error's code."""
+    peer.took(Kind.RESPONSE)
+    peer.delegate("d", f"ether.{capability}", params=params)
+    bus.step()
+    received = peer.outcome()
+    response = read_response(received.header, received.envelope)
+    return response.data if response.ok else response.error.code
+
+
+def test_agents_tells_how_each_agent_with_capabilities_is():
+    bus = Bus(Limits(window=1))
+    d, a = bus.delegator("d"), bus.node("na", "a", idempotent=True)
+    first = d.delegate("d")
+    d.delegate("d")
+    bus.step()
+    bus.pass_time(2.0)
+    a.respond("a", first)
+    bus.step()
+    a.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1}}})
+    bus.step()
+
+    (told,) = ask(bus, d, "agents")
+
+    assert {key: told[key] for key in ("agent", "node", "condition", "capabilities", "queued", "in_flight")} == {
+        "agent": "a",
+        "node": "na",
+        "condition": "up",
+        "capabilities": ["x.y"],
+        "queued": 0,
+        "in_flight": 1,
+    }
+    assert (told["load"], told["outcomes"]) == ({"running": 1}, {"COMPLETED": 1})
+    assert told["p50"] == told["p99"] == pytest.approx(2.0)
+
+
+def test_one_agent_is_told_by_name_though_it_only_delegates():
+    bus = Bus()
+    d = bus.delegator("d")
+
+    assert ask(bus, d, "agents") == []
+    assert [told["agent"] for told in ask(bus, d, "agents", {"agent": "d"})] == ["d"]
+    assert ask(bus, d, "agents", {"agent": "nobody"}) == "invalid_envelope"
+    assert ask(bus, d, "manifests", {"agent": "nobody"}) == "invalid_envelope"
+
+
+def test_manifests_and_capabilities_tell_what_was_registered():
+    bus = Bus()
+    d = bus.delegator("d")
+    bus.node("na", "a", "b")
+
+    assert ask(bus, d, "capabilities") == {"x.y": ["a", "b"]}
+    assert [told["agent"] for told in ask(bus, d, "manifests")] == ["a", "b"]
+    assert ask(bus, d, "manifests", {"agent": "b"})[0]["capabilities"] == [{"name": "x.y"}]
+
+
+def test_nodes_tells_who_is_in_and_for_how_long_each_was_silent():
+    bus = Bus()
+    d = bus.delegator("d")
+    peer = Peer(bus, "n")
+    bus.peers.append(peer)
+    peer.hello(host="h", pid=7, secret="no")
+    bus.step()
+    peer.is_dead = True
+    bus.pass_time(1.5)
+
+    told = {node["node"]: node for node in ask(bus, d, "nodes")}
+
+    assert told["n"] == {
+        "node": "n",
+        "silent": 1.5,
+        "agents": 0,
+        "waiting_bytes": 0,
+        "observers": 0,
+        "host": "h",
+        "pid": 7,
+    }
+    assert told["nd"]["agents"] == 1
+
+
+def test_statistics_count_what_was_accepted_ended_refused_and_died():
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    numbers = [d.delegate("d") for _ in range(3)]
+    d.delegate("d", "no.such")
+    bus.arrive(b"?", b"junk")
+    bus.step()
+    a.respond("a", numbers[0])
+    a.respond("a", numbers[0])
+    bus.step()
+
+    told = ask(bus, d, "statistics")
+
+    assert (told["accepted"], told["open"], told["messages_refused"]) == (3, 2, 1)
+    assert told["outcomes"] == {"COMPLETED": 1, "REJECTED_CAPABILITY": 1}
+    assert told["dead_letters"] == {"no_holder": 1, "duplicate": 1}
+    assert (told["nodes"], told["agents"], told["clock"]) == (2, 2, bus.now)
+    assert told["tap_next"] == len(bus.tapped) + 1 - 2
+
+
+def test_dead_letters_are_listed_shown_and_taken_out():
+    bus = Bus()
+    d = bus.delegator("d")
+    number = d.delegate("d", "no.such", params={"k": 1})
+    d.delegate("d", "no.such", to="nobody")
+    bus.step()
+
+    newest, oldest = ask(bus, d, "dead-letters")
+    assert (newest["reason"], oldest["reason"]) == ("unknown_agent", "no_holder")
+    assert (oldest["number"], oldest["kind"], oldest["capability"], oldest["from_agent"]) == (1, "DELEGATION", "no.such", "d")
+    assert oldest["can_redrive"]
+    assert [letter["number"] for letter in ask(bus, d, "dead-letters", {"reason": "no_holder", "limit": 5})] == [1]
+
+    shown = ask(bus, d, "dead-letter", {"number": 1, "discard": True})
+
+    assert int.from_bytes(shown["envelope"][16:32]) == number
+    assert ask(bus, d, "dead-letter", {"number": 1}) == "unknown_dead_letter"
+    assert len(ask(bus, d, "dead-letters")) == 1
+
+
+def test_a_dead_letter_may_hold_anything_that_a_header_can():
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    a.send(Kind.RESPONSE, status=250, source=b"\xff", capability=b"\xfe", request_id=bytes(16), body=b"\xc1")
+    bus.step()
+
+    (letter,) = ask(bus, d, "dead-letters")
+
+    assert (letter["status"], letter["can_redrive"]) == (None, False)
+    assert ask(bus, d, "dead-letter", {"number": 1})["envelope"].endswith(b"\xc1")
+
+
+@pytest.mark.parametrize(
+    ("capability", "params", "code"),
+    [
+        ("dead-letters", {"reason": "lat"}, "invalid_envelope"),
+        ("dead-letters", {"limit": "all"}, "invalid_envelope"),
+        ("dead-letters", {"limit": -1}, "invalid_envelope"),
+        ("dead-letters", {"limit": True}, "invalid_envelope"),
+        ("dead-letter", {}, "invalid_envelope"),
+        ("dead-letter", [1], "invalid_envelope"),
+        ("statistics", 7, "invalid_envelope"),
+        ("no-such-thing", {}, "no_holder"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_the_reason(capability: str, params: object, code: str):
+    bus = Bus()
+    d = bus.delegator("d")
+
+    assert ask(bus, d, capability, params) == code
+
+
+def test_an_unregistered_sender_is_told_nothing():
+    bus = Bus()
+    d = bus.delegator("d")
+
+    d.delegate("somebody", "ether.statistics")
+    bus.step()
+
+    assert (refusal := d.outcome()).status is Status.REJECTED_CAPABILITY
+    assert refusal.code == "forged_sender"
+
+
+@pytest.mark.parametrize("field", ["target", "capability"])
+def test_a_name_that_is_no_text_is_refused(field: str):
+    bus = Bus()
+    d = bus.delegator("d")
+
+    header = {"request_id": bytes(16), "source": b"d", "capability": b"ether.statistics", field: b"ether.\xff"}
+    d.send(Kind.DELEGATION, body={}, **header)
+    bus.step()
+
+    assert d.outcome().status in (Status.REJECTED_CONTEXT, Status.REJECTED_CAPABILITY)
+
+
+def test_each_capability_answers_and_is_seen_by_observers():
+    bus = Bus()
+    d = bus.delegator("d")
+    bus.node("na", "a")
+    d.delegate("d", "no.such")
+    bus.step()
+
+    for capability in CAPABILITIES:
+        assert not isinstance(ask(bus, d, capability.removeprefix("ether."), {"number": 1}), str)
+
+    seen = [seen.header.capability.decode() for seen in bus.tapped if seen.header.capability.startswith(b"ether.")]
+    assert seen == [capability for capability in CAPABILITIES for _ in range(2)]

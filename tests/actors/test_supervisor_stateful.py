@@ -1,0 +1,228 @@
+"""Nodes, agents and delegations at random, against books kept of the envelopes alone (`supervisor_books`).
+
+Holds G1 (one outcome), G3 (runs), G4 (deadlines), G6 (identity), G7 (complete tap), G8 (bounds and credit), G9 (order)
+and G10 (least capability) after every step.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from ether_actors.registry import Condition
+from ether_broker.mailbox import Limits
+from ether_broker.manifest import Capability, Manifest
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Kind
+from tests.actors.peers import Peer
+from tests.actors.supervisor_books import IDEMPOTENT, Asked, Books, Given
+
+AGENTS = ["ann", "bob", "cat", "dan"]
+WANTED = st.sampled_from([*IDEMPOTENT, "wide", "near", "unheard.of"])
+TIMEOUTS = st.sampled_from([0.05, 0.4, 1.0, 1.0, 3.0, 6.0])
+OUTCOMES = [status for status in Status if status.is_terminal and status is not Status.TIMEOUT]
+
+
+@st.composite
+def manifests(draw: st.DrawFn, agent: str) -> Manifest:
+    names = draw(st.lists(st.sampled_from(list(IDEMPOTENT)), unique=True, max_size=3))
+    exclusions = draw(st.sampled_from([(), (), ("once",), ("wide",)]))
+    declared = [name for name in names if not name.startswith(exclusions or ("-",))]
+    return Manifest(
+        agent=agent,
+        capabilities=tuple(Capability(name=name, idempotent=IDEMPOTENT[name]) for name in declared),
+        exclusions=exclusions,
+        max_concurrency=draw(st.integers(1, 3)),
+    )
+
+
+class Supervision(RuleBasedStateMachine):
+    books: Books
+
+    @initialize(count=st.integers(0, 3), window=st.integers(1, 3), size=st.sampled_from([250, 1 << 20]), data=st.data())
+    def a_bus_with_two_nodes(self, count: int, window: int, size: int, data: st.DataObject) -> None:
+        self.books = Books(Limits(count=count, window=window, size=size))
+        self.bus = self.books.bus
+        for names in (AGENTS[:2], AGENTS[2:]):
+            self.a_node_comes(data, names)
+
+    # -- choices -------------------------------------------------------------------------------------------------
+
+    def node(self, data: st.DataObject) -> Peer:
+        return data.draw(st.sampled_from([peer for peer in self.bus.peers if not peer.is_dead]))
+
+    def agent(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from(sorted(self.books.homes)))
+
+    def work(self, data: st.DataObject) -> Given:
+        return data.draw(st.sampled_from(self.books.given))
+
+    def free_names(self) -> list[str]:
+        """Names that a node may register: nobody has them, or who had them is known to be down."""
+        registry = self.bus.records.registry
+        known = {name: registry.get(name.encode()) for name in AGENTS}
+        return [name for name, agent in known.items() if agent is None or agent.condition is Condition.DOWN]
+
+    @property
+    def has_agents(self) -> bool:
+        return bool(self.books.homes)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.books.given)
+
+    # -- nodes and agents ----------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len([peer for peer in self.bus.peers if not peer.is_dead]) < 4)
+    @rule(data=st.data())
+    def a_node_comes(self, data: st.DataObject, names: list[str] | None = None) -> None:
+        peer = self.bus.node(f"n{len(self.bus.peers)}")
+        for name in self.free_names() if names is None else names:
+            self.books.host(peer, data.draw(manifests(name)))
+        self.books.step()
+
+    @precondition(lambda self: self.has_agents)
+    @rule(data=st.data())
+    def an_agent_comes_back_changed(self, data: st.DataObject) -> None:
+        name = self.agent(data)
+        self.books.host(self.books.homes[name], data.draw(manifests(name)))
+        self.books.step()
+
+    @precondition(lambda self: self.has_agents)
+    @rule(data=st.data(), drains=st.booleans())
+    def an_agent_restarts_or_drains(self, data: st.DataObject, drains: bool) -> None:
+        name = self.agent(data)
+        if drains:
+            self.books.homes[name].send(Kind.UNREGISTER, source=name.encode(), flags=Flag.HANDED_BACK)
+        else:
+            self.books.homes[name].send(Kind.UNREGISTER, source=name.encode(), body={"condition": "restarting"})
+        self.books.step()
+
+    @precondition(lambda self: self.has_agents)
+    @rule(data=st.data())
+    def an_agent_is_up_again(self, data: st.DataObject) -> None:
+        name = self.agent(data)
+        self.books.host(self.books.homes[name], self.books.manifests[name])
+        self.books.step()
+
+    @precondition(lambda self: len(self.books.homes) > 1)
+    @rule(data=st.data())
+    def an_agent_leaves(self, data: st.DataObject) -> None:
+        self.books.leave(self.agent(data))
+        self.books.step()
+
+    @precondition(lambda self: len({peer.name for peer in self.books.homes.values()}) > 1)
+    @rule(data=st.data(), politely=st.booleans())
+    def a_node_goes(self, data: st.DataObject, politely: bool) -> None:
+        peer = self.node(data)
+        if politely:
+            self.books.bye(peer)
+        else:
+            self.books.die(peer)
+        self.books.step()
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.has_agents)
+    @rule(data=st.data(), count=st.integers(1, 4), capability=WANTED, timeout=TIMEOUTS, named=st.booleans())
+    def somebody_asks(self, data: st.DataObject, count: int, capability: str, timeout: float, named: bool) -> None:
+        source = self.agent(data)
+        to = data.draw(st.sampled_from([*AGENTS, "nobody"])) if named else ""
+        for _ in range(count):
+            self.books.ask(source, capability, to=to, timeout=timeout)
+        self.books.step()
+
+    @precondition(lambda self: self.has_work)
+    @rule(data=st.data(), capability=WANTED, timeout=TIMEOUTS, named=st.booleans())
+    def a_handler_asks(self, data: st.DataObject, capability: str, timeout: float, named: bool) -> None:
+        given = self.work(data)
+        to = data.draw(st.sampled_from(AGENTS)) if named else ""
+        if self.books.homes.get(given.agent) is given.peer:
+            self.books.ask(given.agent, capability, to=to, timeout=timeout, parent=given)
+        self.books.step()
+
+    @precondition(lambda self: self.has_work)
+    @rule(data=st.data(), status=st.sampled_from([Status.ACCEPTED, Status.PROGRESS]))
+    def work_goes_on(self, data: st.DataObject, status: Status) -> None:
+        self.books.answer(self.work(data), status)
+        self.books.step()
+
+    @precondition(lambda self: self.has_work)
+    @rule(data=st.data(), status=st.sampled_from(OUTCOMES), count=st.integers(1, 3))
+    def work_ends(self, data: st.DataObject, status: Status, count: int) -> None:
+        for _ in range(min(count, len(self.books.given))):
+            self.books.answer(self.work(data), status)
+        self.books.step()
+
+    @precondition(lambda self: self.has_work)
+    @rule(data=st.data())
+    def work_is_handed_back(self, data: st.DataObject) -> None:
+        self.books.hand_back(self.work(data))
+        self.books.step()
+
+    @precondition(lambda self: self.has_agents and self.books.open)
+    @rule(data=st.data())
+    def a_delegator_cancels(self, data: st.DataObject) -> None:
+        asked: Asked = data.draw(st.sampled_from(self.books.open))
+        if self.books.homes.get(asked.source) is asked.peer:
+            asked.peer.cancel(asked.source, asked.number)
+        self.books.step()
+
+    @rule(seconds=st.sampled_from([0.01, 0.2, 0.7, 1.5, 4.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.books.pass_time(seconds)
+
+    # -- what changes nothing ------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.has_work)
+    @rule(data=st.data(), status=st.sampled_from([Status.TIMEOUT, 0, 77]))
+    def an_illegal_status_comes(self, data: st.DataObject, status: int) -> None:
+        self.books.answer(self.work(data), status)
+        self.books.step()
+
+    @precondition(lambda self: self.has_agents and self.books.asked)
+    @rule(data=st.data(), status=st.sampled_from(Status), flags=st.sampled_from([0, Flag.HANDED_BACK]))
+    def somebody_answers_who_was_not_asked(self, data: st.DataObject, status: Status, flags: int) -> None:
+        asked: Asked = data.draw(st.sampled_from(list(self.books.asked.values())))
+        speaker, peer = self.agent(data), self.node(data)
+        if any(given.asked is asked and given.agent == speaker and given.peer is peer for given in self.books.given):
+            return
+        peer.respond(speaker, asked.number, status, flags=flags)
+        self.books.step()
+
+    @precondition(lambda self: self.books.asked)
+    @rule(data=st.data(), cancels=st.booleans())
+    def somebody_else_cancels_or_asks_again(self, data: st.DataObject, cancels: bool) -> None:
+        asked: Asked = data.draw(st.sampled_from(list(self.books.asked.values())))
+        peer = self.node(data)
+        if asked.outcome is not None and not asked.is_accepted:
+            return  # what was refused may be asked again
+        if not cancels:
+            peer.delegate(asked.source, number=asked.number)
+        elif peer is not asked.peer:
+            peer.cancel(asked.source, asked.number)
+        self.books.step()
+
+    @precondition(lambda self: len({peer.name for peer in self.books.homes.values()}) > 1)
+    @rule(data=st.data(), capability=WANTED)
+    def somebody_speaks_for_another(self, data: st.DataObject, capability: str) -> None:
+        agent, peer = self.agent(data), self.node(data)
+        if self.books.homes[agent] is not peer:
+            self.books.ask(agent, capability, to="", timeout=5.0, by=peer)
+        self.books.step()
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        if not hasattr(self, "books"):
+            return
+        for given in list(self.books.given):
+            self.books.answer(given, Status.CANCELLED)
+        self.books.step()
+        self.books.pass_time(7.0)
+        assert not self.books.open
+
+
+TestSupervision = Supervision.TestCase
+TestSupervision.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -1,0 +1,118 @@
+"""A bus of no threads and no agents: each delegation ends as its script says."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from ether.scout.explore import PassName, explore
+from ether.scout.finding import Finding
+from ether.scout.summary import Group, summarise
+from ether_broker.errors import EtherError
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.status import Status
+
+
+def completed(request_id: str, data: Any) -> Response:
+    return Response(
+        request_id=request_id,
+        status=Status.COMPLETED,
+        from_agent="scout",
+        data=data,
+        elapsed=0.25,
+        metrics={"cost": 0.001},
+    )
+
+
+def failed(request_id: str, status: Status = Status.FAILED_EXECUTION, code: str = "exception") -> Response:
+    error = ErrorInfo(code=code, message="It | broke <badly>.")
+    return Response(request_id=request_id, status=status, from_agent="scout", error=error, elapsed=0.5)
+
+
+class FakeHandle:
+    def __init__(self, request_id: str, responses: list[Response], gate: threading.Event | None) -> None:
+        self.id = request_id
+        self.cancelled = threading.Event()
+        self._responses = responses
+        self._gate = gate
+
+    def stream(self):
+        yield Response(request_id=self.id, status=Status.ACCEPTED)
+        yield Response(request_id=self.id, status=Status.PROGRESS, progress=0.5, summary="half.py")
+        if self._gate is not None:
+            assert self._gate.wait(10)
+        yield from self._responses
+
+    def cancel(self):
+        self.cancelled.set()
+        if self._gate is not None:
+            self._gate.set()
+
+
+class FakeBus:
+    """Explores for real, in the caller's thread, unless `outcomes` says otherwise.
+
+    Args:
+        outcomes: {(directory's name, pass) or "summary": what becomes of it}: a Response is the outcome, an error is
+            raised by `delegate`, a function is given the request id and the result.
+        gate: when given, no delegation ends before it is set.
+    """
+
+    def __init__(self, outcomes: dict[Any, Any] | None = None, gate: threading.Event | None = None) -> None:
+        self.outcomes = outcomes or {}
+        self.asked: list[tuple[str, dict[str, Any], float | None]] = []
+        self.handles: list[FakeHandle] = []
+        self._gate = gate
+        self._lock = threading.Lock()
+
+    def delegate(self, capability: str, params: Any = None, *, timeout: float | None = None) -> FakeHandle:
+        with self._lock:
+            self.asked.append((capability, params, timeout))
+            request_id = f"0190e2f0-0000-7000-8000-{len(self.asked):012x}"
+        if capability == "scout.summarize_findings":
+            key: Any = "summary"
+            result = summarise([_group(group) for group in params["groups"]])
+        else:
+            key = (Path(params["path"]).name, params["passes"][0])
+            result = explore(Path(params["path"]), [PassName(params["passes"][0])])
+        scripted = self.outcomes.get(key)
+        if isinstance(scripted, EtherError):
+            raise scripted
+        if callable(scripted):
+            scripted = scripted(request_id, result)
+        handle = FakeHandle(request_id, [scripted or completed(request_id, result)], self._gate)
+        self.handles.append(handle)
+        return handle
+
+
+def _group(group: dict[str, Any]) -> Group:
+    findings = [Finding.from_json(finding) for finding in group["findings"]]
+    return Group(group["source"], findings, group["counts"], group["by_rule"])
+
+
+class RecordingDisplay:
+    """Notes what it is told, and that all of it came from one thread."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.threads: set[int] = set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def _note(self, what, task):
+        self.threads.add(threading.get_ident())
+        self.events.append((what, task.label))
+
+    def started(self, task, request_id):
+        self._note("started", task)
+
+    def progressed(self, task, request_id, fraction, message):
+        self._note("progressed", task)
+
+    def finished(self, outcome):
+        self._note("finished", outcome.task)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ether import InvalidEndpoint, InvalidSpec, UsageError
+from ether.cluster import Cluster
+from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, postings
+from ether_actors.child_spec import Restart
+from tests.runtime.agents import Worker
+
+START = "tests.runtime.agents:Worker"
+
+
+def names(*nodes: NodeSpec, taken: tuple[str, ...] = ()) -> list[list[str]]:
+    return [[name for posting in cast for name in posting.names] for cast in postings(nodes, taken)]
+
+
+def test_a_class_stands_for_the_module_that_it_can_be_imported_from():
+    assert AgentSpec(Worker).start == START  # type: ignore[arg-type]
+    assert NodeSpec("n1", (Worker, START)).agents == (AgentSpec(START), AgentSpec(START))  # type: ignore[arg-type]
+
+
+def test_a_class_of_the_script_itself_stands_for_the_scripts_module(monkeypatch: pytest.MonkeyPatch):
+    script = type(sys)("__main__")
+    script.__file__ = "/somewhere/review.py"
+    script.__spec__ = None
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    scout = type("Scout", (), {"__module__": "__main__"})
+
+    assert AgentSpec(scout).start == "review:Scout"  # type: ignore[arg-type]
+
+
+def test_a_class_inside_a_function_cannot_be_had_by_another_process():
+    class Inside:
+        pass
+
+    with pytest.raises(InvalidSpec, match=r"Inside cannot be imported by another process"):
+        AgentSpec(Inside)  # type: ignore[arg-type]
+
+
+def test_names_are_unique_across_nodes_and_rise_in_their_order():
+    agent = AgentSpec(START)
+
+    assert names(NodeSpec("a", (agent,)), NodeSpec("b", (agent, AgentSpec(START, count=2)))) == [
+        ["worker"],
+        ["worker-2", "worker-3", "worker-4"],
+    ]
+
+
+def test_a_given_name_is_kept_and_the_others_go_round_it():
+    node = NodeSpec("a", (AgentSpec("a:Worker", count=2), AgentSpec("b:Other", name="worker-2")))
+
+    assert names(node, taken=("worker",)) == [["worker-3", "worker-4", "worker-2"]]
+
+
+def test_a_name_given_to_the_same_agent_twice_gets_a_number():
+    agent = AgentSpec(START, name="x")
+
+    assert names(NodeSpec("a", (agent,)), NodeSpec("b", (agent,)), taken=("x",)) == [["x"], ["x-2"]]
+
+
+def test_the_short_form_puts_all_agents_on_each_node():
+    spec = ClusterSpec.of(2, [START], drain=3.0)
+
+    assert spec.nodes == (NodeSpec("node-1", (AgentSpec(START),)), NodeSpec("node-2", (AgentSpec(START),)))
+    assert spec.drain == 3.0
+    assert AgentSpec(START, restart="transient").restart is Restart.TRANSIENT  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: AgentSpec("Worker"), "write module:Class"),
+        (lambda: AgentSpec(3), "An agent's start is 3"),  # type: ignore[arg-type]
+        (lambda: AgentSpec(START, count=0), "count is 0: give a whole number, 1 or more"),
+        (lambda: AgentSpec(START, name="a b"), "is named 'a b'"),
+        (lambda: AgentSpec(START, restart="always"), "'always' is not a restart"),  # type: ignore[arg-type]
+        (lambda: NodeSpec(""), "A node is named ''"),
+        (lambda: NodeSpec("n1", threads=True), "threads is True"),
+        (lambda: ClusterSpec(()), "The cluster has no node"),
+        (lambda: ClusterSpec.of(0), "nodes is 0"),
+        (lambda: ClusterSpec.of([NodeSpec("n1")], [START]), "put them into the NodeSpecs"),
+        (lambda: ClusterSpec((NodeSpec("n1"), NodeSpec("n1"))), "Two nodes are named 'n1'"),
+        (lambda: ClusterSpec((NodeSpec("broker"),)), "choose another name"),
+        (lambda: ClusterSpec.of(1, drain=float("inf")), "drain is inf"),
+        (lambda: ClusterSpec.of(1, log_level="inf"), "'inf' is no log level. Did you mean 'info'?"),
+    ],
+)
+def test_what_cannot_be_is_refused(make, says: str):
+    with pytest.raises(InvalidSpec, match=says):
+        make()
+
+
+def test_an_address_that_is_none_is_refused_before_anything_starts():
+    with pytest.raises(InvalidEndpoint):
+        Cluster(bind="nowhere")
+
+
+def test_a_whole_spec_takes_no_other_arguments():
+    with pytest.raises(UsageError, match="A ClusterSpec says everything"):
+        Cluster(ClusterSpec.of(1), [START])

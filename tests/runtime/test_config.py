@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from ether import InvalidSpec, Limits
+from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
+from ether.config import json_schema, load, of_agents
+from ether_actors.child_spec import Restart
+
+FULL = """\
+cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9}
+limits: {mailbox_count: 10, mailbox_bytes: 2000, window: 3}
+nodes:
+  - name: n1
+    threads: 8
+    agents:
+      - {start: "reviews:Scout", name: scout, count: 2, args: [1, a], kwargs: {depth: 3}, restart: temporary}
+      - start: reviews.more:Outer.Inner
+  - {name: n2}
+"""
+
+
+def read(tmp_path: Path, text: str, environ: dict[str, str] | None = None, **overrides: Any) -> ClusterSpec:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text, encoding="utf-8")
+    flags = {key.replace("__", "."): value for key, value in overrides.items()}
+    return load(path, flags, environ=environ or {})
+
+
+def refusal(tmp_path: Path, text: str, environ: dict[str, str] | None = None, **overrides: Any) -> str:
+    with pytest.raises(InvalidSpec) as raised:
+        read(tmp_path, text, environ, **overrides)
+    return str(raised.value).replace(f"{tmp_path}/", "")
+
+
+def test_a_file_says_what_a_cluster_consists_of(tmp_path: Path):
+    assert read(tmp_path, FULL) == ClusterSpec(
+        (
+            NodeSpec(
+                "n1",
+                (
+                    AgentSpec("reviews:Scout", "scout", 2, (1, "a"), {"depth": 3}, Restart.TEMPORARY),
+                    AgentSpec("reviews.more:Outer.Inner"),
+                ),
+                threads=8,
+            ),
+            NodeSpec("n2"),
+        ),
+        name="reviews",
+        bind="tcp://*:7421",
+        drain=20.0,
+        start_timeout=5.5,
+        limits=Limits(10, 2000, 3),
+        log_level="warning",
+        intensity=2,
+        period=9.0,
+    )
+
+
+def test_what_a_file_does_not_say_has_its_default(tmp_path: Path):
+    assert read(tmp_path, "nodes: [{name: n1}]") == ClusterSpec((NodeSpec("n1"),))
+
+
+def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: Path):
+    environ = {"ETHER_CLUSTER__DRAIN": "2", "ETHER_CLUSTER__PERIOD": "2.5", "ETHER_LIMITS__WINDOW": "2"}
+    spec = read(tmp_path, FULL, environ, cluster__drain=1.0, cluster__name=None)
+
+    assert (spec.drain, spec.period, spec.intensity) == (1.0, 2.5, 2)
+    assert (spec.limits.window, spec.limits.count) == (2, 10)
+    assert spec.name == "reviews"
+
+
+def test_a_variable_is_text_where_text_is_wanted(tmp_path: Path):
+    environ = {"ETHER_CLUSTER__NAME": "7", "ETHER_CLUSTER__LOG_LEVEL": "error", "ETHER_CLUSTER__BIND": "ipc:///a/b"}
+    spec = read(tmp_path, "nodes: [{name: n1}]", environ)
+
+    assert (spec.name, spec.log_level, spec.bind) == ("7", "error", "ipc:///a/b")
+
+
+def test_variables_of_other_parts_are_left_alone(tmp_path: Path):
+    assert read(tmp_path, "nodes: [{name: n1}]", {"ETHER_HOME": "/x", "ETHER_REVIEW__LIMIT": "3", "PATH": "/bin"})
+
+
+def test_the_process_environment_is_read_unless_another_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ETHER_CLUSTER__DRAIN", "3")
+    path = tmp_path / "cluster.yaml"
+    path.write_text("nodes: [{name: n1}]")
+
+    assert load(path).drain == 3.0
+
+
+def test_agents_make_a_cluster_without_a_file():
+    spec = of_agents(["a:B", "a:C"], 2, {"cluster.drain": 4}, environ={"ETHER_LIMITS__WINDOW": "9"})
+
+    agents = (AgentSpec("a:B"), AgentSpec("a:C"))
+    assert spec.nodes == (NodeSpec("node-1", agents), NodeSpec("node-2", agents))
+    assert (spec.drain, spec.limits.window) == (4, 9)
+
+
+def test_a_problem_is_told_with_its_place_a_caret_and_the_nearest_key(tmp_path: Path):
+    text = "cluster:\n  name: x\n  drian: 10\nnodes: [{name: n1}]\n"
+
+    assert refusal(tmp_path, text) == (
+        "cluster.yaml:3:3: cluster has no key 'drian'. Did you mean 'drain'?\n"
+        "  3 |   drian: 10\n"
+        "    |   ^^^^^"
+    )  # fmt: skip
+
+
+def test_all_problems_are_told_in_the_order_of_the_file(tmp_path: Path):
+    text = (
+        "cluster: {drain: -1}\n"
+        "nodes:\n"
+        "  - nam: n1\n"
+        "    agents: [{start: Scout, count: yes, restart: permanant}]\n"
+    )  # fmt: skip
+    heads = [line for line in refusal(tmp_path, text).splitlines() if line.startswith("cluster.yaml")]
+
+    assert heads == [
+        "cluster.yaml:1:18: cluster.drain: should be greater than or equal to 0 (it is -1).",
+        "cluster.yaml:3:5: nodes.0 has no key 'nam'. Did you mean 'name'?",
+        "cluster.yaml:3:5: nodes.0.name is missing.",
+        "cluster.yaml:4:22: nodes.0.agents.0.start: 'Scout' is no agent: write module:Class, as in 'reviews:Scout'.",
+        "cluster.yaml:4:36: nodes.0.agents.0.count: should be a valid integer (it is True).",
+        (
+            "cluster.yaml:4:50: nodes.0.agents.0.restart: 'permanant' is not one of permanent, transient or temporary. "
+            "Did you mean 'permanent'?"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "cluster.yaml:1:1: nodes is missing."),
+        ("- n1", "cluster.yaml:1:1: the file: keys and values go here."),
+        ("nodes: []", "cluster.yaml:1:8: nodes: give at least one."),
+        ("nodes: 3", "cluster.yaml:1:8: nodes: should be a valid list (it is 3)."),
+        ("nodes: [{name: n1, agents: [{name: x}]}]", "cluster.yaml:1:29: nodes.0.agents.0.start is missing."),
+        ("nodes: [{name: a b}]", "cluster.yaml:1:16: nodes.0.name: "),
+        ("cluster: {bind: tcp/x}\nnodes: [{name: a}]", "cluster.yaml:1:17: cluster.bind: 'tcp/x' is no address"),
+        ("cluster: {log_level: infoo}\nnodes: [{name: a}]", "Did you mean 'info'?"),
+        ("cluster: {drain: .inf}\nnodes: [{name: a}]", "cluster.yaml:1:18: cluster.drain: should be a finite number"),
+        ("nodes: [{name: a}, {name: a}]", "cluster.yaml: Two nodes are named 'a'"),
+        ("nodes: [{name: broker}]", "cluster.yaml: A node is named 'broker'"),
+        ("nodes: [\n", "cluster.yaml:2:1: not YAML: "),
+        ("nodes: 1\nnodes: 2\n", "cluster.yaml:2:1: 'nodes' stands here a second time (first: line 1)."),
+        ("nodes: &all [*all]", "cluster.yaml:1:8: this holds itself"),
+        ("nodes: !!python/object:os.system {}", "not YAML: could not determine a constructor"),
+        ("nodes: \0", "cluster.yaml: not YAML: "),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, text: str, says: str):
+    assert says in refusal(tmp_path, text)
+
+
+def test_a_file_that_grows_without_end_is_refused(tmp_path: Path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+
+    assert "more than 100,000 values" in refusal(tmp_path, "\n".join(lines))
+
+
+def test_a_variable_or_flag_that_cannot_be_is_named(tmp_path: Path):
+    environ = {"ETHER_CLUSTER__DRIAN": "1", "ETHER_CLUSTER__PERIOD": "soon", "ETHER_LIMITS__WINDOW": "{"}
+    text = "nodes: [{name: n1}]"
+
+    assert refusal(tmp_path, text, {"ETHER_CLUSTER__DRIAN": "1"}) == (
+        "ETHER_CLUSTER__DRIAN: cluster has no key 'drian'. Did you mean 'drain'?"
+    )
+    assert refusal(tmp_path, text, {"ETHER_CLUSTER__PERIOD": environ["ETHER_CLUSTER__PERIOD"]}) == (
+        "ETHER_CLUSTER__PERIOD: cluster.period: should be a valid number (it is 'soon')."
+    )
+    assert refusal(tmp_path, text, environ) == "ETHER_LIMITS__WINDOW is '{', which is no value of limits.window."
+    assert refusal(tmp_path, text, cluster__drain="x").startswith("flag cluster.drain: cluster.drain: ")
+
+
+def test_a_setting_below_something_that_is_no_mapping_leaves_the_blame_there(tmp_path: Path):
+    assert "cluster.yaml:1:10: cluster: keys and values go here." in refusal(
+        tmp_path, "cluster: 3\nnodes: [{name: n1}]", {"ETHER_CLUSTER__DRAIN": "1"}
+    )
+
+
+@pytest.mark.parametrize("bad", ["not:", "B", "a:B:C", "a b:C"])
+def test_an_agent_that_is_no_module_and_class_is_refused_without_a_file_too(bad: str):
+    with pytest.raises(InvalidSpec, match="write module:Class"):
+        of_agents([bad], environ={})
+
+
+def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path):
+    with pytest.raises(InvalidSpec, match=r"nowhere\.yaml cannot be read: No such file"):
+        load(tmp_path / "nowhere.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"nodes: \xff")
+    with pytest.raises(InvalidSpec, match="is not UTF-8 at byte 7"):
+        load(tmp_path / "bytes.yaml")
+
+
+def test_the_schema_takes_what_the_reader_takes(tmp_path: Path):
+    schema = json_schema()
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.check_schema(schema)
+
+    assert list(validator.iter_errors(yaml.safe_load(FULL))) == []
+    assert len(list(validator.iter_errors({"nodes": [{"name": "n1", "thread": 2}]}))) == 1
+    assert schema["$defs"]["ClusterSection"]["properties"]["drain"]["description"].startswith(
+        "Seconds that running work"
+    )
+    json.dumps(schema)
