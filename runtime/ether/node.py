@@ -209,7 +209,6 @@ class Node:
         """End what the broker owed, call off what was done for it, and watch anew."""
         logger.warning("the broker was lost, and %d delegations with it", len(owed))
         for cell in list(self._cells.values()):
-            cell.take_unstarted()
             for request_id, work in list(cell.works.items()):
                 self._orphans.add(work)
                 cell.cancel(request_id)

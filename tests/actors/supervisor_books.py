@@ -115,7 +115,7 @@ class Books:
         given.peer.respond(given.agent, given.asked.number, status)
         if status in (Status.ACCEPTED, Status.PROGRESS):
             given.is_started = True
-        elif status in set(Status) - {Status.TIMEOUT}:
+        elif given.asked.outcome is not None or status in set(Status) - {Status.TIMEOUT}:
             self.given.remove(given)
 
     def hand_back(self, given: Given) -> None:

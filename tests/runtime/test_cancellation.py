@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ether import Agent, Runtime, Status, capability
+from ether_actors.loop import LoopThread
 from tests.support import wait_until
 
 begun: list[str] = []
@@ -36,14 +37,25 @@ def bus() -> Iterator[Runtime]:
 
 def is_free(bus: Runtime) -> bool:
     """Whether the agent's one place can be taken again."""
-    return bus.delegate("sleep.not", timeout=5).result(10).data == "awake"
+    return bus.delegate("sleep.not", timeout=5).result(10).ok
+
+
+def hold(loop: LoopThread) -> threading.Event:
+    """Hold the event loop up until what is returned is set."""
+    is_held, go_on = threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        is_held.set()
+        go_on.wait(30)
+
+    loop.call(stand_still)
+    assert is_held.wait(10)
+    return go_on
 
 
 def test_it_is_never_started_and_its_place_is_free_again(bus: Runtime) -> None:
     loop = bus.node.loop
-    is_held, go_on = threading.Event(), threading.Event()
-    loop.call(lambda: (is_held.set(), go_on.wait(30)))
-    assert is_held.wait(10)
+    go_on = hold(loop)
     handle = bus.delegate("sleep.long", {"name": "a"})
     wait_until(lambda: loop._calls, what="the handler waits for the loop")
     handle.cancel()
@@ -56,9 +68,7 @@ def test_it_is_never_started_and_its_place_is_free_again(bus: Runtime) -> None:
 
 def test_it_is_told_even_when_it_was_only_just_spawned(bus: Runtime) -> None:
     loop, cell = bus.node.loop, bus.node._cells[b"ann"]
-    is_held, go_on = threading.Event(), threading.Event()
-    loop.call(lambda: (is_held.set(), go_on.wait(30)))
-    assert is_held.wait(10)
+    go_on = hold(loop)
     handle = bus.delegate("sleep.long", {"name": "a"})
     wait_until(lambda: loop._calls, what="the handler waits for the loop")
     loop.call(lambda: cell.cancel(handle.request_id))  # right behind it, in the same turn of the loop
@@ -71,7 +81,7 @@ def test_it_is_told_even_when_it_was_only_just_spawned(bus: Runtime) -> None:
 
 def test_a_running_one_is_cancelled_at_its_await(bus: Runtime) -> None:
     handle = bus.delegate("sleep.long", {"name": "a"})
-    wait_until(lambda: begun)
+    wait_until(lambda: begun, what="the handler runs")
     handle.cancel()
 
     assert handle.result(10).status is Status.CANCELLED

@@ -118,6 +118,7 @@ def test_a_killed_node_comes_back_under_its_name_with_its_agents_and_their_mail(
     after = two.pid("node-2")
 
     assert after != before
+    assert not any("did not start" in event for event in two.events)
     assert outcome(running).status is Status.FAILED_EXECUTION
     assert code(outcome(named)) in {None, "node_lost"}  # it may have been in the dead node's hands already
     assert outcome(two.bus.delegate("work.alone", to="worker-2")).unwrap().data["pid"] == after
@@ -177,6 +178,7 @@ def test_a_tree_that_gives_up_ends_its_node_which_is_started_again(two: Bus):
     wait_until(lambda: two.restarts("node-2") == 1 and two.node_of("worker-2"), what="the node is back")
 
     assert two.restarts("node-1") == 0
+    assert not any("did not start" in event for event in two.events)
 
 
 def test_a_temporary_agent_that_crashes_stays_away():

@@ -57,15 +57,16 @@ def running(bind: str, nodes: str, drain: str) -> Iterator[tuple[Script, Runtime
 
 
 def test_ctrl_c_drains_the_whole_cluster_once(bind: str, tmp_path: Path):
-    with running(bind, "2", "10") as (program, bus):
-        handle = bus.delegate("work.once", {"folder": str(tmp_path)})
-        wait_until(lambda: list(tmp_path.glob(f"{handle.id}.*")))
+    with running(bind, "2", "100") as (program, bus):
+        handles = [bus.delegate("work.once", {"folder": str(tmp_path)}, to=name) for name in ("worker", "worker-2")]
+        wait_until(lambda: len(list(tmp_path.glob("*.1"))) == 2)
         program.interrupt_group()
         program.line("ending (SIGINT)")
+        wait_until(lambda: {agent["condition"] for agent in bus.agents()} == {"draining"})
         (tmp_path / "go").touch()
 
-        assert handle.result(10.0).ok
-        assert program.wait() == 0
+        assert [handle.result(10.0).status.name for handle in handles] == ["COMPLETED", "COMPLETED"]
+        assert program.wait() == 0  # though we are a node of it still, and do not leave
     assert [line for line in program.lines if "Traceback" in line or "killed" in line] == []
     assert not (tmp_path / "bus.sock").exists()
 

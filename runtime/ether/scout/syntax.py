@@ -16,7 +16,6 @@ __all__ = [
     "is_docstring",
     "is_literal",
     "is_main_guard",
-    "is_plain_call",
     "is_pure",
     "is_stub",
     "is_type_checking_guard",
@@ -117,11 +116,6 @@ def is_type_checking_guard(node: ast.AST) -> bool:
 def is_main_guard(node: ast.AST) -> bool:
     """Whether it is `if __name__ == "__main__":`."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and last_name(node.test.left) == "__name__"
-
-
-def is_plain_call(node: ast.AST, name: str) -> bool:
-    """Whether it calls a bare name, such as `open(...)`."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def arguments_of(function: Function | ast.Lambda) -> list[ast.arg]:

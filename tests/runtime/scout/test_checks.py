@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ether.scout.checks.catalogue import BUG_RULES
-from tests.runtime.scout.support import findings_in, rules_in
+from ether.scout.checks.catalogue import BUG_RULES, check_module
+from tests.runtime.scout.support import findings_in, module_of, rules_in
 
 FOUND: dict[str, list[str]] = {
     "mutable-default": [
+        "def add(x, to=[]):\n    to += [x]\n",
         "def add(x, to=[]):\n    to.append(x)\n    return len(to)\n",
         "def count(*, seen={}):\n    seen['n'] = 1\n",
         "def give(x=list()):\n    return x\n",
@@ -96,6 +97,10 @@ FOUND: dict[str, list[str]] = {
         "def f(x):\n    return x.strip('www.')\n",
     ],
     "percent-format": [
+        "def f(a):\n    return '%(x)s' % 'one'\n",
+        "def f(a):\n    return '%(x)s' % (a, a)\n",
+        "def f(a):\n    return '%s %s' % {'x': a}\n",
+        "def f(a):\n    return b'%s %s' % (a,)\n",
         "def f(a):\n    return '%s %s' % (a,)\n",
         "def f(a):\n    return '%(x)s' % {'y': a}\n",
         "def f(a):\n    return '%s %(x)s' % {'x': a}\n",
@@ -125,6 +130,7 @@ FOUND: dict[str, list[str]] = {
         "from os import path\n\nclass A:\n    pass\n",
     ],
     "removed-from-python": [
+        "class T:\n    def test(self):\n        self.assertEquals(1, 1)\n",
         "import imp\nprint(imp)\n",
         "import collections\nclass A(collections.Mapping):\n    pass\n",
         "from inspect import getargspec\nprint(getargspec)\n",
@@ -134,6 +140,9 @@ FOUND: dict[str, list[str]] = {
     "unused-variable": ["def f(x):\n    y = x + 1\n    return x\n"],
     "self-assignment": ["def f(x):\n    x = x\n    return x\n"],
     "loop-closure": [
+        "def f(xs, o):\n    for x in xs:\n        setattr(o, x, lambda: x)\n",
+        "def f(xs):\n    return {x: lambda: x for x in xs}\n",
+        "def f(xs, o):\n    for x in xs:\n        o.pairs[x] = ('a', lambda: x)\n",
         "def f(xs):\n    out = []\n    for x in xs:\n        out.append(lambda: x)\n    return out\n",
         "def f(xs):\n    return [lambda: x for x in xs]\n",
         (
@@ -156,6 +165,7 @@ FOUND: dict[str, list[str]] = {
     ],
     "request-without-timeout": ["import requests\ndef f(u):\n    return requests.get(u)\n"],
     "shell-injection": [
+        "import os\ndef f(x):\n    os.popen('ls {}'.format(x))\n",
         "import subprocess\ndef f(x):\n    subprocess.run(f'ls {x}', shell=True)\n",
         "import os\ndef f(x):\n    os.system('ls ' + x)\n",
     ],
@@ -164,7 +174,10 @@ FOUND: dict[str, list[str]] = {
         "import yaml\ndef f(x):\n    return yaml.load(x)\n",
         "import yaml\ndef f(x):\n    return yaml.load(x, Loader=yaml.Loader)\n",
     ],
-    "unverified-tls": ["import requests\ndef f(u):\n    return requests.get(u, verify=False, timeout=1)\n"],
+    "unverified-tls": [
+        "import ssl\ndef f():\n    return ssl._create_unverified_context()\n",
+        "import requests\ndef f(u):\n    return requests.get(u, verify=False, timeout=1)\n",
+    ],
     "predictable-temporary-name": ["import tempfile\ndef f():\n    return tempfile.mktemp()\n"],
     "secret-in-source": ["password = 'q8Zr5kW1uT9'\n", "def f(connect):\n    connect(api_key='q8Zr5kW1uT9')\n"],
     "token-in-source": [f"KEY = 'AKIA{'QWERTYUIOPASDFGH'}'\n"],
@@ -220,6 +233,7 @@ LET_PASS: dict[str, list[str]] = {
         ),
     ],
     "shared-class-attribute": [
+        "class A(Model):\n    items = []\n    def add(self, x):\n        self.items.append(x)\n",
         (
             "class A:\n    items = []\n    def __init__(self):\n        self.items = []\n"
             "    def add(self, x):\n        self.items.append(x)\n"
@@ -264,6 +278,10 @@ LET_PASS: dict[str, list[str]] = {
         "def f(raises):\n    with raises(TypeError):\n        ValueError(1, 2)\n",
     ],
     "finally-swallows": [
+        (
+            "def f(x):\n    while x:\n        try:\n            print(1)\n        finally:\n"
+            "            while True:\n                if x:\n                    break\n"
+        ),
         "def f():\n    try:\n        return 1\n    finally:\n        for x in []:\n            break\n",
         "def f():\n    try:\n        return 1\n    finally:\n        def g():\n            return 2\n        g()\n",
     ],
@@ -331,6 +349,7 @@ LET_PASS: dict[str, list[str]] = {
         "def f(x):\n    return x.strip('\\r\\n\\t ').rstrip('/').strip('[]').rstrip('.,;').strip('abc')\n"
     ],
     "percent-format": [
+        "def f(a):\n    return 5 % (a,)\n",
         "def f(a):\n    return '%s %s' % (a, a) + '%d%%' % a + '%(x)s' % {'x': a} + '%*d' % (3, a)\n",
         "def f(a):\n    return '%s %s' % a + '%s %s' % (*a,) + '%.2f' % a\n",
         "def f(a):\n    return '%(x)s %(y)s' % dict(a) + '%(x)s' % {**a}\n",
@@ -350,6 +369,11 @@ LET_PASS: dict[str, list[str]] = {
     "duplicate-key": ["D = {'a': 1, 'b': 2}\nE = {1: 'a', True: 'b'}\nF = {'a': 1, **D, 'a': 2}\n"],
     "repeated-entry": ["S = {'a', 'b'}\n"],
     "unused-import": [
+        "import os\n__all__: list[str] = ['os']\nclass A: ...\n",
+        "import os\n__all__ = []\n__all__ += ['os']\nclass A: ...\n",
+        "import os\n__all__ = []\n__all__.append('os')\nclass A: ...\n",
+        "import os\nclass A:\n    x = None  # type: os.PathLike\n",
+        "import os\ndef f():\n    '''Do.\n\n    >>> os.getcwd()\n    '''\n",
         "import os\n__all__ = ['os']\ndef f():\n    return 1\n",
         "try:\n    import fast\nexcept ImportError:\n    fast = None\n",
         (
@@ -369,6 +393,12 @@ LET_PASS: dict[str, list[str]] = {
         "import collections\nprint(collections.OrderedDict, collections.abc.Mapping)\n",
     ],
     "undefined-name": [
+        "def f(x):\n    return [later for later in x], later\nlater = 1\n",
+        "def f(undefined_thing):\n    return undefined_thing\n",
+        "from __future__ import annotations\ndef f(x: Missing) -> Missing:\n    y: Missing = x\n    return y\n",
+        "import sys\nif sys.version_info < (3,):\n    text = unicode\n",
+        "try:\n    thing\nexcept:\n    thing = None\n",
+        "def f(x):\n    match x:\n        case {'a': y, **rest} | [y, *rest]:\n            return y, rest\n",
         "def f():\n    return later\n\nlater = 1\n",
         "def f():\n    global made\n    made = 1\ndef g():\n    return made\n",
         "try:\n    unicode\nexcept NameError:\n    unicode = str\n",
@@ -378,6 +408,7 @@ LET_PASS: dict[str, list[str]] = {
         "def f(x):\n    return [y for y in x if y] + [lambda z: z + len(x)]\n",
     ],
     "undefined-export": [
+        "__all__ = ['f']\nglobal f\ndef g():\n    global f\n    f = 1\n",
         "__all__ = ['f']\ndef f():\n    return 1\n",
         "__all__ = ['f']\ndef __getattr__(name):\n    return name\n",
     ],
@@ -405,6 +436,8 @@ LET_PASS: dict[str, list[str]] = {
         "import time\ndef main():\n    time.sleep(1)\nasync def other():\n    return 1\n",
     ],
     "unclosed-file": [
+        "FILE = open('a')\nprint(FILE.read())\n",
+        "def f(self, path):\n    self.file = open(path)\n    return self.file.read()\n",
         "def f(path):\n    with open(path) as file:\n        return file.read()\n",
         "def f(path):\n    file = open(path)\n    return file\n",
         "def f(path):\n    file = open(path)\n    text = file.read()\n    file.close()\n    return text\n",
@@ -415,6 +448,7 @@ LET_PASS: dict[str, list[str]] = {
         "import requests\ndef f(u, **options):\n    return requests.get(u, timeout=5), requests.get(u, **options)\n"
     ],
     "shell-injection": [
+        "import os\ndef f(x):\n    os.system(x)\n",
         "import subprocess\ndef f(x):\n    subprocess.run(['ls', x])\n    subprocess.run('ls -l', shell=True)\n",
         "import os, shlex\ndef f(x):\n    os.system('ls ' + shlex.quote(x))\n",
     ],
@@ -424,6 +458,7 @@ LET_PASS: dict[str, list[str]] = {
         "def f(code):\n    exec(code)\n",
     ],
     "unsafe-yaml": [
+        "import yaml\ndef f(x, **options):\n    return yaml.load(x, **options)\n",
         "import yaml\ndef f(x):\n    return yaml.safe_load(x), yaml.load(x, Loader=yaml.SafeLoader)\n",
         "def f(yaml, x):\n    return yaml.load(x)\n",
     ],
@@ -504,6 +539,27 @@ def test_a_file_can_be_silenced_as_a_whole():
 def test_tests_are_judged_by_the_rules_that_lose_a_test_only():
     code = "def test_a(x):\n    assert x == None\n\ndef test_a(x):\n    assert (x, 'never fails')\n"
     assert rules_in(code, "tests/test_sample.py") == {"redefinition", "assert-tuple"}
+
+
+def test_a_name_that_a_test_expects_to_be_missing_is_no_finding():
+    code = "def test_it(raises):\n    with raises(NameError):\n        missing()\n"
+    assert rules_in(code, "tests/test_a.py") == set()
+    assert rules_in("def test_it():\n    missing()\n", "tests/test_a.py") == {"undefined-name"}
+
+
+def test_a_package_may_export_its_submodules():
+    code = "__all__ = ['core', 'Missing']\n"
+    assert [one.subject for one in findings_in(code, "pkg/__init__.py")] == ["__all__"]
+
+
+def test_an_expression_too_deep_for_a_check_costs_no_other_check_its_findings():
+    deep = "+".join(["x"] * 450)
+    module = module_of(
+        f"def f(x):\n    if {deep}:\n        return 1\n    else:\n        return 1\n    return x is 'a'\n"
+    )
+    findings, notes = check_module(module)
+    assert "is-literal" in {finding.rule for finding in findings}
+    assert all("nested too deeply for the check of " in note for note in notes)
 
 
 def test_identical_findings_are_told_once():
