@@ -64,7 +64,6 @@ class Administration:
         envelope = pack_response(response, capability=header.capability, target=header.source)
         records.router.send(session, envelope)
         records.passing.append(envelope)
-        records.outcomes[Status.COMPLETED] = records.outcomes.get(Status.COMPLETED, 0) + 1
 
     def agents(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Every agent: name, node, condition, load, outcomes; one only with `agent`."""

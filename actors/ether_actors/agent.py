@@ -18,7 +18,7 @@ from ether_broker.payload import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
     from pykka import Future
     from pykka._actor import ActorInbox
@@ -44,6 +44,14 @@ class _Flag:
     def set(self) -> None:
         """Set it."""
         self._is_set = True
+
+
+def _defining_namespace(cls: type) -> dict[str, Any]:
+    """What only the function that defines a class knows: annotations may name it."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  there is no other way to a class's scope
+    while frame is not None and frame.f_globals.get("__name__") != cls.__module__:  # such as ABCMeta.__new__
+        frame = frame.f_back
+    return {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
 
 class Agent(pykka.Actor, ComposableAgent):
@@ -89,8 +97,7 @@ class Agent(pykka.Actor, ComposableAgent):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        frame = sys._getframe(1)  # noqa: SLF001  annotations may name what only the defining function knows
-        cls._namespace = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+        cls._namespace = _defining_namespace(cls)
         cls._handlers = cls._manifest = cls._packed_manifest = None
 
     def __init__(self) -> None:
@@ -211,7 +218,7 @@ def default_name(cls: type) -> str:
     for index, letter in enumerate(cls.__name__):
         follows = index and (not cls.__name__[index - 1].isupper())
         letters.append(f"-{letter.lower()}" if letter.isupper() and follows else letter.lower())
-    return "".join(letters).strip("_")
+    return "".join(letters).strip("_-")
 
 
 def call_hook(hook: Callable[..., None], *args: Any) -> BaseException | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from ether_broker.errors import InvalidManifest
 from ether_broker.frozen import freeze
@@ -97,7 +97,7 @@ def capability(
 class Handler:
     """A capability's method with what is needed to call it; one for each class, shared by its agents."""
 
-    __slots__ = ("_adapter", "_field", "_result", "_whole", "capability", "function", "is_async", "task_name")
+    __slots__ = ("_adapter", "_field", "_names", "_result", "_whole", "capability", "function", "is_async", "task_name")
 
     def __init__(self, function: Callable[..., Any], namespace: dict[str, Any]) -> None:
         declared: _Declaration = getattr(function, _MARK)
@@ -108,6 +108,7 @@ class Handler:
         self.task_name = next((p.name for p in parameters if _is_task(p, hints)), None)
         parameters = [parameter for parameter in parameters if parameter.name != self.task_name]
         self._field: str | None = None
+        self._names: dict[str, str] = {}
         self._whole: Any = None
         self._adapter: TypeAdapter[Any] | None = None
         self._bind(declared.name, parameters, hints)
@@ -145,7 +146,10 @@ class Handler:
                 extra = "allow"
                 continue
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (hints.get(parameter.name, Any), default)
+            hint = hints.get(parameter.name, Any)
+            # Under a name of our own, as `schema`, `json` or `_x` mean something else to pydantic.
+            self._names[f"p{len(fields)}"] = parameter.name
+            fields[f"p{len(fields)}"] = (hint, Field(default, alias=parameter.name))
         model = create_model(
             f"{self.function.__name__}_params",
             __config__=ConfigDict(extra=extra, arbitrary_types_allowed=True, protected_namespaces=()),
@@ -169,7 +173,7 @@ class Handler:
             return {self._field: self._validate({} if value is None else value)}
         assert self._adapter is not None
         model = self._validate({} if value is None else value)
-        arguments = {name: getattr(model, name) for name in type(model).model_fields}
+        arguments = {name: getattr(model, field) for field, name in self._names.items()}
         arguments.update(model.model_extra or {})
         return arguments
 

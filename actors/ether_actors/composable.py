@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ether_actors.capability import Misfit, WrongResult
 from ether_actors.task import Task
+from ether_broker.errors import EtherError
+from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from ether_actors.capability import Handler
     from ether_broker.delegation import Delegation
     from ether_broker.manifest import Manifest
@@ -70,19 +74,21 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
         handler = agent.handlers()[declared.name]
         value = handler.call(agent, handler.arguments(delegation.params_payload), task)
         if inspect.iscoroutine(value):
-            import asyncio
-
-            value = asyncio.run(value)
+            value = _run(value)
         value = handler.result(value)
         if isinstance(value, Response):
             return value
-        fields["data"] = value
+        fields["data"] = Payload.of(value, where="the result")
+    except _LoopRuns:
+        raise
     except _Unsupported as error:
         fields = _failure(Status.REJECTED_CAPABILITY, "not_declared", error)
     except Misfit as error:
         fields = {**_failure(Status.REJECTED_CONTEXT, "misfit", error), "required_fields": error.fields}
     except WrongResult as error:
         fields = _failure(Status.FAILED_EXECUTION, "wrong_result", error)
+    except EtherError as error:
+        fields = _failure(Status.FAILED_EXECUTION, error.code, error, trace=True)
     except Exception as error:  # noqa: BLE001  whatever the handler raises is its outcome
         fields = _failure(Status.FAILED_EXECUTION, "exception", error, trace=True)
     return Response(
@@ -93,6 +99,22 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
         timestamp=time.time(),
         **fields,
     )
+
+
+def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    coroutine.close()
+    msg = "An event loop runs in this thread, so an `async def` action cannot: call execute in a thread, or use a bus."
+    raise _LoopRuns(msg)
+
+
+class _LoopRuns(RuntimeError):
+    pass
 
 
 class _Unsupported(Exception):

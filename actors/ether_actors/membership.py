@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ class Membership:
         self._monitors: dict[bytes, dict[bytes, Session]] = {}
         self._down_since: dict[bytes, float] = {}
         self._manifests: dict[bytes, Manifest] = {}
+        self._numbers = itertools.count(1)
         self._next_beat = 0.0
         self._next_check = 0.0
 
@@ -59,8 +61,9 @@ class Membership:
             return
         if session.info is info:  # else it is in already, and says HELLO again
             records.event("node_up", node=node)
+        number = session.info.setdefault("session", next(self._numbers))  # the first HELLO's info stays
         body = pack({
-            "broker": self._broker, "clock": records.now, "wall": records.wall, "heartbeat": HEARTBEAT,
+            "broker": self._broker, "session": number, "clock": records.now, "wall": records.wall, "heartbeat": HEARTBEAT,
             "silence": SILENCE, "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT,
             "protocol": PROTOCOL_MAJOR, "schema_version": SCHEMA_VERSION,
         })  # fmt: skip
@@ -80,8 +83,12 @@ class Membership:
     def bye(self, session: Session) -> None:
         """Let a node leave; what it still has is answered for as lost."""
         farewell = pack_envelope(Kind.BYE)
-        self._records.router.send(session, farewell)
-        for agent in self._agents_of(session):
+        records = self._records
+        records.router.send(session, farewell)
+        agents = self._agents_of(session)
+        for agent in agents:  # all of them first: what one had must not go to another
+            records.registry.condition(agent, Condition.DOWN)
+        for agent in agents:
             self._leave(agent)
         session.draining = True
 
@@ -112,8 +119,10 @@ class Membership:
         records = self._records
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)
-        for agent in self._agents_of(session):
+        agents = self._agents_of(session)
+        for agent in agents:  # all of them first: what one had must not go to another
             records.registry.condition(agent, Condition.DOWN)
+        for agent in agents:
             records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason="node_lost")
             self._tell_monitors(agent.name, "node_lost")
             self._rulings.lost(agent, session.lost)
@@ -175,8 +184,7 @@ class Membership:
         Without an agent it speaks of all of the node's.
         """
         if not header.source:
-            for drained in self._agents_of(session):
-                self._drain(drained)
+            self._drain(self._agents_of(session))
             return
         agent = self._records.registry.get(header.source)
         if agent is None or agent.session is not session:
@@ -188,14 +196,16 @@ class Membership:
             self._records.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
             self._tell_monitors(agent.name, reason or "crashed")
         elif header.flags & Flag.HANDED_BACK:
-            self._drain(agent)
+            self._drain([agent])
         else:
             self._leave(agent, reason)
 
-    def _drain(self, agent: Registration) -> None:
-        self._records.registry.condition(agent, Condition.DRAINING)
-        self._records.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
-        self._rulings.drained(agent)
+    def _drain(self, agents: list[Registration]) -> None:
+        for agent in agents:  # all of them first: what waits for one must not go to another
+            self._records.registry.condition(agent, Condition.DRAINING)
+            self._records.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
+        for agent in agents:
+            self._rulings.drained(agent)
 
     def _leave(self, agent: Registration, reason: str = "") -> None:
         records = self._records

@@ -372,16 +372,25 @@ class Rulings:
         self._reopen(entry, again=False)
         if entry.pinned or not self._reroute(entry):
             agent.mailbox.put_back(entry)
+            if not self._declares(agent, entry):
+                self._undeclared(entry)
         self.pump(agent)
         self.pump_holders([entry])
+
+    def _declares(self, agent: Registration, entry: Entry) -> bool:
+        choice = self._records.registry.resolve(agent, entry.capability)
+        return choice is not None and choice.name == entry.capability
+
+    def _undeclared(self, entry: Entry) -> None:
+        message = f"{_text(entry.agent.name)} came back and does not declare {_text(entry.capability)!r} any more."
+        self.rule(entry, Status.REJECTED_CAPABILITY, "not_declared", message)
 
     def returned(self, agent: Registration) -> None:
         """Send what waited for an agent that is up again, but for what it does not declare any more (G10)."""
         moved: list[Entry] = []
         unfit: list[Entry] = []
         for entry in reversed(agent.mailbox.drain()):
-            choice = self._records.registry.resolve(agent, entry.capability)
-            is_declared = choice is not None and choice.name == entry.capability
+            is_declared = self._declares(agent, entry)
             if not is_declared and not entry.pinned and self._reroute(entry):
                 moved.append(entry)
                 continue
@@ -390,8 +399,7 @@ class Rulings:
                 unfit.append(entry)
         for entry in unfit:
             if not entry.is_over:
-                message = f"{_text(agent.name)} came back and does not declare {_text(entry.capability)!r} any more."
-                self.rule(entry, Status.REJECTED_CAPABILITY, "not_declared", message)
+                self._undeclared(entry)
         self.pump(agent)
         self.pump_holders(moved)
 

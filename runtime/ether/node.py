@@ -55,6 +55,9 @@ logger = logging.getLogger("ether.node")
 GRACE: Final = 2.0
 """Seconds after a deadline in which the supervisor's word must have come; then the broker is out of reach."""
 _REPLY: Final = 10.0
+_FIRST_PAUSE: Final = 0.005
+_LONGEST_PAUSE: Final = 0.1
+_BROKER_LOST: Final = "The broker was lost, or had given this node up, and this went with it."
 _ACCEPT_AFTER: Final = 0.5
 """Seconds after which the first sign of long work, ACCEPTED, is sent."""
 _SAMPLES: Final = 16
@@ -119,9 +122,8 @@ class Node:
         self._timer_ids = itertools.count()
         self._offsets: deque[float] = deque(maxlen=_SAMPLES)
         self._offset = 0.0
-        self._broker = ""
-        self._forgotten = False
-        """Whether the broker has said that it does not know us."""
+        self._session: tuple[str, int] = ("", 0)
+        """The broker's incarnation, and its number for our stay there."""
         self._heard = 0.0
         self._next_beat = 0.0
         self._limit = MAX_PAYLOAD
@@ -152,9 +154,10 @@ class Node:
             NodeRefused, IncompatibleVersion: the broker does not let us in.
         """
         end = time.monotonic() + timeout
+        pause = _FIRST_PAUSE
         while True:
-            self._link.greet(self._hello())
-            for envelope in self._link.first(min(0.1, max(0.001, end - time.monotonic()))):
+            self._link.greet(self._hello())  # lost while the socket still connects: said again soon, then less often
+            for envelope in self._link.first(min(pause, max(0.001, end - time.monotonic()))):
                 header = read_header(envelope)
                 if header.kind == Kind.WELCOME:
                     self._welcome(unpack(envelope[header.body :]))
@@ -163,6 +166,7 @@ class Node:
                     return
                 if header.kind == Kind.ERROR:
                     raise _error(unpack(envelope[header.body :]), errors.NodeRefused)
+            pause = min(2 * pause, _LONGEST_PAUSE)
             if time.monotonic() >= end:
                 msg = f"No broker answers at {self.endpoint} (waited {timeout:g} s): start one with `ether up`."
                 raise errors.BrokerUnavailable(msg)
@@ -178,7 +182,7 @@ class Node:
         self._heard = self.monotonic()
         self._limit = body["max_payload"]
         self._default_timeout = body["default_timeout"]
-        self._broker = body["broker"]
+        self._session = (body["broker"], body["session"])
         self._offsets.clear()
         self._note_clock(body["clock"])
 
@@ -197,26 +201,27 @@ class Node:
         REGISTER goes out before the handles end: who delegates again at once is known there by then. What waited in the
         link until now goes ahead of it, and so is not taken for something new.
         """
-        is_lost = self._forgotten or body["broker"] != self._broker
-        self._forgotten = False
-        owed = list(self._pending.values()) if is_lost else []
+        broker, stay = self._session
         self._welcome(body)
+        if self._session == (broker, stay):
+            return  # we had said HELLO twice
+        owed = list(self._pending.values())
         self._register_again()
-        if is_lost:
-            self._forget_broker(owed)
+        self._forget_session(owed, is_new_broker=self._session[0] != broker)
 
-    def _forget_broker(self, owed: list[Handle]) -> None:
-        """End what the broker owed, call off what was done for it, and watch anew."""
+    def _forget_session(self, owed: list[Handle], *, is_new_broker: bool) -> None:
+        """End what the broker owed us, call off what was done for it, and watch on."""
         logger.warning("the broker was lost, and %d delegations with it", len(owed))
         for cell in list(self._cells.values()):
             for request_id, work in list(cell.works.items()):
                 self._orphans.add(work)
                 cell.cancel(request_id)
         for token, observing in list(self._observing.items()):
-            observing.begin_again()
-            self._link_send(self._wish(token, observing.observer, 1))
+            if is_new_broker:
+                observing.begin_again()
+            self._link_send(self._wish(token, observing.observer, observing.following))
         for handle in owed:
-            self._end_locally(handle, Status.FAILED_EXECUTION, "broker_lost", "The broker was lost, and this with it.")
+            self._end_locally(handle, Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         monitors, self._monitors = self._monitors, {}
         for monitor in monitors.values():  # as OTP's `noconnection`: nobody knows how the target is
             self.run(lambda lost=monitor: lost.fire("broker_lost"))  # type: ignore[misc]
@@ -477,7 +482,6 @@ class Node:
     def _rejoin_if_forgotten(self, body: dict[str, Any]) -> None:
         logger.warning("the broker refused a message: %s", body.get("message"))
         if "HELLO" in str(body.get("message")) and not self._draining:
-            self._forgotten = True
             self._link.greet(self._hello())
 
     def _register_again(self) -> None:

@@ -28,6 +28,7 @@ class Observing:
     def __init__(self, observer: Observer, acknowledge: Callable[[int], None]) -> None:
         self.observer = observer
         self._acknowledge = acknowledge
+        self._following = 0
         self._batches: SimpleQueue[bytes | None] = SimpleQueue()
         self._caught_up = threading.Condition()
         name = f"ether-observer-{type(observer).__name__}"
@@ -40,11 +41,17 @@ class Observing:
 
     def post(self, batch: bytes) -> None:
         """Take a batch from the link."""
+        self._following = int.from_bytes(batch[8:16])
         self._batches.put(batch)
+
+    @property
+    def following(self) -> int:
+        """The number after the last message that came here, seen by the observer or not."""
+        return self._following or self.observer.position
 
     def begin_again(self) -> None:
         """Count from 1 after what is here: another broker numbers what comes."""
-        self._batches.put(_FROM_ONE)
+        self.post(_FROM_ONE)
 
     def wait(self, number: int, timeout: float) -> bool:
         """Wait until everything below `number` has been handled; False when `timeout` seconds were not enough."""

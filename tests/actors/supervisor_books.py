@@ -51,6 +51,8 @@ class Given:
     asked: Asked
     is_started: bool = False
     """The node has said so."""
+    is_called_off: bool = False
+    """The node was told that it has ended."""
 
 
 class Books:
@@ -66,6 +68,8 @@ class Books:
         """{agent: the node that hosts it}, of living nodes."""
         self.last_sent: dict[tuple[str, str], int] = {}
         """{(sender, receiver): the newest that was given}; numbers rise as they are asked."""
+        self._answered: set[int] = set()
+        """Work that nodes answered or lost since the last step: a CANCEL may cross that."""
         self._tapped = 0
         self._delegations_tapped: dict[int, int] = {}
         self._outcomes_tapped: dict[int, int] = {}
@@ -117,6 +121,7 @@ class Books:
             given.is_started = True
         elif given.asked.outcome is not None or status in set(Status) - {Status.TIMEOUT}:
             self.given.remove(given)
+            self._answered.add(given.asked.number)
 
     def hand_back(self, given: Given) -> None:
         """Give back what was not started; what was, stays: that is illegal."""
@@ -138,6 +143,7 @@ class Books:
     def die(self, peer: Peer) -> None:
         """Let a node fall silent."""
         peer.is_dead = True
+        peer.inbox.clear()
         self.homes = {agent: home for agent, home in self.homes.items() if home is not peer}
         self._lose([given for given in self.given if given.peer is peer])
 
@@ -145,21 +151,27 @@ class Books:
         for given in lost:
             self.given.remove(given)
             given.asked.lost += 1
+            self._answered.add(given.asked.number)
 
     # -- what the supervisor said --------------------------------------------------------------------------------
 
     def _enter(self) -> None:
+        # What was given in this step may have been called off in it too; so first what was given, to whomever.
+        for peer in self.bus.peers:
+            for received in [*peer.took(Kind.DELEGATION), *peer.unheard]:
+                if received.kind is Kind.DELEGATION:
+                    self._enter_delegation(peer, received)
+            peer.unheard.clear()
         for seen in self.bus.tapped[self._tapped :]:
             self._enter_tapped(seen)
         self._tapped = len(self.bus.tapped)
         for peer in self.bus.peers:
-            mail = [*peer.inbox, *peer.unheard]
-            peer.inbox, peer.unheard = [], []
-            for received in mail:
-                if received.kind is Kind.DELEGATION:
-                    self._enter_delegation(peer, received)
-                elif received.kind is Kind.RESPONSE and not peer.is_dead:
-                    self._enter_response(peer, received)
+            for received in peer.took(Kind.RESPONSE):
+                self._enter_response(peer, received)
+            for received in peer.took(Kind.CANCEL):
+                self._enter_cancel(peer, received)
+            peer.inbox.clear()
+        self._answered.clear()
         self.check()
 
     def _enter_tapped(self, seen: Received) -> None:
@@ -220,6 +232,13 @@ class Books:
             asked.outcome = received.status
             assert not asked.is_forged or received.code == "forged_sender", "G6: a forger was heard"
 
+    def _enter_cancel(self, peer: Peer, received: Received) -> None:
+        held = [given for given in self.given if given.asked.number == received.number and given.peer is peer]
+        assert bool(held) != (received.number in self._answered), "called off what it does not have"
+        for given in held:
+            assert not given.is_called_off
+            given.is_called_off = True
+
     # -- what holds after every step -----------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -240,6 +259,8 @@ class Books:
         for asked in self.asked.values():
             assert self._delegations_tapped[asked.number] == 1, "G7: a delegation is not on the tap once"
             assert self._outcomes_tapped.get(asked.number, 0) == (asked.outcome is not None), "G7: an outcome is not"
+        for given in self.given:
+            assert given.is_called_off == (given.asked.outcome is not None), "G4: the specialist was not told, or wrongly"
         for agent in records.registry.agents:
             self._check_mailbox(agent, [entry for entry in entries.values() if entry.agent is agent])
 

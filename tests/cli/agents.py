@@ -50,7 +50,7 @@ class Counter(Agent):
 
     @capability("test.wait")
     def wait(self, task: Task, seconds: float = 20.0) -> str:
-        task.progress(0.5, "half way")
+        task.progress(0.5, "half way", {"waiting": True})
         STARTED.set()
         GATE.wait(seconds)
         return "waited"
@@ -71,6 +71,16 @@ class Broken(Agent):
 
     def __init__(self) -> None:
         raise RuntimeError("no licence")
+
+
+class Impossible(Agent):
+    """Contradicts itself."""
+
+    @capability("test.echo")
+    def one(self) -> None: ...
+
+    @capability("test.echo")
+    def other(self) -> None: ...
 
 
 class NotAnAgent:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pexpect
+import pytest
+
 from tests.cli.command import Command, table
 
 
@@ -56,6 +59,15 @@ def test_what_agents_can_do_is_told_without_a_bus(alone: Command) -> None:
     done = alone("capabilities", "greeter", "--agent", "tests.cli.agents:Greeter", "-o", "json")
 
     assert {row["capability"] for row in done.json} == {"test.echo", "test.people.greet", "test.raw"}
+
+
+@pytest.mark.slow
+def test_a_table_is_drawn_on_a_terminal(ether: Command) -> None:
+    with ether.terminal("agents") as child:
+        child.expect(r"\x1b\[1m *AGENT")
+        child.expect("greeter")
+        child.expect("Greets people.")
+        child.expect(pexpect.EOF)
 
 
 def test_nodes_are_listed_this_commands_own_too(own: Command) -> None:

@@ -64,6 +64,12 @@ def test_the_version_is_told_in_short_and_in_full(alone: Command) -> None:
     assert alone("version").out.splitlines()[0].split() == ["ether", __version__]
 
 
+def test_a_library_that_is_missing_is_told(alone: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ether.cli.versions.LIBRARIES", ("no-such-library",))
+
+    assert alone("version", "-o", "json").json["no-such-library"] == "missing"
+
+
 def test_a_bug_is_told_with_its_traceback_and_code_70(alone: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def versions() -> None:
         raise RuntimeError("the bug")

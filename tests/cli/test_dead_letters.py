@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from ether import Runtime
+from ether import Runtime, Status
 from tests.cli.agents import GATE, Greeter
 from tests.cli.command import Command, table
 from tests.support import wait_until
 
 
-def bury(own: Command, *words: str) -> None:
+def bury(bus: Runtime, **params: object) -> None:
     """Leave a dead letter: work for an agent that is not there."""
-    assert own("exec", "ada", "greet", *words).code == 5
+    assert bus.delegate("greet", params, to="ada").result().status is Status.REJECTED_CAPABILITY
 
 
-def test_dead_letters_are_listed_the_newest_first(own: Command) -> None:
-    bury(own, "--name", "one")
-    own("delegate", "nobody.can.this")
+def orphan(bus: Runtime) -> None:
+    """Leave another: work that nobody can do."""
+    assert bus.delegate("nobody.can.this").result().status is Status.REJECTED_CAPABILITY
+
+
+def test_dead_letters_are_listed_the_newest_first(own: Command, own_bus: Runtime) -> None:
+    bury(own_bus, name="one")
+    orphan(own_bus)
 
     head, *rows = table(own("dead-letters", "list"))
 
@@ -25,10 +30,10 @@ def test_dead_letters_are_listed_the_newest_first(own: Command) -> None:
     assert [(row[0], row[3]) for row in rows] == [("2", "no_holder"), ("1", "unknown_agent")]
 
 
-def test_a_reason_and_a_limit_narrow_the_list(own: Command) -> None:
-    bury(own)
-    bury(own)
-    own("delegate", "nobody.can.this")
+def test_a_reason_and_a_limit_narrow_the_list(own: Command, own_bus: Runtime) -> None:
+    bury(own_bus)
+    bury(own_bus)
+    orphan(own_bus)
 
     assert [row["number"] for row in own("dead-letters", "list", "--reason", "unknown_agent", "-o", "json").json] == [
         2,
@@ -44,8 +49,8 @@ def test_an_unknown_reason_is_a_usage_error_that_names_those_that_there_are(alon
     assert "no_holder" in done.err
 
 
-def test_a_dead_letter_is_shown_with_its_delegation(own: Command) -> None:
-    bury(own, "--name", "Ada")
+def test_a_dead_letter_is_shown_with_its_delegation(own: Command, own_bus: Runtime) -> None:
+    bury(own_bus, name="Ada")
 
     shown = own("dead-letters", "show", "1").json
 
@@ -54,8 +59,8 @@ def test_a_dead_letter_is_shown_with_its_delegation(own: Command) -> None:
     assert "envelope" not in shown
 
 
-def test_a_number_that_is_not_there_is_told(own: Command) -> None:
-    bury(own)
+def test_a_number_that_is_not_there_is_told(own: Command, own_bus: Runtime) -> None:
+    bury(own_bus)
 
     for verb in ("show", "redrive"):
         done = own("dead-letters", verb, "7")
@@ -64,7 +69,7 @@ def test_a_number_that_is_not_there_is_told(own: Command) -> None:
 
 
 def test_a_redriven_letter_is_done_and_gone(own: Command, own_bus: Runtime) -> None:
-    bury(own, "--name", "Ada")
+    bury(own_bus, name="Ada")
     own_bus.start(Greeter, name="ada")
 
     done = own("dead-letters", "redrive", "1")
@@ -73,17 +78,17 @@ def test_a_redriven_letter_is_done_and_gone(own: Command, own_bus: Runtime) -> N
     assert own("dead-letters", "list").out == ""
 
 
-def test_a_letter_that_dies_again_is_a_new_one(own: Command) -> None:
-    bury(own)
+def test_a_letter_that_dies_again_is_a_new_one(own: Command, own_bus: Runtime) -> None:
+    bury(own_bus)
 
     assert own("dead-letters", "redrive", "1").code == 5
     assert [row["number"] for row in own("dead-letters", "list", "-o", "json").json] == [2]
 
 
 def test_all_of_a_reason_are_redriven_together(own: Command, own_bus: Runtime) -> None:
-    bury(own, "--name", "one")
-    bury(own, "--name", "two")
-    own("delegate", "nobody.can.this")
+    bury(own_bus, name="one")
+    bury(own_bus, name="two")
+    orphan(own_bus)
     own_bus.start(Greeter, name="ada")
 
     done = own("dead-letters", "redrive", "--all", "--reason", "unknown_agent", "-o", "jsonl")
@@ -94,8 +99,8 @@ def test_all_of_a_reason_are_redriven_together(own: Command, own_bus: Runtime) -
 
 
 def test_of_several_one_failure_is_code_1(own: Command, own_bus: Runtime) -> None:
-    bury(own, "--name", "one")
-    bury(own)
+    bury(own_bus, name="one")
+    bury(own_bus)
     own_bus.start(Greeter, name="ada")
 
     done = own("dead-letters", "redrive", "1", "2")
@@ -106,7 +111,7 @@ def test_of_several_one_failure_is_code_1(own: Command, own_bus: Runtime) -> Non
 
 
 def test_what_cannot_be_redriven_is_told_and_nothing_is_sent(own: Command, own_bus: Runtime) -> None:
-    bury(own)
+    bury(own_bus)
     own_bus.delegate("test.wait", timeout=0.01).result()
     GATE.set()
     wait_until(lambda: own_bus.dead_letters(reason="late"), what="the late answer is a dead letter")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sys
 from pathlib import Path
 
 import pexpect
@@ -217,6 +218,7 @@ def test_what_makes_an_agent_may_be_brought_along_too(alone: Command) -> None:
         (f"{AGENTS}:NotAnAgent", "is no Agent: derive it from ether.Agent"),
         (f"{AGENTS}:GATE", "is no Agent"),
         (f"{AGENTS}:Broken", "did not start: RuntimeError: no licence"),
+        (f"{AGENTS}:Impossible", "declares 'test.echo' twice"),
     ],
 )
 def test_an_agent_that_cannot_be_brought_is_told(alone: Command, agent: str, said: str) -> None:
@@ -240,7 +242,7 @@ def test_a_module_that_cannot_be_imported_is_told(
     name = f"mine_{len(code)}"
     (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
     done = alone("delegate", "test.echo", "--agent", f"{name}:Mine")
 
@@ -263,6 +265,7 @@ def test_ctrl_c_cancels_the_work_and_ends_with_130(own: Command, own_bus: Runtim
 @pytest.mark.slow
 def test_a_bar_is_drawn_on_a_terminal(own: Command) -> None:
     with own.terminal("exec", "counter", "wait", "--stream", "--timeout", "1.5") as child:
+        child.expect('{"waiting": true}')
         child.expect("half way")
         child.expect("50%")
         child.expect("TIMEOUT by ether")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ether.cli.output import as_json
@@ -60,6 +60,7 @@ def test_a_word_that_is_no_option_is_too_much(words: list[str]) -> None:
         collect_params(None, [], words)
 
 
+@settings(max_examples=40)
 @given(VALUES)
 def test_every_json_value_comes_through_as_it_is(value: object) -> None:
     assert collect_params(None, [f"a={as_json(value)}"], []) == {"a": value}

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+from rich.console import Console
+
+from ether.cli import screen
 from ether.cli.rates import Reading, Sample
-from ether.cli.screen import draw
 
 
 def agent(name: str, **fields: Any) -> dict[str, Any]:
@@ -63,14 +68,26 @@ def test_the_busiest_come_first_then_the_fullest_then_by_name() -> None:
     ]  # fmt: skip
 
 
-def test_a_picture_has_every_figure_and_fits_the_screen() -> None:
-    from rich.console import Console
+def test_a_bus_that_does_not_answer_is_told_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = io.StringIO()
+    console = Console(file=drawn, force_terminal=True, width=100, height=10)
+    monkeypatch.setattr(screen, "console", lambda: console)
+    monkeypatch.setattr(screen, "sleep", lambda _seconds: None)
+    reading = Reading.between(sample(0.0, 0), sample(1.0, 0, agent("back")))
+    answers: Iterator[Reading | str] = iter(["no answer: TIMEOUT", reading])
 
+    screen.show(reading, lambda: next(answers), 1.0, "ipc:///run/bus.sock", 2)
+
+    text = drawn.getvalue()
+    assert text.index("1 agents") < text.index("no answer: TIMEOUT") < text.rindex("back")
+
+
+def test_a_picture_has_every_figure_and_fits_the_screen() -> None:
     agents = [agent(f"agent-{number:02}", queued=20 - number, p50=0.0123, p99=1.5) for number in range(20)]
     reading = Reading.between(sample(0.0, 0, *agents), sample(2.0, 8, *agents))
     console = Console(width=120, height=15, record=True)
 
-    console.print(draw(reading, "ipc:///run/bus.sock", console.height))
+    console.print(screen.draw(reading, "ipc:///run/bus.sock", console.height))
     lines = console.export_text().splitlines()
 
     assert len(lines) <= 15

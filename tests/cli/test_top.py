@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 import termios
+from collections.abc import Callable
 
 import pexpect
 import pytest
 
 from ether import Runtime
+from ether.cli import screen
+from ether.cli.commands import top
+from ether.cli.rates import Reading
 from tests.cli.command import Command
 
 SCREEN, BACK = r"\x1b\[\?1049h", r"\x1b\[\?1049l"
@@ -51,6 +55,21 @@ def test_work_between_two_samples_is_a_rate(own: Command, own_bus: Runtime, monk
     assert reading["accepted_rate"] == pytest.approx(1 / reading["interval"])
     assert reading["agents"][0]["agent"] == "greeter"
     assert reading["agents"][0]["rate"] == pytest.approx(1 / reading["interval"])
+
+
+def test_a_bus_that_stops_answering_is_told_on_the_screen(own_bus: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def show(first: Reading, read: Callable[[], Reading | str], *_: object) -> None:
+        monkeypatch.setattr(own_bus, "statistics", lambda: own_bus.delegate("nobody").result().unwrap())
+        seen.extend([first, read()])
+
+    monkeypatch.setattr(screen, "show", show)
+
+    top._on_screen(own_bus, 1.0, None, "ipc:///bus.sock")
+
+    assert isinstance(seen[0], Reading)
+    assert str(seen[1]).startswith("no answer: REJECTED_CAPABILITY")
 
 
 @pytest.mark.parametrize("words", [["-i", "0"], ["-n", "0"]])

@@ -61,6 +61,7 @@ class Session:
             "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",
             "TERM": "dumb",
+            "XDG_RUNTIME_DIR": str(folder),  # the user's default bus is another's
         }
         self._shell = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],

@@ -129,7 +129,8 @@ def test_a_node_joins_serves_and_drains(bus: Runtime, bind: str, tmp_path: Path)
         wait_until(lambda: list(tmp_path.glob(f"{handle.id}.*")))
         node.signal(signal.SIGTERM)
         node.line("joined ends (SIGTERM)")
-        refused = wait_until(lambda: not (answer := bus.delegate("work.alone").result()).ok and answer)
+        wait_until(lambda: [agent["condition"] for agent in bus.agents()] == ["draining"])
+        refused = bus.delegate("work.alone").result()
         (tmp_path / "go").touch()
 
         assert handle.result(10.0).ok

@@ -9,7 +9,9 @@ def test_with_another_broker_an_observer_counts_from_one_and_misses_nothing():
     acknowledged: list[int] = []
     observing = Observing(Observer(), acknowledged.append)
     observing.start(14)
+    assert observing.following == 14
     observing.begin_again()
+    assert observing.following == 1
     wait_until(lambda: acknowledged)
     observing.stop()
 

@@ -7,10 +7,9 @@ traceback too. With `-o json` or `jsonl` the line is JSON: `{"error": {"code", "
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import traceback
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -40,20 +39,16 @@ _PASS: Final = (typer.Exit, typer.Abort, KeyboardInterrupt)
 class Commands(TyperGroup):
     """The group of all commands; says every error in one way."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run a command line; ends the process with its exit code, unless `standalone_mode` is off."""
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run a command line, and end the process with its exit code."""
         try:
             code = super().main(*args, **{**extra, "standalone_mode": False})
-        except typer.Abort:
-            code = ExitCode.INTERRUPTED
         except Exception as error:
             # Typer brings a click of its own in some versions and takes the installed one in others, so that
             # its errors can be told by their shape only.
             if not hasattr(error, "format_message"):
                 raise
             code = _say_usage(error)
-        if not standalone_mode:
-            return code
         sys.exit(int(code or 0))
 
     def invoke(self, ctx: Any) -> Any:
@@ -63,7 +58,6 @@ class Commands(TyperGroup):
         except _PASS:
             raise
         except BrokenPipeError:
-            _forget_stdout()
             raise typer.Exit(ExitCode.PIPE) from None
         except (EtherError, OSError) as error:
             _say(error, settings_of(ctx))
@@ -104,11 +98,6 @@ def _say_usage(error: Any) -> int:
         path = getattr(ctx, "command_path", "ether")
         warn(f"ether: usage: {text} (`{path} --help` tells more)")
     return int(error.exit_code)
-
-
-def _forget_stdout() -> None:
-    """Let nothing be written to a pipe that nobody reads, when the interpreter flushes at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import zmq
 
-from ether.cli.commands.version import LIBRARIES, library_version
 from ether.cli.connection import connectable, is_listening, joined
 from ether.cli.output import seconds
+from ether.cli.versions import LIBRARIES, library_version
 from ether_broker.endpoint import default_endpoint, prepare_endpoint
 from ether_broker.errors import EtherError, InvalidEndpoint
 

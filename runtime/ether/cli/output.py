@@ -76,7 +76,9 @@ class Output:
                 self._write(as_json(row))
         elif rows and is_drawn(sys.stdout):
             console().print(_table(rows, columns))
-        elif rows:
+        elif not rows:
+            self.note("nothing to list")
+        else:
             self._write("\n".join(_aligned(rows, columns)))
 
     def value(self, value: Any, text: str | None = None) -> None:

@@ -8,9 +8,9 @@ import os
 import select
 import sys
 import termios
-import time
 import tty
 from collections.abc import Callable, Iterator
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from ether.cli.output import console, seconds
@@ -71,13 +71,13 @@ def _keys() -> Iterator[Callable[[float], bool]]:
 
 
 def _sleep(timeout: float) -> bool:
-    time.sleep(timeout)
+    sleep(timeout)
     return False
 
 
 def _is_leaving(descriptor: int, timeout: float) -> bool:
-    limit = time.monotonic() + timeout
-    while select.select([descriptor], [], [], max(0.0, limit - time.monotonic()))[0]:
+    limit = monotonic() + timeout
+    while select.select([descriptor], [], [], max(0.0, limit - monotonic()))[0]:
         pressed = os.read(descriptor, 64)
         if not pressed or not _LEAVE.isdisjoint(pressed):
             return True

@@ -18,7 +18,7 @@ from ether_broker.errors import InvalidSpec
 from ether_broker.ids import foreign_id
 from ether_broker.response import ErrorInfo
 from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.wire import Flag, Kind, pack_envelope
 from tests.actors.observers.stream import Stream, request_id
 
 SECRET = "hunter2-hunter2"
@@ -148,6 +148,32 @@ def test_the_level_of_an_event_is_by_what_it_means(text: Text, event: str, field
 
     assert (entry["level"], entry["event"], entry.get("reason")) == (level, event, fields.get("reason"))
     assert entry.get("letter") == fields.get("number")
+
+
+def test_a_redelivered_part_of_other_work_says_so(text: Text) -> None:
+    stream = stream_to(text, form="jsonl")
+    stream.give(
+        pack_envelope(
+            Kind.DELEGATION,
+            request_id=foreign_id("part"),
+            parent=foreign_id("whole"),
+            attempt=2,
+            flags=Flag.REDELIVERED,
+            body=b"\x80",
+        )
+    )
+    entry = text.entries[0]
+
+    assert (entry["parent"], entry["attempt"], entry["redelivered"]) == (request_id("whole"), 2, True)
+    assert "timeout" not in entry
+
+
+def test_the_line_of_a_dead_letter_names_it(text: Text) -> None:
+    stream = stream_to(text)
+    fields = {"number": 7, "reason": "late", "request_id": request_id("a"), "capability": "x.do", "node": ""}
+    stream.event("dead_letter", **fields)
+
+    assert f" WARNING #1 dead_letter x.do {request_id('a')} time=1000000 letter=7 reason=late " in text.lines[0]
 
 
 def test_messages_below_the_level_are_left_out(text: Text) -> None:

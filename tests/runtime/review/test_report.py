@@ -129,6 +129,20 @@ def test_a_summary_made_without_an_agent_is_a_failure(sources):
     assert made["failures"][0]["pass"] == "summary"
 
 
+def test_notes_over_the_bound_are_counted(sources):
+    for number in range(8):
+        (sources / "alpha" / f"bad{number}.txt").write_bytes(b"\xff")
+    limits = report_of(sources)["limits"]
+    assert sum("Latin-1" in limit for limit in limits) == 5
+    assert "alpha: 3 further notes in the JSON or past its bounds." in limits
+
+
+def test_import_cycles_are_shown_step_by_step(sources):
+    (sources / "beta" / "one.py").write_text("import two\n")
+    (sources / "beta" / "two.py").write_text("import one\n")
+    assert "- `one (one.py:1)` → `two (two.py:1)`" in markdown.render(report_of(sources))
+
+
 def test_limits_name_what_was_left_out(sources):
     (sources / "alpha" / "bad.txt").write_bytes(b"\xff")
     (sources / "alpha" / "logo.png").write_bytes(b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether.scout.checks import comparisons
 from ether.scout.checks.catalogue import BUG_RULES, check_module
 from tests.runtime.scout.support import findings_in, module_of, rules_in
 
@@ -23,6 +24,7 @@ FOUND: dict[str, list[str]] = {
         "from datetime import datetime as dt\ndef log(*, at=dt.now()):\n    print(at)\n",
     ],
     "redefinition": [
+        "class A:\n    pass\n\nclass A:\n    x = 1\n",
         "def f():\n    return 1\n\ndef f():\n    return 2\n",
         "class A:\n    def m(self):\n        return 1\n    def m(self):\n        return 2\n",
     ],
@@ -135,7 +137,13 @@ FOUND: dict[str, list[str]] = {
         "import collections\nclass A(collections.Mapping):\n    pass\n",
         "from inspect import getargspec\nprint(getargspec)\n",
     ],
-    "undefined-name": ["def f():\n    return undefined_thing\n", "print(undefined_thing)\n"],
+    "undefined-name": [
+        "def g(thing):\n    return thing\ndef f():\n    return thing\n",
+        "def g(x):\n    return [thing for thing in x]\ndef f():\n    return thing\n",
+        "def f():\n    try:\n        return unicode('x')\n    except ValueError:\n        return 'x'\n",
+        "def f():\n    return undefined_thing\n",
+        "print(undefined_thing)\n",
+    ],
     "undefined-export": ["__all__ = ['f', 'g']\n\ndef f():\n    return 1\n"],
     "unused-variable": ["def f(x):\n    y = x + 1\n    return x\n"],
     "self-assignment": ["def f(x):\n    x = x\n    return x\n"],
@@ -200,6 +208,7 @@ LET_PASS: dict[str, list[str]] = {
         "import os\ndef f(home=os.path.expanduser('~')):\n    print(home)\n",
     ],
     "redefinition": [
+        "def f():\n    raise NotImplementedError('later')\n\ndef f():\n    return 2\n",
         (
             "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\n"
             "def f(x: str) -> str: ...\ndef f(x):\n    return x\n"
@@ -317,11 +326,13 @@ LET_PASS: dict[str, list[str]] = {
         ),
     ],
     "identical-branches": [
+        "def f(x):\n    return 1 if x else 2\n",
         "def f(x):\n    if x:\n        return 1  # fast\n    else:\n        return 1\n",
         "def f(x):\n    # two branches for the compiler\n    if x:\n        return 1\n    else:\n        return 1\n",
         "def f(x):\n    if x:\n        pass\n    else:\n        pass\n",
     ],
     "else-without-break": [
+        "def f(xs):\n    while xs:\n        for x in xs:\n            pass\n        break\n    else:\n        print(1)\n",
         "def f(xs):\n    for x in xs:\n        if x:\n            break\n    else:\n        print('none')\n",
         (
             "def f(xs):\n    for x in xs:\n        for y in x:\n            print(y)\n"
@@ -358,15 +369,22 @@ LET_PASS: dict[str, list[str]] = {
         "def f(a):\n    return '{} {}'.format(a, a) + '{0} {0}'.format(a) + '{x.y[0]}'.format(x=a) + '{{}}'.format()\n",
         "def f(a):\n    return '{} {}'.format(*a) + '{x}'.format(**a) + '{:>{}}'.format(a, 3)\n",
     ],
-    "unused-format-value": ["def f(a):\n    return '{0}{x}'.format(a, x=a) + '{}'.format(*a)\n"],
+    "unused-format-value": [
+        "def f(a, text):\n    return text.format(a)\n",
+        "def f(a):\n    return '{0}{x}'.format(a, x=a) + '{}'.format(*a)\n",
+    ],
     "logging-format": [
+        "import logging\ndef f(text, a):\n    logging.info(text, a)\n    logging.info('%s', *a)\n",
         (
             "import logging\nlogger = logging.getLogger()\ndef f(a):\n    logger.info('%s of %s', a, a)\n"
             "    logger.info('%(x)s', {'x': a})\n    logger.info('100%')\n"
         ),
         "def f(logger, a):\n    logger.info('{} of', a)\n    logger.info('event', a)\n",
     ],
-    "duplicate-key": ["D = {'a': 1, 'b': 2}\nE = {1: 'a', True: 'b'}\nF = {'a': 1, **D, 'a': 2}\n"],
+    "duplicate-key": [
+        "def f(k):\n    return {k: 1, k: 2}\n",
+        "D = {'a': 1, 'b': 2}\nE = {1: 'a', True: 'b'}\nF = {'a': 1, **D, 'a': 2}\n",
+    ],
     "repeated-entry": ["S = {'a', 'b'}\n"],
     "unused-import": [
         "import os\n__all__: list[str] = ['os']\nclass A: ...\n",
@@ -393,6 +411,10 @@ LET_PASS: dict[str, list[str]] = {
         "import collections\nprint(collections.OrderedDict, collections.abc.Mapping)\n",
     ],
     "undefined-name": [
+        "def f():\n    try:\n        return unicode('x')\n    except NameError:\n        return 'x'\n",
+        "def f():\n    try:\n        return unicode('x')\n    except:\n        raise\n",
+        "def f(x):\n    def g():\n        return x + later\n    return g, [later for later in x]\nlater = 1\n",
+        "def f():\n    return missing\ndef g(missing):\n    return missing\nmissing = 1\n",
         "def f(x):\n    return [later for later in x], later\nlater = 1\n",
         "def f(undefined_thing):\n    return undefined_thing\n",
         "from __future__ import annotations\ndef f(x: Missing) -> Missing:\n    y: Missing = x\n    return y\n",
@@ -552,14 +574,15 @@ def test_a_package_may_export_its_submodules():
     assert [one.subject for one in findings_in(code, "pkg/__init__.py")] == ["__all__"]
 
 
-def test_an_expression_too_deep_for_a_check_costs_no_other_check_its_findings():
-    deep = "+".join(["x"] * 450)
-    module = module_of(
-        f"def f(x):\n    if {deep}:\n        return 1\n    else:\n        return 1\n    return x is 'a'\n"
-    )
-    findings, notes = check_module(module)
-    assert "is-literal" in {finding.rule for finding in findings}
-    assert all("nested too deeply for the check of " in note for note in notes)
+def test_an_expression_too_deep_for_a_check_costs_no_other_check_its_findings(monkeypatch):
+    def sink(module):
+        raise RecursionError
+
+    monkeypatch.setattr("ether.scout.checks.catalogue._CHECKS", (sink, comparisons.check, *[sink] * 13))
+    findings, notes = check_module(module_of("def f(x):\n    return x is 'a'\n"))
+    assert [finding.rule for finding in findings] == ["is-literal"]
+    assert notes[0] == "sample.py: nested too deeply for the check of branches."
+    assert len(notes) == 14
 
 
 def test_identical_findings_are_told_once():

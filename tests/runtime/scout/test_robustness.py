@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ether.scout.discovery import Candidate
+from ether.scout.discovery import Candidate, discover
 from ether.scout.examine import examine, structure_of
-from ether.scout.explore import PassName, explore
+from ether.scout.explore import PassName, explore, see_file
 from ether.scout.limits import Limits
+from ether.scout.passes.report import Seen
 from ether.scout.python_module import SyntaxProblem, parse
 from ether.scout.source import Source, Unreadable, read
 from tests.runtime.scout.support import by_rule, write_tree
@@ -189,3 +190,50 @@ def test_more_bytes_than_allowed_cut_the_exploration_short(tmp_path):
     result = explore(tmp_path, limits=Limits(total_bytes=6))
     assert (result["files_read"], result["complete"]) == (1, False)
     assert result["notes"] == ["Stopped at 6 bytes, after 1 of 2 files."]
+
+
+class Vanishing:
+    """A directory entry whose file goes away while it is looked at."""
+
+    name = "gone.py"
+    path = "gone.py"
+
+    def is_symlink(self):
+        return False
+
+    def is_dir(self, *, follow_symlinks):
+        return False
+
+    def is_file(self, *, follow_symlinks):
+        raise FileNotFoundError(2, "No such file or directory")
+
+
+def test_a_file_that_vanishes_while_it_is_listed_is_a_note(tmp_path, monkeypatch):
+    monkeypatch.setattr("ether.scout.discovery._entries", lambda *_: [Vanishing()])
+    found = discover(tmp_path)
+    assert found.files == []
+    assert found.notes == ["gone.py: vanished while it was listed (No such file or directory)."]
+
+
+def test_a_folder_that_vanishes_is_a_note(tmp_path):
+    assert discover(tmp_path / "gone").notes == [".: cannot be listed (No such file or directory)."]
+
+
+def test_what_is_too_deep_for_a_pass_is_a_note():
+    class Shallow:
+        def see(self, seen):
+            raise RecursionError
+
+    notes: list[str] = []
+    see_file(Shallow(), Seen(Source("a.py", "Python", "", 0)), notes)
+    assert notes == ["a.py: nested too deeply for the Shallow."]
+
+
+def test_a_file_that_only_its_content_shows_to_be_binary_is_counted(tmp_path):
+    write_tree(tmp_path, {"data": b"a\0b"})
+    assert explore(tmp_path)["skipped"] == {"binary": 1}
+
+
+def test_data_nested_beyond_its_parser_is_no_finding(tmp_path):
+    write_tree(tmp_path, {"deep.json": "[" * 100_000})
+    assert explore(tmp_path, [PassName.BUGS])["passes"]["bugs"]["findings"] == []

@@ -235,6 +235,15 @@ def test_functions_of_other_languages_are_found_by_their_look(tmp_path):
     assert data["classes"] == 5
 
 
+def test_a_function_whose_end_cannot_be_told_has_no_length(tmp_path):
+    write_tree(tmp_path, {
+        "a.js": "function open_ended() {\n", "b.js": "function far()\n" + "\n" * 12 + "{\n}\n",
+        "c.js": "function minified() {\n" + "x" * 3_000 + "\n}\n", "d.rb": "def run\n",
+    })  # fmt: skip
+    assert structure(tmp_path)["data"]["longest_functions"]["rows"] == []
+    assert structure(tmp_path)["data"]["functions"] == 4
+
+
 def test_a_large_file_is_told_unless_it_is_a_table(tmp_path):
     table = "X = {\n" + "".join(f"    {n}: {n},\n" for n in range(1_600)) + "}\n"
     many = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(400))

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import platform
-import sys
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
-from typing import Final
-
 import typer
 
 from ether.cli.options import FormatOption, output_of
+from ether.cli.versions import versions
 
-__all__ = ["LIBRARIES", "add_to", "library_version", "print_line", "versions"]
-
-LIBRARIES: Final = ("ormsgpack", "pydantic", "pykka", "pyyaml", "pyzmq", "rich", "typer")
-"""What Ether cannot do without."""
+__all__ = ["add_to", "print_line"]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,29 +27,3 @@ def print_line() -> None:
     from ether import __version__
 
     print(f"ether {__version__}")  # noqa: T201  a command prints
-
-
-def versions() -> dict[str, str]:
-    """{what: its version}; Ether first."""
-    import zmq
-
-    from ether import __version__
-    from ether_broker.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, SCHEMA_VERSION
-
-    return {
-        "ether": __version__,
-        "protocol": f"{PROTOCOL_MAJOR}.{PROTOCOL_MINOR}",
-        "schema": SCHEMA_VERSION,
-        "python": platform.python_version(),
-        "libzmq": zmq.zmq_version(),
-        **{name: library_version(name) or "missing" for name in LIBRARIES},
-        "platform": f"{sys.platform} {platform.machine()}",
-    }
-
-
-def library_version(name: str) -> str | None:
-    """The version of an installed distribution; None if it is not there."""
-    try:
-        return installed(name)
-    except PackageNotFoundError:
-        return None

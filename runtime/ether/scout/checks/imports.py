@@ -252,4 +252,5 @@ def is_guarded(module: PythonModule, node: ast.AST) -> bool:
 
 def _asks_version(test: ast.expr) -> bool:
     names = {last_name(part) for part in ast.walk(test)}
-    return bool(names & {"version_info", "hexversion", "hasattr", "PY2", "PY3", "WINDOWS", "platform"})
+    known = {"hexversion", "hasattr", "PY2", "PY3", "WINDOWS", "platform"}
+    return bool(names & known) or any(name.endswith("version_info") for name in names)

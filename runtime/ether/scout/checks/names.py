@@ -137,8 +137,7 @@ def _is_local(module: PythonModule, node: ast.Name) -> bool:
 
 
 def _is_expected(module: PythonModule, node: ast.Name) -> bool:
-    """Whether the name may be missing knowingly: `except NameError`, a Python 2 branch, an annotation."""
-    below: ast.AST = node
+    """Whether the name may be missing knowingly: under `except NameError`, in a branch for Python 2."""
     for above in module.ancestors(node):
         if isinstance(above, (ast.With, ast.AsyncWith)) and module.source.is_test:
             return True  # `with raises(NameError):`
@@ -146,11 +145,6 @@ def _is_expected(module: PythonModule, node: ast.Name) -> bool:
             return True
         if isinstance(above, (ast.If, ast.IfExp)) and node.id in _OLD_PYTHON:
             return True
-        if isinstance(above, (ast.arg, ast.AnnAssign)) and above.annotation is below:
-            return _is_future_annotations(module)
-        if isinstance(above, FUNCTIONS) and above.returns is below:
-            return _is_future_annotations(module)
-        below = above
     return False
 
 
@@ -161,11 +155,6 @@ def _catches_name_error(handler: ast.ExceptHandler) -> bool:
         isinstance(part, ast.Name) and part.id in {"NameError", "Exception", "BaseException"}
         for part in ast.walk(handler.type)
     )
-
-
-def _is_future_annotations(module: PythonModule) -> bool:
-    """Whether annotations stay text: then a missing name breaks type checkers only."""
-    return module.origins.get("annotations") == "__future__.annotations"
 
 
 def _exports(module: PythonModule) -> Iterator[Finding]:

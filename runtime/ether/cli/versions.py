@@ -1,0 +1,40 @@
+"""What is installed: versions of Ether, of what it speaks, and of what it stands on."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from typing import Final
+
+__all__ = ["LIBRARIES", "library_version", "versions"]
+
+LIBRARIES: Final = ("ormsgpack", "pydantic", "pykka", "pyyaml", "pyzmq", "rfc8785", "rich", "typer")
+"""What Ether cannot do without."""
+
+
+def versions() -> dict[str, str]:
+    """{what: its version}; Ether first."""
+    import zmq
+
+    from ether import __version__
+    from ether_broker.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, SCHEMA_VERSION
+
+    return {
+        "ether": __version__,
+        "protocol": f"{PROTOCOL_MAJOR}.{PROTOCOL_MINOR}",
+        "schema": SCHEMA_VERSION,
+        "python": platform.python_version(),
+        "libzmq": zmq.zmq_version(),
+        **{name: library_version(name) or "missing" for name in LIBRARIES},
+        "platform": f"{sys.platform} {platform.machine()}",
+    }
+
+
+def library_version(name: str) -> str | None:
+    """The version of an installed distribution; None if it is not there."""
+    try:
+        return installed(name)
+    except PackageNotFoundError:
+        return None

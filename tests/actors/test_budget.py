@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ether_actors.budget import BudgetAccount
+from ether_broker.delegation import Budget
+
+
+class Watch:
+    """Seconds that a task has run."""
+
+    def __init__(self) -> None:
+        self.elapsed = 0.0
+
+    def __call__(self) -> float:
+        return self.elapsed
+
+
+def account(**limits: float) -> BudgetAccount:
+    return BudgetAccount(Budget(**limits), Watch())
+
+
+def test_without_limits_there_is_always_enough_and_what_is_wanted_is_given():
+    free = BudgetAccount(None, Watch())
+
+    assert free.spend(cost=1e9, tokens=10**9)
+    assert (free.limits, free.remaining) == (None, None)
+    assert free.reserve(None) is None
+    assert free.reserve(Budget(max_tokens=5)) == Budget(max_tokens=5)
+    assert free.spent.max_tokens == 10**9
+
+
+def test_a_use_is_taken_off_and_says_whether_the_budget_still_holds():
+    spending = account(max_tokens=10, max_cost=1.0)
+
+    assert spending.spend(tokens=10, cost=1.0)
+    assert not spending.spend(tokens=1)
+    assert (spending.remaining.max_tokens, spending.remaining.max_cost) == (0, 0.0)
+    assert spending.spent.max_tokens == 11
+
+
+def test_what_has_no_limit_runs_out_never():
+    spending = account(max_tokens=1)
+
+    assert spending.spend(cost=1e6, iterations=10**6)
+    assert spending.remaining == Budget(max_tokens=1)
+
+
+@pytest.mark.parametrize("use", [{"cost": -0.1}, {"tokens": -1}, {"iterations": -1}])
+def test_a_negative_use_is_refused_and_changes_nothing(use: dict[str, float]):
+    spending = account(max_tokens=1)
+
+    with pytest.raises(ValueError, match="not negative"):
+        spending.spend(**use)
+
+    assert spending.remaining.max_tokens == 1
+
+
+def test_a_sub_delegation_gets_what_it_wants_and_never_more_than_is_left():
+    spending = account(max_tokens=10, max_cost=2.0)
+
+    first = spending.reserve(Budget(max_tokens=6, max_iterations=3))
+    second = spending.reserve(Budget(max_tokens=6))
+    third = spending.reserve(Budget(max_tokens=6))
+
+    assert first == Budget(max_tokens=6, max_cost=2.0, max_iterations=3)
+    assert (second.max_tokens, third.max_tokens) == (4, 0)
+    assert spending.remaining.max_tokens == 0
+
+
+def test_what_was_set_aside_comes_back_when_the_sub_delegation_ends_but_for_what_it_used():
+    spending = account(max_tokens=10)
+    given = spending.reserve(Budget(max_tokens=6))
+
+    spending.settle(given, tokens=2)
+
+    assert (spending.remaining.max_tokens, spending.spent.max_tokens) == (8, 2)
+
+
+def test_a_sub_delegation_that_used_more_than_it_was_given_is_counted_in_full():
+    spending = account(max_tokens=10)
+
+    spending.settle(spending.reserve(Budget(max_tokens=1)), tokens=12)
+
+    assert (spending.remaining.max_tokens, spending.spent.max_tokens) == (0, 12)
+    assert not spending.spend()
+
+
+def test_time_is_what_is_left_of_the_tasks_own():
+    watch = Watch()
+    spending = BudgetAccount(Budget(max_time_sec=10.0), watch)
+    watch.elapsed = 4.0
+
+    assert spending.remaining.max_time_sec == 6.0
+    assert spending.reserve(Budget(max_time_sec=60.0)).max_time_sec == 6.0
+    assert spending.reserve(Budget(max_time_sec=1.0)).max_time_sec == 1.0
+    watch.elapsed = 99.0
+    assert spending.remaining.max_time_sec == 0.0
+
+
+class Spending(RuleBasedStateMachine):
+    """Concurrent sub-delegations never get more together than is left (G4)."""
+
+    @initialize(tokens=st.none() | st.integers(0, 50), iterations=st.none() | st.integers(0, 50))
+    def a_budget(self, tokens: int | None, iterations: int | None) -> None:
+        self.limits = {"max_tokens": tokens, "max_iterations": iterations}
+        self.account = BudgetAccount(Budget(**self.limits), Watch())
+        self.given: list[Budget] = []
+        self.used = {"max_tokens": 0, "max_iterations": 0}
+
+    @rule(tokens=st.integers(0, 5), iterations=st.integers(0, 5))
+    def spend(self, tokens: int, iterations: int) -> None:
+        holds = self.account.spend(tokens=tokens, iterations=iterations)
+        self.used["max_tokens"] += tokens
+        self.used["max_iterations"] += iterations
+        assert holds == all(self.left(name) is None or self.left(name) >= 0 for name in self.limits)
+
+    @rule(tokens=st.none() | st.integers(0, 30), iterations=st.none() | st.integers(0, 30))
+    def reserve(self, tokens: int | None, iterations: int | None) -> None:
+        before = {name: self.left(name) for name in self.limits}
+        given = self.account.reserve(Budget(max_tokens=tokens, max_iterations=iterations))
+        for name, wanted in (("max_tokens", tokens), ("max_iterations", iterations)):
+            got, left = getattr(given, name), before[name]
+            if left is None:
+                assert got == wanted
+            else:
+                assert got == max(0, left if wanted is None else min(left, wanted))
+        self.given.append(given)
+
+    @precondition(lambda self: self.given)
+    @rule(data=st.data(), tokens=st.integers(0, 10))
+    def settle(self, data: st.DataObject, tokens: int) -> None:
+        self.account.settle(self.given.pop(data.draw(st.integers(0, len(self.given) - 1))), tokens=tokens)
+        self.used["max_tokens"] += tokens
+
+    def left(self, name: str) -> int | None:
+        limit = self.limits[name]
+        return None if limit is None else limit - self.used[name] - sum(getattr(one, name) for one in self.given)
+
+    @invariant()
+    def what_remains_is_the_limit_less_what_was_used_and_given(self) -> None:
+        if not hasattr(self, "account"):
+            return
+        remaining = self.account.remaining
+        for name in self.limits:
+            left = self.left(name)
+            assert getattr(remaining, name) == (None if left is None else max(0, left))
+
+
+TestSpending = Spending.TestCase
+TestSpending.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -1,0 +1,315 @@
+"""Methods as capabilities: what they declare, and how parameters become arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Annotated, Any, Literal
+
+import jsonschema
+import pytest
+from pydantic import BaseModel, Field
+
+from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent, default_name
+from ether_actors.capability import Handler, Misfit, WrongResult, capability
+from ether_actors.task import Task
+from ether_broker.errors import InvalidManifest, UsageError
+from ether_broker.payload import Payload
+from ether_broker.response import Response
+from ether_broker.status import Status
+
+
+class Depth(enum.Enum):
+    SHALLOW = "shallow"
+    DEEP = "deep"
+
+
+class Topic(BaseModel):
+    name: str
+    depth: int = 2
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Odd:
+    """No model, no dataclass, nothing that JSON could say."""
+
+
+def handler(function: Any, name: str = "x.y") -> Handler:
+    cls = type("Sample", (Agent,), {"method": capability(name)(function)})
+    return cls.handlers()[name]
+
+
+def arguments(function: Any, params: Any) -> dict[str, Any]:
+    return handler(function).arguments(Payload.of(params))
+
+
+def misfit(function: Any, params: Any) -> Misfit:
+    with pytest.raises(Misfit) as raised:
+        arguments(function, params)
+    return raised.value
+
+
+# -- parameters --------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_matched_by_name_with_their_types_and_defaults():
+    def method(self, path: str, limit: int = 3, depth: Depth = Depth.DEEP): ...
+
+    assert arguments(method, {"path": "a"}) == {"path": "a", "limit": 3, "depth": Depth.DEEP}
+    assert arguments(method, {"path": "a", "limit": 9, "depth": "shallow"})["depth"] is Depth.SHALLOW
+
+
+def test_one_model_takes_the_whole_of_params():
+    def method(self, topic: Topic): ...
+
+    assert arguments(method, {"name": "ZeroMQ"}) == {"topic": Topic(name="ZeroMQ", depth=2)}
+
+
+def test_a_dataclass_is_matched_by_name_as_any_other_type():
+    def method(self, at: Point): ...
+
+    assert arguments(method, {"at": {"x": 1}}) == {"at": Point(1)}
+
+
+def test_a_parameter_called_params_takes_the_body_as_it_is():
+    def method(self, params): ...
+
+    assert arguments(method, [1, {"a": 2}]) == {"params": [1, {"a": 2}]}
+
+
+def test_bytes_are_taken_as_they_are_and_nothing_else_in_their_place():
+    def method(self, body: bytes): ...
+
+    assert arguments(method, b"abc") == {"body": b"abc"}
+    assert misfit(method, "abc").fields == ("body",)
+
+
+def test_no_parameters_take_no_params_or_an_empty_map():
+    def method(self): ...
+
+    assert arguments(method, None) == arguments(method, {}) == {}
+    assert misfit(method, {"a": 1}).fields == ("a",)
+
+
+def test_keyword_parameters_take_whatever_else_there_is():
+    def method(self, path: str, **options: Any): ...
+
+    assert arguments(method, {"path": "a", "p0": 1, "deep": True}) == {"path": "a", "p0": 1, "deep": True}
+
+
+@pytest.mark.parametrize("name", ["schema", "json", "copy", "dict", "_private", "model_config", "model_fields", "cls"])
+def test_a_parameter_may_have_a_name_that_means_something_to_pydantic(name: str):
+    namespace: dict[str, Any] = {}
+    exec(f"def method(self, {name}: int): return {name}", namespace)
+
+    made = handler(namespace["method"])
+
+    assert made.arguments(Payload.of({name: 3})) == {name: 3}
+    assert list(made.capability.params_schema["properties"]) == [name]
+
+
+def test_constraints_in_annotations_hold():
+    def method(self, limit: Annotated[int, Field(ge=1)] = 1, word: Literal["a", "b"] = "a"): ...
+
+    assert misfit(method, {"limit": 0, "word": "c"}).fields == ("limit", "word")
+
+
+def test_each_call_gets_objects_of_its_own():
+    def method(self, items: list[int], seen: list[int] = []): ...  # noqa: B006
+
+    made, params = handler(method), Payload.of({"items": [1]})
+    first, second = made.arguments(params), made.arguments(params)
+    first["items"].append(2)
+    first["seen"].append(2)
+
+    assert second == {"items": [1], "seen": []}
+
+
+def test_what_is_missing_unknown_or_wrong_is_named():
+    def method(self, path: str, topic: Topic, limit: int = 3): ...
+
+    found = misfit(method, {"limit": "many", "topic": {"depth": "deep"}, "surplus": 1})
+
+    assert set(found.fields) == {"path", "limit", "topic.name", "topic.depth", "surplus"}
+    assert "x.y does not take these params" in str(found)
+    assert misfit(method, [1, 2]).fields == ("params",)
+
+
+def test_a_task_is_found_by_its_annotation_or_its_name_and_is_no_parameter():
+    def annotated(self, n: int, job: Task): ...
+    def named(self, n: int, task): ...
+    def neither(self, n: int): ...
+
+    assert [handler(method).task_name for method in (annotated, named, neither)] == ["job", "task", None]
+    assert arguments(annotated, {"n": 1}) == {"n": 1}
+
+
+# -- results -----------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_checked_against_its_annotation():
+    def method(self) -> list[int]: ...
+
+    made = handler(method)
+    assert made.result([1, 2]) == [1, 2]
+    with pytest.raises(WrongResult, match="returned a dict that is not what it declares"):
+        made.result({"a": 1})
+
+
+@pytest.mark.parametrize("value", [None, 7, {"a": object}, "text"])
+def test_a_result_without_an_annotation_may_be_anything(value: Any):
+    def method(self): ...
+
+    assert handler(method).result(value) is value
+
+
+def test_a_response_says_more_than_data_and_is_taken_as_it_is():
+    def method(self) -> int: ...
+
+    response = Response(request_id="x", status=Status.PARTIAL, data="half")
+
+    assert handler(method).result(response) is response
+
+
+# -- the manifest ------------------------------------------------------------------------------------------------
+
+
+def test_a_decorated_method_stands_in_the_manifest_with_its_schemas():
+    class Scout(Agent):
+        """Looks around.
+
+        At length.
+        """
+
+        version = "1.2.0"
+        tools = ("ast",)
+        max_concurrency = 4
+
+        @capability("scout.look", confidence=0.9, constraints=["local"], latency_weight=2.0, idempotent=True)
+        def look(self, path: str, limit: int = 3) -> list[str]:
+            """Lists what is there.
+
+            And more.
+            """
+
+    manifest = Scout.manifest("scout-7")
+    (declared,) = manifest.capabilities
+
+    assert (manifest.agent, manifest.version, manifest.role, manifest.tools) == ("scout-7", "1.2.0", "Looks around.", ("ast",))
+    assert manifest.max_concurrency == 4
+    assert (declared.name, declared.description) == ("scout.look", "Lists what is there.")
+    assert (declared.confidence, declared.constraints, declared.latency_weight) == (0.9, ("local",), 2.0)
+    assert declared.idempotent
+    params, result = dict(declared.params_schema), dict(declared.result_schema)
+    jsonschema.validate({"path": "a"}, params)
+    jsonschema.validate(["a"], result)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"limit": 1}, params)
+
+
+def test_a_type_without_a_json_schema_still_validates():
+    def method(self, odd: Odd): ...
+
+    assert handler(method).capability.params_schema == {}
+    assert misfit(method, {"odd": 1}).fields == ("odd",)
+
+
+def test_capabilities_are_inherited_and_an_override_counts_once():
+    class Base(Agent):
+        @capability("a.b")
+        def method(self): ...
+
+        @capability("a.c")
+        def other(self): ...
+
+    class Child(Base):
+        @capability("a.b", confidence=0.5)
+        def method(self): ...
+
+    assert sorted(Child.handlers()) == ["a.b", "a.c"]
+    assert Child.manifest().capability("a.b").confidence == 0.5
+    assert Base.manifest().capability("a.b").confidence == 1.0
+
+
+def test_two_methods_of_one_capability_are_refused():
+    class Twice(Agent):
+        @capability("a.b")
+        def one(self): ...
+
+        @capability("a.b")
+        def two(self): ...
+
+    with pytest.raises(InvalidManifest, match=r"declares 'a\.b' twice: one and two"):
+        Twice.handlers()
+
+
+@pytest.mark.parametrize("name", ["", "two words", ".a", "a..b", "ü", "*.a", "x" * 201])
+def test_a_name_that_is_none_is_refused_where_it_is_written(name: str):
+    with pytest.raises(InvalidManifest, match="name"):
+        capability(name)
+
+
+@pytest.mark.parametrize("fields", [{"confidence": 1.5}, {"confidence": -0.1}, {"latency_weight": -1.0}])
+def test_a_number_out_of_range_is_refused_where_it_is_written(fields: dict[str, float]):
+    with pytest.raises(InvalidManifest, match=next(iter(fields))):
+        capability("a.b", **fields)
+
+
+def test_parameters_without_a_name_are_refused():
+    def positional(self, n: int, /): ...
+    def variable(self, *ns: int): ...
+
+    for method in (positional, variable):
+        with pytest.raises(InvalidManifest, match="no name"):
+            handler(method)
+
+
+def test_an_annotation_that_cannot_be_found_is_refused_with_the_fix():
+    def method(self, n: Nowhere): ...  # noqa: F821
+
+    with pytest.raises(InvalidManifest, match="'Nowhere'.*import it there, not only under TYPE_CHECKING"):
+        handler(method)
+
+
+def test_annotations_may_name_what_only_the_defining_function_knows():
+    class Local(BaseModel):
+        n: int
+
+    class Mine(Agent):
+        @capability("a.b")
+        def method(self, local: Local) -> Local:
+            return local
+
+    assert Mine.handlers()["a.b"].arguments(Payload.of({"n": 1})) == {"local": Local(n=1)}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"version": "one"}, {"max_concurrency": 0}, {"exclusions": ("a",)}, {"tools": 7}],
+)
+def test_attributes_that_make_no_manifest_are_refused_by_the_classs_name(attributes: dict[str, Any]):
+    def method(self): ...
+
+    cls = type("Odd", (Agent,), {"method": capability("a.b")(method), **attributes})
+
+    with pytest.raises(InvalidManifest, match="Odd"):
+        cls.manifest()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("CodeReviewer", "code-reviewer"), ("Scout", "scout"), ("HTTPFetcher", "httpfetcher"), ("_Hidden", "hidden")],
+)
+def test_a_class_without_a_name_of_its_own_is_named_after_itself(name: str, expected: str):
+    assert default_name(type(name, (), {})) == expected
+
+
+def test_agents_are_started_by_a_bus_and_not_by_pykka():
+    with pytest.raises(UsageError, match=r"bus\.start\(Agent"):
+        Agent.start()
+    assert (Agent.dispatch, ThreadedAgent.dispatch, AsyncAgent.dispatch) == ("pool", "thread", "loop")

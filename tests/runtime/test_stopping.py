@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from ether.broker_process import BROKEN, _serve
+from ether.stopping import Stopping
+
+
+def refuse(number: int) -> None:
+    raise AssertionError(f"signal {number} was not to end it at once")
+
+
+def test_the_first_signal_asks_for_an_end_and_the_second_ends_at_once():
+    at_once: list[int] = []
+    with Stopping(at_once.append) as stopping:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopping.wait(5.0) == "SIGTERM"
+        assert at_once == []
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stopping.wait(5.0) == "SIGINT"
+
+    assert at_once == [signal.SIGINT]
+    assert (stopping.signals, stopping.last) == (2, signal.SIGINT)
+
+
+def test_an_end_can_be_asked_for_from_within():
+    with Stopping(refuse) as stopping:
+        assert stopping.wait(0.0) is None
+        stopping.post("a tree gave up")
+        assert stopping.wait(0.0) == "a tree gave up"
+        assert stopping.signals == 0
+
+
+def test_handlers_are_put_back_and_what_was_ignored_stays_so():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stopping(refuse) as stopping:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stopping.wait(0.0) is None
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+class FakeSupervisor:
+    """A supervisor whose nodes leave one by one."""
+
+    def __init__(self, nodes: int, *, is_alive: bool = True) -> None:
+        self.nodes = nodes
+        self.alive = is_alive
+        self.asked = 0
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+    def ask(self, _count: object, timeout: float) -> int:
+        self.asked += 1
+        self.nodes -= 1
+        return self.nodes
+
+
+def test_a_broker_whose_supervisor_has_ended_ends_too():
+    with Stopping(refuse) as stopping:
+        assert _serve(stopping, FakeSupervisor(1, is_alive=False), 5.0) == BROKEN
+
+
+@pytest.mark.parametrize(
+    ("number", "drain", "asked"),
+    [(signal.SIGTERM, 60.0, 2), (signal.SIGTERM, 0.0, 0), (signal.SIGINT, 60.0, 0)],
+    ids=["until they have left", "for as long as it may", "not at all"],
+)
+def test_a_broker_that_is_told_to_end_waits_for_its_nodes(number: int, drain: float, asked: int):
+    supervisor = FakeSupervisor(2)
+    with Stopping(refuse) as stopping:
+        os.kill(os.getpid(), number)
+        assert _serve(stopping, supervisor, drain) == 0
+
+    assert supervisor.asked == asked
+
+
+def test_a_second_signal_ends_the_brokers_patience():
+    supervisor = FakeSupervisor(1_000_000)
+    with Stopping(lambda _number: None) as stopping:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert _serve(stopping, supervisor, 60.0) == 0
+
+    assert supervisor.asked == 0
