@@ -69,7 +69,7 @@ class Handle:
         "_waiter", "capability", "deadline", "request_id", "source",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  made once a delegation, in one place
         self, owner: Owner, request_id: bytes, source: bytes, capability: bytes, sent: bytes, deadline: float
     ) -> None:
         self._owner = owner

@@ -51,7 +51,6 @@ class LoopThread:
         asyncio would end it without running a line of it, its `finally` included.
         """
 
-
         def after_its_start() -> None:
             task.get_loop().call_soon(task.cancel)
 

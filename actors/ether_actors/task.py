@@ -64,8 +64,18 @@ class Task:
     """
 
     __slots__ = (
-        "_budget", "_delegation", "_cancelled", "_closed", "_host", "_last_progress", "_log", "_sent_data", "agent", "attempt",
-        "deadline", "started",
+        "_budget",
+        "_cancelled",
+        "_closed",
+        "_delegation",
+        "_host",
+        "_last_progress",
+        "_log",
+        "_sent_data",
+        "agent",
+        "attempt",
+        "deadline",
+        "started",
     )  # fmt: skip
 
     def __init__(

@@ -57,7 +57,7 @@ from ether_broker.status import AgentStatus, Status
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # noqa: RUF022  grouped by subject
     # Running
     "AgentRef",
     "Limits",

@@ -178,7 +178,9 @@ class Peer:
 
     def hello(self, **info: Any) -> None:
         body = {"node": self.name, "schema_version": "1.0", **info}
-        self.raw(join_frame([pack_envelope(Kind.HELLO, request_id=request_id(self.bus.next_id()), body=pack(body))]), b"r")
+        self.raw(
+            join_frame([pack_envelope(Kind.HELLO, request_id=request_id(self.bus.next_id()), body=pack(body))]), b"r"
+        )
 
     def raw(self, message: bytes, role: bytes = b"t") -> None:
         """Send any bytes."""
@@ -189,7 +191,12 @@ class Peer:
         self.raw(join_frame([pack_envelope(kind, body=packed, **header)]))
 
     def register(
-        self, agent: str, *capabilities: str, idempotent: bool = False, max_concurrency: int = 1, exclusions: Iterable[str] = ()
+        self,
+        agent: str,
+        *capabilities: str,
+        idempotent: bool = False,
+        max_concurrency: int = 1,
+        exclusions: Iterable[str] = (),
     ) -> int:
         declared = tuple(Capability(name=name, idempotent=idempotent) for name in capabilities or ("x.y",))
         manifest = Manifest(
@@ -266,5 +273,3 @@ class Peer:
     def session(self) -> Session:
         (session,) = [session for session in self.bus.records.router.sessions if session.node == self.name]
         return session
-
-

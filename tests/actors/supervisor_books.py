@@ -102,7 +102,14 @@ class Books:
         peer.register_manifest(manifest)
 
     def ask(
-        self, agent: str, capability: str, *, to: str, timeout: float, parent: Given | None = None, by: Peer | None = None
+        self,
+        agent: str,
+        capability: str,
+        *,
+        to: str,
+        timeout: float,
+        parent: Given | None = None,
+        by: Peer | None = None,
     ) -> None:
         """Delegate; `by` is a node that has no right to speak for the agent."""
         peer = by or self.homes[agent]
@@ -260,7 +267,9 @@ class Books:
             assert self._delegations_tapped[asked.number] == 1, "G7: a delegation is not on the tap once"
             assert self._outcomes_tapped.get(asked.number, 0) == (asked.outcome is not None), "G7: an outcome is not"
         for given in self.given:
-            assert given.is_called_off == (given.asked.outcome is not None), "G4: the specialist was not told, or wrongly"
+            assert given.is_called_off == (given.asked.outcome is not None), (
+                "G4: the specialist was not told, or wrongly"
+            )
         for agent in records.registry.agents:
             self._check_mailbox(agent, [entry for entry in entries.values() if entry.agent is agent])
 

@@ -123,7 +123,12 @@ def test_dead_letters_are_listed_shown_and_taken_out():
 
     newest, oldest = ask(bus, d, "dead-letters")
     assert (newest["reason"], oldest["reason"]) == ("unknown_agent", "no_holder")
-    assert (oldest["number"], oldest["kind"], oldest["capability"], oldest["from_agent"]) == (1, "DELEGATION", "no.such", "d")
+    assert (oldest["number"], oldest["kind"], oldest["capability"], oldest["from_agent"]) == (
+        1,
+        "DELEGATION",
+        "no.such",
+        "d",
+    )
     assert oldest["can_redrive"]
     assert [letter["number"] for letter in ask(bus, d, "dead-letters", {"reason": "no_holder", "limit": 5})] == [1]
 

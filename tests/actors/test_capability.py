@@ -200,7 +200,12 @@ def test_a_decorated_method_stands_in_the_manifest_with_its_schemas():
     manifest = Scout.manifest("scout-7")
     (declared,) = manifest.capabilities
 
-    assert (manifest.agent, manifest.version, manifest.role, manifest.tools) == ("scout-7", "1.2.0", "Looks around.", ("ast",))
+    assert (manifest.agent, manifest.version, manifest.role, manifest.tools) == (
+        "scout-7",
+        "1.2.0",
+        "Looks around.",
+        ("ast",),
+    )
     assert manifest.max_concurrency == 4
     assert (declared.name, declared.description) == ("scout.look", "Lists what is there.")
     assert (declared.confidence, declared.constraints, declared.latency_weight) == (0.9, ("local",), 2.0)
@@ -272,7 +277,7 @@ def test_parameters_without_a_name_are_refused():
 def test_an_annotation_that_cannot_be_found_is_refused_with_the_fix():
     def method(self, n: Nowhere): ...  # noqa: F821
 
-    with pytest.raises(InvalidManifest, match="'Nowhere'.*import it there, not only under TYPE_CHECKING"):
+    with pytest.raises(InvalidManifest, match=r"'Nowhere'.*import it there, not only under TYPE_CHECKING"):
         handler(method)
 
 

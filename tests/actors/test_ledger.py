@@ -23,7 +23,12 @@ ALLOWED = {
     (State.RUNNING, State.ENDED),
     (State.RUNNING, State.QUEUED),
 }
-WAYS = {State.QUEUED: (), State.SENT: (State.SENT,), State.RUNNING: (State.SENT, State.RUNNING), State.ENDED: (State.ENDED,)}
+WAYS = {
+    State.QUEUED: (),
+    State.SENT: (State.SENT,),
+    State.RUNNING: (State.SENT, State.RUNNING),
+    State.ENDED: (State.ENDED,),
+}
 
 
 def choice() -> Choice:

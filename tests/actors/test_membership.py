@@ -159,7 +159,9 @@ def test_the_broker_shows_life_each_second_to_all_but_those_that_left():
 
     bus.pass_time(3.01)
 
-    assert [beat.body["clock"] for beat in peer.took(Kind.HEARTBEAT)] == pytest.approx([1001.0, 1002.0, 1003.0], abs=0.3)
+    assert [beat.body["clock"] for beat in peer.took(Kind.HEARTBEAT)] == pytest.approx(
+        [1001.0, 1002.0, 1003.0], abs=0.3
+    )
     assert leaver.took(Kind.HEARTBEAT) == []
 
 

@@ -154,7 +154,12 @@ def probed(*envelopes: bytes) -> Probe:
 def test_a_probe_records_everything_by_kind():
     probe = probed(ASK, HAPPENED, ANSWER)
 
-    assert [len(found) for found in (probe.observations, probe.delegations, probe.responses, probe.events)] == [3, 1, 1, 1]
+    assert [len(found) for found in (probe.observations, probe.delegations, probe.responses, probe.events)] == [
+        3,
+        1,
+        1,
+        1,
+    ]
     assert probe.sequence() == ["d → a: x.y", "a → d: x.y COMPLETED"]
     assert probe.sequence(kind=Kind.EVENT) == ["agent_up a"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -113,7 +114,7 @@ def test_a_sender_that_its_connection_did_not_register_is_refused():
 
 
 def test_an_unknown_agent_is_refused_with_the_nearest_name_and_an_alternative():
-    bus, d, a = pair()
+    bus, d, _a = pair()
 
     d.delegate("d", to="aa")
     bus.step()
@@ -223,7 +224,7 @@ def chain(*names: str, **registration: object) -> tuple[Bus, dict[str, Peer], in
     bus = Bus(ROOM)
     peers = {name: bus.node(f"n{name}", name, **registration) for name in dict.fromkeys(names)}
     parent = 0
-    for source, to in zip(names, names[1:], strict=False):
+    for source, to in itertools.pairwise(names):
         parent = peers[source].delegate(source, to=to, parent=parent, timeout=30.0)
         bus.step()
     return bus, peers, parent
@@ -359,7 +360,7 @@ def test_a_second_outcome_is_a_duplicate_and_changes_nothing():
 
 
 def test_an_outcome_from_an_agent_that_was_not_asked_changes_nothing():
-    bus, d, a = pair()
+    bus, d, _a = pair()
     other = bus.node("nb", "b")
     number = d.delegate("d", to="a")
     bus.step()
@@ -606,7 +607,7 @@ def test_an_outcome_calls_off_the_children_that_still_run():
 
 
 def test_only_the_delegator_may_cancel():
-    bus, d, a = pair()
+    bus, d, _a = pair()
     other = bus.delegator("o")
     number = d.delegate("d")
     bus.step()

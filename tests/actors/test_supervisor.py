@@ -32,7 +32,9 @@ def test_several_envelopes_of_one_frame_are_taken_in_their_order():
     bus = Bus()
     d, a = bus.delegator("d"), bus.node("na", "a")
     envelopes = [
-        pack_envelope(Kind.DELEGATION, request_id=request_id(900 + n), source=b"d", target=b"a", capability=b"x.y", body=b"\x80")
+        pack_envelope(
+            Kind.DELEGATION, request_id=request_id(900 + n), source=b"d", target=b"a", capability=b"x.y", body=b"\x80"
+        )
         for n in range(5)
     ]
 
@@ -203,7 +205,9 @@ headers = st.fixed_dictionaries(
         "deadline": st.floats(),
         "request_id": st.sampled_from([request_id(n) for n in (0, 100, 101, 102, 103, 104)]),
         "parent": st.sampled_from([request_id(n) for n in (0, 100, 103, 999)]),
-        "body": st.sampled_from([b"", b"\x80", b"\xc1", b"\x90", b"\x81\xa9condition\xa4gone", b"\x81\xa4from\x01", b"\xc0"])
+        "body": st.sampled_from(
+            [b"", b"\x80", b"\xc1", b"\x90", b"\x81\xa9condition\xa4gone", b"\x81\xa4from\x01", b"\xc0"]
+        )
         | st.binary(max_size=20),
     }
 )
@@ -239,7 +243,9 @@ def test_a_mutated_frame_of_a_real_peer_does_not_raise(data):
     bus, _ = busy_bus()
     a, d = bus.peers[1], bus.peers[0]
     answer = pack_envelope(Kind.RESPONSE, status=2, request_id=request_id(100), source=b"a", target=b"d", body=b"\x80")
-    ask = pack_envelope(Kind.DELEGATION, request_id=request_id(500), source=b"d", capability=b"x.y", deadline=2000.0, body=b"\x80")
+    ask = pack_envelope(
+        Kind.DELEGATION, request_id=request_id(500), source=b"d", capability=b"x.y", deadline=2000.0, body=b"\x80"
+    )
     for peer, frame in ((a, join_frame([answer])), (d, join_frame([ask]))):
         mutated = bytearray(frame)
         for _ in range(data.draw(st.integers(1, 3))):

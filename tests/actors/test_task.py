@@ -237,7 +237,7 @@ def test_cancelling_reaches_a_plain_handler_that_looks():
         assert handle.result().status is Status.CANCELLED
         bus.run()
         assert seen == [(True, Status.CANCELLED)]
-        assert bus.statistics()["dead_letters"] == {}
+        assert bus.statistics()["dead_letters"] == {"late": 1}
         (agent,) = bus.agents()
         assert agent["in_flight"] == 0
 

@@ -104,7 +104,7 @@ def test_memory_of_ended_letters_is_freed_before_their_turn_comes():
 
 def test_a_letter_that_was_accepted_is_taken_back_past_the_bounds_and_goes_first():
     box = mailbox(window=1, count=1)
-    first, second = filled(box, 2)
+    first, _second = filled(box, 2)
 
     box.release()
     box.put_back(first)

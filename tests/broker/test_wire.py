@@ -89,7 +89,7 @@ def test_a_header_reads_as_it_was_packed(given_):
 def test_an_envelope_cut_short_within_its_names_is_malformed(envelope, data):
     cut = envelope[: data.draw(st.integers(0, max(0, read_header(envelope).body - 1)))]
 
-    with pytest.raises(MalformedFrame, match="shorter than its header|announces names"):
+    with pytest.raises(MalformedFrame, match=r"shorter than its header|announces names"):
         read_header(cut)
 
 

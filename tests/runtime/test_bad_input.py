@@ -110,7 +110,9 @@ def _bus() -> Iterator[Runtime]:
         ("oj", Status.REJECTED_CAPABILITY, "no_holder"),
     ],
 )
-def test_what_goes_wrong_in_a_handler_is_a_status_with_a_code(bus: Runtime, name: str, status: Status, code: str) -> None:
+def test_what_goes_wrong_in_a_handler_is_a_status_with_a_code(
+    bus: Runtime, name: str, status: Status, code: str
+) -> None:
     response = bus.delegate(name, timeout=10).result(10)
 
     assert response.status is status
@@ -229,7 +231,9 @@ def test_a_broker_that_is_not_there_is_a_typed_error_within_the_time(tmp_path: P
         Runtime.connect(f"ipc://{tmp_path}/nobody", timeout=0.2).open()
 
 
-@pytest.mark.parametrize("url", ["", "tcp://host", "tcp://host:99999", "http://host:1", "ipc://relative", "ipc:///" + "x" * 200])
+@pytest.mark.parametrize(
+    "url", ["", "tcp://host", "tcp://host:99999", "http://host:1", "ipc://relative", "ipc:///" + "x" * 200]
+)
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidEndpoint):
         Runtime.connect(url).open()
@@ -309,7 +313,7 @@ def test_a_newer_protocol_is_refused_by_name(open_bus: Runtime) -> None:
         frame = bytearray(join_frame([pack_envelope(Kind.HELLO, body=pack({"node": "future"}))]))
         frame[4] = 2
         peer.listen.send(bytes(frame))
-        header, body = peer.expect(Kind.ERROR)
+        _header, body = peer.expect(Kind.ERROR)
         assert body["code"] == "incompatible_version"
         assert "protocol 2" in body["message"]
 

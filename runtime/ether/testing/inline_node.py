@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from queue import Empty, SimpleQueue
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ether.node import Node
 from ether.observing import Observing
@@ -16,17 +16,29 @@ from ether.testing.inline_loop import InlineLoop
 from ether_actors.handle import Handle, Stream
 from ether_actors.observer import Observer
 from ether_actors.pool import Pool
+from ether_broker.clock import ManualClock
 from ether_broker.ids import to_text
 from ether_broker.link import Link
 from ether_broker.response import Response
 from ether_broker.tap import read_batch
 
-if TYPE_CHECKING:
-    from ether.testing.world import World
-
 __all__ = ["InlineHandle", "InlineNode"]
 
 _T = TypeVar("_T")
+
+
+class _World(Protocol):
+    """What a node needs of the `World` that it is in."""
+
+    clock: ManualClock
+
+    def new_id(self) -> bytes:
+        """A request id."""
+        ...
+
+    def wait(self, is_ready: Callable[[], bool], timeout: float | None) -> bool:
+        """Move until something is ready."""
+        ...
 
 
 class _InlinePool(Pool):
@@ -52,7 +64,7 @@ class _InlinePool(Pool):
 class _InlineObserving(Observing):
     """Keeps the tap's batches until the world lets the observer see them."""
 
-    def __init__(self, observer: Observer, acknowledge: Callable[[int], None], world: World) -> None:
+    def __init__(self, observer: Observer, acknowledge: Callable[[int], None], world: _World) -> None:
         super().__init__(observer, acknowledge)
         self._world = world
         self._is_started = False
@@ -122,7 +134,7 @@ class InlineNode(Node):
 
     handle_type = InlineHandle
 
-    def __init__(self, name: str, link: Link, world: World) -> None:
+    def __init__(self, name: str, link: Link, world: _World) -> None:
         self.turns: deque[Callable[[], None]] = deque()
         """Turns of its plain handlers that can be run now."""
         self.loop: InlineLoop

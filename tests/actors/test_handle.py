@@ -1,0 +1,307 @@
+"""A handle alone: its owner is a stand-in, and the responses come from the test."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from ether_actors.handle import Handle, as_completed
+from ether_broker.codec import pack_delegation, pack_response
+from ether_broker.delegation import Delegation
+from ether_broker.errors import UsageError, WaitTimeout
+from ether_broker.ids import to_text
+from ether_broker.response import Response
+from ether_broker.status import Status
+from ether_broker.wire import read_header
+
+PATIENCE = 10.0
+
+
+class Owner:
+    """What a handle needs of its node; waits for real."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.cancelled: list[Handle] = []
+        self.flushed = 0
+        self.refusal: Exception | None = None
+
+    def cancel(self, handle: Handle) -> None:
+        self.cancelled.append(handle)
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+    def check_may_wait(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        return event.wait(PATIENCE if timeout is None else timeout)
+
+    def take(self, queue: SimpleQueue[Any], timeout: float | None) -> Any:
+        return queue.get(timeout=PATIENCE if timeout is None else timeout)
+
+
+def handle(owner: Owner | None = None, number: int = 1) -> Handle:
+    request_id = number.to_bytes(16)
+    delegation = Delegation(request_id=to_text(request_id), capability="x.y", from_agent="d", params={"n": number})
+    return Handle(owner or Owner(), request_id, b"d", b"x.y", pack_delegation(delegation), 9.0)
+
+
+def deliver(to: Handle, status: Status = Status.COMPLETED, data: Any = None, **fields: Any) -> bool:
+    response = Response(request_id=to.id, status=status, from_agent="a", data=data, **fields)
+    envelope = pack_response(response, capability=b"x.y", target=b"d")
+    return to.deliver(read_header(envelope), envelope)
+
+
+def test_it_is_done_with_its_outcome_and_not_before():
+    mine = handle()
+    assert not mine.done
+    assert not deliver(mine, Status.ACCEPTED)
+    assert not deliver(mine, Status.PROGRESS, progress=0.5)
+    assert not mine.done
+
+    assert deliver(mine, data=7)
+
+    assert mine.done
+    assert (mine.result().data, mine.result(0.0).status) == (7, Status.COMPLETED)
+    assert mine.result() is mine.outcome()
+
+
+def test_only_the_first_outcome_counts():
+    mine = handle()
+    deliver(mine, data="first")
+
+    assert not deliver(mine, Status.FAILED_EXECUTION)
+    mine.end(Response(request_id=mine.id, status=Status.CANCELLED))
+
+    assert mine.result().data == "first"
+
+
+def test_an_outcome_may_come_without_the_broker():
+    mine = handle()
+
+    mine.end(Response(request_id=mine.id, status=Status.TIMEOUT))
+
+    assert mine.result().status is Status.TIMEOUT
+
+
+def test_patience_may_end_and_begin_anew():
+    mine = handle()
+    with pytest.raises(WaitTimeout, match=r"x\.y .* had no outcome after 0\.0 s; it goes on"):
+        mine.result(0.0)
+    with pytest.raises(WaitTimeout):
+        mine.result(-1.0)
+
+    deliver(mine)
+
+    assert mine.result(0.0).ok
+
+
+def test_waiting_sends_what_was_kept_back_and_is_refused_where_it_would_wait_for_itself():
+    owner = Owner()
+    mine = handle(owner)
+    threading.Timer(0.0, deliver, (mine,)).start()
+    assert mine.result(PATIENCE).ok
+    assert owner.flushed
+
+    owner.refusal = UsageError("not here")
+    with pytest.raises(UsageError):
+        handle(owner).result()
+    assert mine.result().ok
+
+
+def test_all_who_wait_are_woken():
+    mine = handle()
+    seen: list[Response] = []
+    waiting = [threading.Thread(target=lambda: seen.append(mine.result(PATIENCE))) for _ in range(4)]
+    for thread in waiting:
+        thread.start()
+
+    deliver(mine, data="all")
+    for thread in waiting:
+        thread.join()
+
+    assert [response.data for response in seen] == ["all"] * 4
+
+
+def test_callbacks_are_called_once_when_it_ends_or_at_once_when_it_has():
+    mine = handle()
+    seen: list[str] = []
+    mine.add_done_callback(lambda done: seen.append("before"))
+    deliver(mine)
+    deliver(mine)
+
+    mine.add_done_callback(lambda done: seen.append("after"))
+
+    assert seen == ["before", "after"]
+
+
+def test_a_callback_may_read_the_outcome_and_add_another():
+    mine = handle()
+    seen: list[object] = []
+    mine.add_done_callback(lambda done: done.add_done_callback(lambda again: seen.append(again.result().data)))
+
+    deliver(mine, data=3)
+
+    assert seen == [3]
+
+
+def test_cancelling_asks_the_owner_until_it_is_done():
+    owner = Owner()
+    mine = handle(owner)
+    mine.cancel()
+    deliver(mine, Status.CANCELLED)
+    mine.cancel()
+
+    assert owner.cancelled == [mine]
+
+
+def test_it_knows_what_was_sent():
+    mine = handle(number=5)
+
+    assert (mine.id, mine.delegation.params, mine.deadline) == (to_text((5).to_bytes(16)), {"n": 5}, 9.0)
+    assert mine.delegation is mine.delegation
+    assert repr(mine) == f"<Handle x.y {mine.id} running>"
+    deliver(mine)
+    assert "COMPLETED" in repr(mine)
+
+
+# -- streams -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_gives_what_came_before_and_after_it_was_begun_and_last_the_outcome():
+    mine = handle()
+    deliver(mine, Status.ACCEPTED)
+    stream = iter(mine.stream())
+    assert next(stream).status is Status.ACCEPTED
+    deliver(mine, Status.PROGRESS, progress=0.5)
+    assert next(stream).progress == 0.5
+
+    deliver(mine, data="end")
+
+    assert [response.data for response in stream] == ["end"]
+
+
+def test_a_stream_may_be_followed_after_the_end_and_by_several():
+    mine = handle()
+    deliver(mine, Status.PROGRESS, progress=0.1)
+    deliver(mine)
+
+    for _ in range(2):
+        assert [response.status for response in mine.stream()] == [Status.PROGRESS, Status.COMPLETED]
+
+
+def test_a_handle_that_nobody_follows_keeps_the_newest_updates():
+    mine = handle()
+    for number in range(1_500):
+        deliver(mine, Status.PROGRESS, data=number)
+    deliver(mine)
+
+    seen = [response.data for response in mine.stream()]
+
+    assert seen == [*range(500, 1_500), None]
+
+
+def test_a_stream_is_followed_in_an_event_loop():
+    mine = handle()
+    deliver(mine, Status.PROGRESS, progress=0.5)
+
+    async def follow() -> list[Status]:
+        seen = []
+        async for response in mine.stream():
+            seen.append(response.status)
+            if response.status is Status.PROGRESS:
+                threading.Timer(0.0, deliver, (mine,)).start()
+        return seen
+
+    assert asyncio.run(follow()) == [Status.PROGRESS, Status.COMPLETED]
+
+
+# -- awaiting ----------------------------------------------------------------------------------------------------
+
+
+def test_awaiting_gives_the_outcome_before_and_after_the_end():
+    mine = handle()
+
+    async def wait() -> list[Any]:
+        threading.Timer(0.0, deliver, (mine, Status.COMPLETED, 4)).start()
+        return [(await mine).data, (await mine).data]
+
+    assert asyncio.run(wait()) == [4, 4]
+
+
+def test_awaiting_does_not_block_the_event_loop():
+    """Trap 9: while one awaits, the loop turns."""
+    mine = handle()
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        for _ in range(100):
+            await asyncio.sleep(0)
+            ticks += 1
+        deliver(mine)
+
+    async def both() -> None:
+        ticking = asyncio.create_task(tick())
+        await mine
+        await ticking
+
+    asyncio.run(both())
+
+    assert ticks == 100
+
+
+def test_giving_up_awaiting_leaves_the_delegation_alone():
+    mine = handle()
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.ensure_future(_await(mine)), 0.01)
+        deliver(mine)
+        await asyncio.sleep(0)
+
+    asyncio.run(give_up())
+
+    assert mine.result().ok
+
+
+async def _await(mine: Handle) -> Response:
+    return await mine
+
+
+# -- several -----------------------------------------------------------------------------------------------------
+
+
+def test_handles_are_given_as_they_end_each_once():
+    owner = Owner()
+    one, two, three = (handle(owner, number) for number in (1, 2, 3))
+    deliver(two)
+    ended = as_completed([one, two, three, two])
+
+    assert next(ended) is two
+    deliver(three)
+    assert next(ended) is three
+    deliver(one)
+
+    assert list(ended) == [one]
+
+
+def test_patience_for_several_ends_for_all_of_them_together():
+    one, two = handle(number=1), handle(number=2)
+    deliver(one)
+    ended = as_completed([one, two], timeout=0.01)
+
+    assert next(ended) is one
+    with pytest.raises(WaitTimeout, match="1 delegations had no outcome"):
+        next(ended)
+
+
+def test_none_at_all_is_over_at_once():
+    assert list(as_completed([])) == []
