@@ -92,7 +92,7 @@ class CellHost(Host, Protocol):
 class Work:
     """A delegation on its way through a cell."""
 
-    __slots__ = ("cancelled", "cancelled_at", "envelope", "header", "is_abandoned", "runner", "task")
+    __slots__ = ("cancelled", "cancelled_at", "envelope", "header", "is_abandoned", "is_orphaned", "runner", "task")
 
     def __init__(self, header: Header, envelope: bytes) -> None:
         self.header = header
@@ -103,6 +103,8 @@ class Work:
         self.cancelled = False
         """Whether its delegation has ended without it."""
         self.cancelled_at = 0.0
+        self.is_orphaned = False
+        """Whether its agent crashed while it ran."""
         self.is_abandoned = False
         """Whether its handler was given up: it hangs, and nobody waits for what it may yet say."""
 
@@ -198,6 +200,7 @@ class Cell:
     def _cancel_runners(self) -> None:
         for work in list(self.works.values()):
             if work.runner is not None:
+                work.is_orphaned = True
                 self._host.loop.cancel(work.runner)
 
     def _say_goodbye(self) -> None:
@@ -397,7 +400,7 @@ class Cell:
             self._finish(work, refusal)
         elif work.cancelled:
             self._finish(work, self._refuse(work, Status.CANCELLED, "cancelled", "The handler was called off."))
-        elif _is_cancellation(error) and self.state is not CellState.RUNNING:
+        elif _is_cancellation(error) and work.is_orphaned:
             message = f"{self.name} crashed while it worked on this."
             self._finish(work, self._refuse(work, Status.FAILED_EXECUTION, "agent_crashed", message))
         elif task is None and isinstance(error, EtherError):

@@ -206,7 +206,8 @@ class Handle:
         with self._owner.lock:
             if self.done:
                 return False
-            self._header, self._envelope, self._response = header, envelope, response
+            # The header last: it says that all is there to readers who do not take the lock.
+            self._envelope, self._response, self._header = envelope, response, header
             waiter, callbacks, listeners = self._waiter, self._callbacks, self._listeners
             self._waiter = self._callbacks = self._listeners = None
         if waiter is not None:

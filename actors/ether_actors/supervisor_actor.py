@@ -82,6 +82,15 @@ class SupervisorActor(pykka.ThreadingActor):
         self.supervisor = supervisor or Supervisor(tap_interval=TAP_INTERVAL)
         self.actor_inbox.attach(socket)
 
+    @classmethod
+    def start(cls, *args: Any, **kwargs: Any) -> Any:
+        """As pykka's, but not in its registry: `ActorRegistry.stop_all()`, which pykka calls when any actor of the process
+        raises a BaseException, must not stop the bus.
+        """
+        actor = cls(*args, **kwargs)
+        actor._start_actor_loop()
+        return actor.actor_ref
+
     @staticmethod
     def _create_actor_inbox() -> ActorInbox:
         return _SocketInbox()

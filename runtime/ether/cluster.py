@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 from ether.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NodeSpec, Posting, postings
 from ether.errors import ProcessFailed
+from ether.lifeline import is_starting
 from ether.outlet import to_stderr
 from ether.stopping import Stopping
 from ether.warden import ProcessSpec, ProcessStatistics, Warden
@@ -97,7 +98,7 @@ class Cluster:
         """Start all processes and wait until all agents are registered; the same as entering the `with` block.
 
         Raises:
-            UsageError: it is open already.
+            UsageError: it is open already; or a script does this while one of its nodes imports it.
             AddressInUse: somebody has the address.
             InvalidSpec: an agent's `module:Class` cannot be imported, or is no agent.
             ProcessFailed: a process did not come up in time, or an agent's `__init__` or `on_start` raised.
@@ -105,6 +106,11 @@ class Cluster:
         """
         if self._warden is not None:
             raise UsageError("The cluster is open already: open it once, or make another.")
+        if is_starting():
+            raise UsageError(
+                "A node that imports this module would open a cluster of its own, and so on without end: "
+                'put what the script does under `if __name__ == "__main__":`.'
+            )
         spec = self.spec
         self._warden = warden = Warden(
             intensity=spec.intensity, period=spec.period, backoff=spec.backoff, **self._watchers

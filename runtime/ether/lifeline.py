@@ -12,6 +12,9 @@ Three things end an orphan, so that none of them has to be perfect:
 - `PR_SET_PDEATHSIG`: the kernel's own signal. It belongs to the *thread* that started the child, so the parent
   starts children from one thread that lives as long as they do (`ether.warden`).
 - `getppid`, once a second: another parent means that ours has died.
+
+What an agent has started itself ends with its node while the parent lives, and when the channel's end is what the node
+hears first; the kernel's signal reaches the node alone.
 """
 
 from __future__ import annotations
@@ -30,13 +33,14 @@ from typing import Any, Final, NoReturn
 
 from ether_broker.payload import unpack
 
-__all__ = ["ORPHANED", "Lifeline", "end"]
+__all__ = ["ORPHANED", "Lifeline", "end", "is_starting"]
 
 ORPHANED: Final = 79
 """Exit code of a child whose parent has died; nobody is left to read it but a log."""
 _PR_SET_PDEATHSIG: Final = 1
 _LOOK: Final = 1.0
 _LEAVE: Final = 2.0
+_starting = False
 
 
 class Lifeline:
@@ -60,6 +64,7 @@ class Lifeline:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
         if os.getppid() != self._parent:  # it died before the kernel was told to tell us
             self._orphaned()
+        _note_start(under_way=True)
         here = str(Path.cwd())
         sys.path[:] = [*([] if here in self.request["path"] else [here]), *self.request["path"]]
         self._socket.settimeout(_LOOK)
@@ -67,6 +72,7 @@ class Lifeline:
 
     def ready(self, **facts: object) -> None:
         """Report that this process is up."""
+        _note_start(under_way=False)
         self._report({"ready": facts})
 
     def failed(self, code: str, message: str, traceback: str = "") -> None:
@@ -96,6 +102,16 @@ class Lifeline:
         with contextlib.suppress(Exception):
             self._on_orphaned(self.request)
         _end_group()
+
+
+def _note_start(*, under_way: bool) -> None:
+    global _starting  # noqa: PLW0603  there is one process
+    _starting = under_way
+
+
+def is_starting() -> bool:
+    """Whether this is a child process that is not up yet, and imports the modules of its agents."""
+    return _starting
 
 
 def end(code: int) -> NoReturn:

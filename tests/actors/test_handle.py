@@ -106,13 +106,14 @@ def test_patience_may_end_and_begin_anew():
 def test_waiting_sends_what_was_kept_back_and_is_refused_where_it_would_wait_for_itself():
     owner = Owner()
     mine = handle(owner)
-    threading.Timer(0.0, deliver, (mine,)).start()
-    assert mine.result(PATIENCE).ok
-    assert owner.flushed
+    with pytest.raises(WaitTimeout):
+        mine.result(0.0)
+    assert owner.flushed == 1
 
     owner.refusal = UsageError("not here")
     with pytest.raises(UsageError):
-        handle(owner).result()
+        mine.result()
+    deliver(mine)
     assert mine.result().ok
 
 

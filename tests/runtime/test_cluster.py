@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import _thread
+import copy
 import os
+import pickle
 import socket
+import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from ether import Runtime
-from ether.cluster import Cluster
+from ether.cluster import Cluster, _settled
 from ether.cluster_spec import AgentSpec, NodeSpec
 from ether.errors import ProcessFailed
 from ether_actors.tree import Lifecycle
@@ -85,6 +90,41 @@ def test_an_agent_that_cannot_start_is_told_with_its_own_error(start, error, say
         cluster.statistics()
 
 
+@pytest.mark.parametrize(
+    ("bind", "endpoint", "again", "url"),
+    [
+        ("ipc:///a/b", "ipc:///a/b", "ipc:///a/b", "ipc:///a/b"),
+        ("tcp://*:*", "tcp://[::]:7421", "tcp://*:7421", "tcp://127.0.0.1:7421"),
+        ("tcp://0.0.0.0:*", "tcp://0.0.0.0:7421", "tcp://0.0.0.0:7421", "tcp://127.0.0.1:7421"),
+        ("tcp://10.0.0.7:*", "tcp://[::ffff:10.0.0.7]:7421", "tcp://10.0.0.7:7421", "tcp://10.0.0.7:7421"),
+        ("tcp://eth0:7421", "tcp://[fe80::1]:7421", "tcp://eth0:7421", "tcp://[fe80::1]:7421"),
+    ],
+)
+def test_the_port_that_was_found_is_kept_and_reached_from_here(bind: str, endpoint: str, again: str, url: str):
+    assert _settled(bind, endpoint) == (again, url)
+
+
+def test_a_long_temporary_folder_is_not_used_since_the_path_of_a_socket_is_short(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/" + "x" * 90)
+    with Cluster(agents=[WORKER]) as cluster:
+        assert cluster.url.startswith("ipc:///tmp/ether-")
+
+
+def test_a_second_ctrl_c_while_the_cluster_drains_ends_it_at_once(tmp_path: Path):
+    cluster = Cluster(agents=[WORKER], drain=60.0).open()
+    running = list(pids(cluster).values())
+    with Runtime.connect(cluster.url, drain=0.0) as bus:
+        bus.delegate("work.stubborn", {"folder": str(tmp_path)})
+        wait_until((tmp_path / "stubborn").exists)
+        timer = threading.Timer(0.3, _thread.interrupt_main)
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            cluster.close()
+    timer.join()
+
+    assert not any(process_is_alive(pid) for pid in running)
+
+
 def test_a_port_in_use_is_told_as_such():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -135,3 +175,11 @@ def test_two_agents_that_share_a_name_are_refused_before_anything_starts():
 
     with pytest.raises(InvalidSpec, match="both named 'x'"):
         Cluster(nodes)
+
+
+def test_a_failure_survives_copying_and_pickling():
+    error = ProcessFailed("what happened", "node-1", exit=-9, output=("a", "b"))
+
+    for again in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (str(again), again.process, again.exit, again.output) == ("what happened", "node-1", -9, ("a", "b"))
+        assert again.retryable

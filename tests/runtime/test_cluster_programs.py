@@ -195,3 +195,39 @@ def test_a_node_that_cannot_serve_raises(bus: Runtime, bind: str, agent: str, na
         node.wait()
 
     assert any(says in line for line in node.lines)
+
+
+# -- a script that defines its agents itself ---------------------------------------------------------------------
+
+SCRIPT = """
+from ether import Agent, Runtime, capability
+from ether.cluster import Cluster
+
+class Doubler(Agent):
+    @capability("double")
+    def double(self, number: int) -> int:
+        return number * 2
+
+def main():
+    with Cluster(nodes=2, agents=[Doubler]) as cluster, Runtime.connect(cluster.url) as bus:
+        print(bus.delegate("double", {"number": 21}).result().unwrap().data)
+
+"""
+RUN = "import runpy, sys; sys.path[0] = sys.argv[1]; runpy.run_path(sys.argv[1] + '/doubling.py', run_name='__main__')"
+
+
+def test_a_script_can_put_its_own_agents_on_a_cluster(tmp_path: Path):
+    (tmp_path / "doubling.py").write_text(SCRIPT + 'if __name__ == "__main__":\n    main()\n')
+    with script(RUN, str(tmp_path)) as program:
+        assert program.wait() == 0
+
+    assert program.lines == ["42"]
+
+
+def test_a_script_without_its_guard_is_told_so(tmp_path: Path):
+    code = SCRIPT + "try:\n    main()\nexcept Exception as error:\n    print(repr(error))\n    raise\n"
+    (tmp_path / "doubling.py").write_text(code)
+    with script(RUN, str(tmp_path)) as program:
+        assert program.wait() == 1
+
+    assert program.lines[-1].startswith("UsageError('node-1: A node that imports this module would open a cluster")
