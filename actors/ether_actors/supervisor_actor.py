@@ -84,8 +84,10 @@ class SupervisorActor(pykka.ThreadingActor):
 
     @classmethod
     def start(cls, *args: Any, **kwargs: Any) -> Any:
-        """As pykka's, but not in its registry: `ActorRegistry.stop_all()`, which pykka calls when any actor of the process
-        raises a BaseException, must not stop the bus.
+        """Start it as pykka does, but outside pykka's registry.
+
+        `ActorRegistry.stop_all()`, which pykka calls when any actor of the process raises a BaseException, must not stop the
+        bus.
         """
         actor = cls(*args, **kwargs)
         actor._start_actor_loop()

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import _thread
 import copy
 import os
 import pickle
+import signal
 import socket
 import tempfile
 import threading
@@ -116,7 +116,7 @@ def test_a_second_ctrl_c_while_the_cluster_drains_ends_it_at_once(tmp_path: Path
     with Runtime.connect(cluster.url, drain=0.0) as bus:
         bus.delegate("work.stubborn", {"folder": str(tmp_path)})
         wait_until((tmp_path / "stubborn").exists)
-        timer = threading.Timer(0.3, _thread.interrupt_main)
+        timer = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             timer.start()
             cluster.close()
