@@ -327,9 +327,12 @@ class Cell:
         header = work.header
         host = self._host
         deadline = host.local_deadline(header.deadline)
-        if work.cancelled or (deadline is not None and host.monotonic() >= deadline):
+        if work.cancelled:
             response = self._refuse(work, Status.CANCELLED, "not_started", "It had ended before it was started.")
             self._finish(work, response)
+            return True
+        if deadline is not None and host.monotonic() >= deadline:
+            self.works.pop(header.request_id, None)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
             return True
         task: Task | None = None
         try:

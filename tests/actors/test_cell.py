@@ -233,8 +233,24 @@ def test_what_expires_while_it_waits_at_the_node_is_never_started():
         assert late.result().status is Status.TIMEOUT
         bus.advance(10.0)
 
+        assert bus.statistics()["dead_letters"] == {}
+
         assert "late" not in log
         assert bus.agents()[0]["in_flight"] == 0
+
+
+def test_what_reaches_its_turn_just_after_its_deadline_times_out_and_is_not_cancelled():
+    log: list[str] = []
+    with TestRuntime() as bus:
+        bus.start(Worker, log)
+        bus.delegate("work.nap", {"seconds": 2.03, "word": "long"})
+        late = bus.delegate("work.say", {"word": "late"}, timeout=2.01)
+        bus.advance(2.05)  # its turn has come, and the supervisor's slot of time has not ended yet
+        bus.advance(1.0)
+
+        assert late.result().status is Status.TIMEOUT
+        assert "late" not in log
+        assert (bus.agents()[0]["in_flight"], bus.statistics()["dead_letters"]) == (0, {})
 
 
 @pytest.mark.parametrize("kind", [ThreadedAgent, AsyncAgent, Agent])

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pykka
 import pytest
 
-from ether import Agent, AgentCrash, AsyncAgent, Limits, Runtime, Status, Task, as_completed, capability
+from ether import Agent, AgentCrash, AsyncAgent, Limits, MailboxFull, Runtime, Status, Task, as_completed, capability
+from tests.support import wait_until
 
 PATIENCE = 20.0
 """Seconds after which a test has failed; none of them takes a tenth of it."""
@@ -113,6 +114,14 @@ def test_trap_2_a_base_exception_in_a_told_message_stops_no_other_actor_of_the_p
         plain.stop()
 
 
+def test_trap_2_pykkas_stop_all_does_not_reach_the_bus(bus: Runtime):
+    bus.start(Counter)
+
+    pykka.ActorRegistry.stop_all(timeout=PATIENCE)
+
+    assert bus.delegate("count.up").result(PATIENCE).ok
+
+
 def test_trap_3_no_ask_and_no_delegation_is_left_without_an_answer_when_its_actor_stops(bus: Runtime):
     for turn in range(20):
         agent = bus.start(Counter, name=f"short-lived-{turn}")
@@ -181,6 +190,30 @@ def test_trap_4_a_handler_that_hangs_holds_up_neither_its_delegator_nor_other_ag
         assert {handle.result(PATIENCE).status for handle in stuck} == {Status.TIMEOUT}
         assert bus.delegate("count.up", timeout=PATIENCE).result(PATIENCE).ok
     finally:
+        release.set()
+
+
+def test_trap_4_a_handler_that_hangs_is_given_up_and_its_agent_made_anew():
+    release = threading.Event()
+
+    class Stuck(Agent):
+        hang_limit = 0.1
+
+        @capability("stuck")
+        def hang(self) -> None:
+            release.wait(PATIENCE)
+
+        @capability("serve")
+        def serve(self) -> str:
+            return "served"
+
+    with Runtime(drain=0.2) as bus:
+        bus.start(Stuck)
+        stuck = bus.delegate("stuck", timeout=0.1)
+        after = bus.delegate("serve", timeout=PATIENCE)
+
+        assert stuck.result(PATIENCE).status is Status.TIMEOUT
+        assert after.result(PATIENCE).data == "served"
         release.set()
 
 
@@ -257,22 +290,30 @@ def test_trap_7_a_full_inbox_at_the_node_refuses_too(bus: Runtime):
     assert Status.COMPLETED in statuses
 
 
-def test_trap_7_agents_that_flood_each_other_do_not_wait_for_room_in_each_others_inboxes():
+def test_trap_7_agents_that_flood_each_other_are_refused_and_never_wait_for_room(bus: Runtime):
     class Talker(Agent):
-        @capability("talk")
-        def talk(self, depth: int, task: Task) -> int:
-            if depth == 0:
-                return 1
-            others = [task.delegate("talk", {"depth": depth - 1}) for _ in range(4)]
-            return sum(other.result().data or 0 for other in others)
+        inbox_limit = 3
 
-    with Runtime(limits=Limits(count=3, window=1)) as bus:
-        for name in "ab":
-            bus.start(Talker, name=name)
-        responses = [bus.delegate("talk", {"depth": 2}, timeout=PATIENCE) for _ in range(4)]
+        def on_receive(self, message):
+            other, told = message
+            try:
+                while True:
+                    other.tell("chatter")
+            except MailboxFull:
+                told.release()
+                assert proceed.wait(PATIENCE)
 
-        for response in responses:
-            assert response.result(PATIENCE).status in (Status.COMPLETED, Status.REJECTED_OVERLOAD)
+    proceed = threading.Event()
+    told = threading.Semaphore(0)
+    for name in "ab":
+        bus.start(Talker, name=name)
+    ann, bob = ref_of(bus, "a"), ref_of(bus, "b")
+    ann.tell((bob, told))
+    bob.tell((ann, told))
+
+    assert told.acquire(timeout=PATIENCE)
+    assert told.acquire(timeout=PATIENCE)
+    proceed.set()
 
 
 def test_trap_8_nobody_sees_what_another_does_to_a_message(bus: Runtime):
@@ -408,6 +449,7 @@ def test_a_hundred_nested_waits_end_on_a_pool_of_four(bus: Runtime):
     bus.start(Nest)
 
     assert bus.delegate("nest", {"depth": 100}, timeout=PATIENCE).result(PATIENCE).data == 100
+    wait_until(lambda: bus.node.pool.threads <= 5, what="the threads that stood in for those that waited have gone")
 
 
 def test_a_call_cycle_is_answered_at_once_and_named(bus: Runtime):
@@ -430,6 +472,23 @@ def test_a_call_cycle_is_answered_at_once_and_named(bus: Runtime):
     assert "call_cycle" in response.data
     assert f"{bus.name} → ann → bob → ann is a cycle" in response.data
     assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_an_agent_with_room_for_it_may_call_itself(bus: Runtime):
+    class Few(Agent):
+        max_concurrency = 3
+
+        @capability("down")
+        async def down(self, left: int, task: Task) -> str:
+            if left == 0:
+                return "done"
+            response = await task.delegate("down", {"left": left - 1})
+            return response.data if response.ok else response.error.code
+
+    bus.start(Few)
+
+    assert bus.delegate("down", {"left": 2}).result(PATIENCE).data == "done"
+    assert bus.delegate("down", {"left": 3}).result(PATIENCE).data == "call_cycle"
 
 
 def test_an_agent_that_waits_for_itself_is_answered_at_once(bus: Runtime):

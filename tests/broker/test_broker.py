@@ -1,0 +1,214 @@
+"""The broker's socket, with real sockets on the other end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+
+from ether_broker.broker import BrokerSocket
+from ether_broker.errors import AddressInUse, InvalidEndpoint
+from ether_broker.router import INCARNATION, Router
+from ether_broker.wire import join_frame, split_frame
+
+ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
+PATIENCE = 5.0
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    with zmq.Context() as made:
+        yield made
+
+
+@pytest.fixture(params=["inproc", "ipc", "tcp"])
+def broker(request, context, tmp_path: Path) -> Iterator[BrokerSocket]:
+    endpoints = {"inproc": "inproc://broker", "ipc": f"ipc://{tmp_path}/b.sock", "tcp": "tcp://127.0.0.1:*"}
+    made = BrokerSocket(endpoints[request.param], context)
+    yield made
+    made.close(0.0)
+
+
+@pytest.fixture
+def peers(context) -> Iterator[Peers]:
+    made = Peers(context)
+    yield made
+    made.close()
+
+
+class Peers:
+    """Raw DEALER sockets."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        self._context = context
+        self._sockets: list[zmq.Socket[bytes]] = []
+
+    def connect(self, broker: BrokerSocket, routing_id: bytes, **options: int) -> zmq.Socket[bytes]:
+        socket = self._context.socket(zmq.DEALER)
+        self._sockets.append(socket)
+        socket.setsockopt(zmq.IDENTITY, routing_id)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.RCVTIMEO, int(PATIENCE * 1000))
+        for name, value in options.items():
+            socket.setsockopt(getattr(zmq, name), value)
+        socket.connect(broker.endpoint)
+        return socket
+
+    def close(self) -> None:
+        for socket in self._sockets:
+            socket.close(0)
+
+
+def receive(broker: BrokerSocket, count: int) -> list[tuple[bytes, bytes]]:
+    """Take messages until there are so many."""
+    taken: list[tuple[bytes, bytes]] = []
+    for _ in range(100):
+        taken += broker.receive(PATIENCE / 10)
+        if len(taken) >= count:
+            break
+    return taken
+
+
+def test_messages_come_with_the_routing_id_of_their_sender_and_in_order(broker: BrokerSocket, peers: Peers):
+    one, two = peers.connect(broker, b"t" + ONE), peers.connect(broker, b"t" + TWO)
+    for number in range(50):
+        one.send(b"one %d" % number)
+    two.send(b"two")
+
+    taken = receive(broker, 51)
+
+    assert [message for sender, message in taken if sender == b"t" + ONE] == [b"one %d" % number for number in range(50)]
+    assert [message for sender, message in taken if sender == b"t" + TWO] == [b"two"]
+
+
+def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: BrokerSocket, peers: Peers):
+    router = Router()
+    listening = peers.connect(broker, b"r" + ONE)
+    listening.send(b"hello")
+    receive(broker, 1)
+    session = router.open(b"r" + ONE, "n", {}, 1.0)
+    for envelope in (b"a", b"b"):
+        router.send(session, envelope)
+
+    broker.transmit(router)
+
+    assert split_frame(listening.recv()) == [b"a", b"b"]
+
+
+def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: BrokerSocket):
+    router = Router()
+    session = router.open(b"r" + ONE, "n", {}, 1.0)
+    router.send(session, b"a")
+
+    broker.transmit(router)
+
+    assert router.expire(1.0) == [session]
+    assert session.lost == "its connection is gone"
+
+
+def test_surplus_frames_of_one_peer_cost_no_other_peer_a_message(broker: BrokerSocket, peers: Peers):
+    broken, sound = peers.connect(broker, b"t" + ONE), peers.connect(broker, b"t" + TWO)
+    for surplus in ([b"a", b"b"], [b"a", b"t" + ONE], [b"a", b"t" + TWO, b"c", b"d"], [b"", b""]):
+        broken.send_multipart(surplus)
+        sound.send(b"sound")
+        taken = receive(broker, 2)
+
+        assert (b"t" + TWO, b"sound") in taken
+        assert [message for sender, message in taken if sender == b"t" + ONE] == [b""]
+
+
+def test_a_waiting_receive_returns_when_it_is_woken(broker: BrokerSocket):
+    waker = threading.Timer(0.02, broker.wake)
+    waker.start()
+
+    assert broker.receive(PATIENCE) == []
+    waker.join()
+
+
+def test_a_receive_without_patience_returns_at_once(broker: BrokerSocket):
+    assert broker.receive(0.0) == []
+    assert broker.receive(0.001) == []
+
+
+def test_a_peer_that_does_not_read_blocks_nobody_and_gets_all_of_it_later(context, peers: Peers):
+    broker = BrokerSocket("inproc://small", context)
+    router = Router()
+    slow, quick = peers.connect(broker, b"r" + ONE, RCVHWM=1), peers.connect(broker, b"r" + TWO)
+    for socket in (slow, quick):
+        socket.send(b"hello")
+    receive(broker, 2)
+    to_slow, to_quick = router.open(b"r" + ONE, "slow", {}, 1.0), router.open(b"r" + TWO, "quick", {}, 1.0)
+    sent = [b"%d" % number for number in range(100_000)]
+    for envelope in sent:
+        router.send(to_slow, envelope)
+    router.send(to_quick, b"x")
+
+    broker.transmit(router)
+    assert broker.is_blocked
+    assert not broker.is_blocked
+    assert split_frame(quick.recv()) == [b"x"]
+
+    got: list[bytes] = []
+    while len(got) < len(sent):
+        got += split_frame(slow.recv())
+        router.retry()
+        broker.transmit(router)
+    assert got == sent
+    broker.close(0.0)
+
+
+@pytest.mark.parametrize("scheme", ["ipc", "tcp"])
+def test_an_address_that_is_taken_is_refused_and_its_owner_goes_on(context, peers: Peers, tmp_path: Path, scheme: str):
+    owner = BrokerSocket(f"ipc://{tmp_path}/b.sock" if scheme == "ipc" else "tcp://127.0.0.1:*", context)
+
+    with pytest.raises(AddressInUse, match="is taken"):
+        BrokerSocket(owner.endpoint, context)
+
+    peers.connect(owner, b"t" + ONE).send(b"hello")
+    assert receive(owner, 1) == [(b"t" + ONE, b"hello")]
+    owner.close(0.0)
+
+
+def test_the_socket_file_of_a_dead_broker_is_taken_over_and_its_own_is_removed(context, tmp_path: Path):
+    path = tmp_path / "b.sock"
+    path.touch()
+
+    broker = BrokerSocket(f"ipc://{path}", context)
+    assert path.is_socket()
+    broker.close(0.0)
+
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1", "tcp://256.256.256.256:1", "ipc:///proc/nowhere/b.sock", "nonsense"])
+def test_an_address_that_cannot_be_bound_is_refused(context, endpoint: str):
+    with pytest.raises((InvalidEndpoint, OSError)):
+        BrokerSocket(endpoint, context)
+
+
+def test_a_free_port_is_named(context):
+    broker = BrokerSocket("tcp://127.0.0.1:*", context)
+
+    assert int(broker.endpoint.rpartition(":")[2]) > 0
+    broker.close(0.0)
+
+
+def test_waking_a_closed_socket_is_no_error(context):
+    broker = BrokerSocket("inproc://closed", context)
+    broker.close(0.0)
+
+    broker.wake()
+
+
+def test_it_leaves_no_descriptor_behind(context):
+    BrokerSocket("tcp://127.0.0.1:*", context).close(0.0)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        BrokerSocket("inproc://again", context).close(0.0)
+
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert join_frame([]) == b"ETHR\x01\x00\x00\x00"
