@@ -197,6 +197,8 @@ class Rulings:
             detail = f"the delegation was given to {_text(entry.agent.name)}"
             reason = Reason.NOT_THE_SPECIALIST if header.source in session.agents else Reason.FORGED
             records.bury(reason, envelope, session, detail)
+        elif header.attempt != entry.attempt:
+            records.bury(Reason.LATE, envelope, session, f"attempt {entry.attempt} is under way")
         elif status is None or entry.state is State.QUEUED:
             detail = f"status {header.status} for a delegation that is {entry.state.name}"
             records.bury(Reason.ILLEGAL, envelope, session, detail)

@@ -52,15 +52,19 @@ def prepare_endpoint(endpoint: str) -> None:
     """Make the folder of an ipc socket, for its owner alone (0700).
 
     Raises:
-        InvalidEndpoint: the folder belongs to somebody else, or others may write to it.
+        InvalidEndpoint: the folder cannot be made, belongs to somebody else, or others may write to it.
     """
     if not endpoint.startswith("ipc://"):
         return
     from pathlib import Path
 
     folder = Path(endpoint.removeprefix("ipc://")).parent
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    info = folder.stat()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = folder.stat()
+    except OSError as error:
+        msg = f"{folder} cannot be made or read ({error.strerror}): choose a folder of yours for the socket."
+        raise InvalidEndpoint(msg) from error
     sticky = info.st_mode & stat.S_ISVTX
     if info.st_uid not in (os.getuid(), 0) or (info.st_mode & 0o022 and not sticky):
         msg = f"{folder} is not yours alone, so others could put a socket there: choose a folder with mode 0700."

@@ -159,8 +159,7 @@ class ZmqLink:
         if not hold:
             self.flush()
         elif not self._kicked:
-            self._kicked = True
-            self._kick.release()
+            self._wake_sender()
 
     def flush(self) -> None:
         """Send what waits; if another thread sends at the moment, it takes this along."""
@@ -186,6 +185,13 @@ class ZmqLink:
             self._waiting_bytes -= size
         self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
         return True
+
+    def _wake_sender(self) -> None:
+        self._kicked = True
+        try:  # noqa: SIM105  suppress() costs as much as the rest of `send`
+            self._kick.release()
+        except RuntimeError:  # another thread has just done so
+            pass
 
     def _flush_when_kicked(self) -> None:
         while not self._closing:
@@ -228,9 +234,7 @@ class ZmqLink:
             if not self._closing:
                 self._send_waiting()
         self._closing = True
-        if not self._kicked:
-            self._kicked = True
-            self._kick.release()
+        self._wake_sender()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(2.0)

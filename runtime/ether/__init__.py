@@ -10,6 +10,7 @@ Everything for users is here, and in `ether.cluster`, `ether.testing`, `ether.vi
 """
 
 import logging as _logging
+from typing import TYPE_CHECKING
 
 from ether.monitor import Monitor
 from ether.runtime import AgentRef, Runtime
@@ -55,12 +56,20 @@ from ether_broker.manifest import Capability, Manifest
 from ether_broker.response import Artifact, ErrorInfo, Response
 from ether_broker.status import AgentStatus, Status
 
+if TYPE_CHECKING:
+    from ether.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec
+    from ether.errors import ProcessFailed
+
 __version__ = "0.1.0"
 
 __all__ = [  # noqa: RUF022  grouped by subject
     # Running
     "AgentRef",
+    "AgentSpec",
+    "Cluster",
+    "ClusterSpec",
     "Limits",
+    "NodeSpec",
     "Runtime",
     # Agents
     "Agent",
@@ -113,6 +122,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "NodeRefused",
     "OutcomeError",
     "PayloadTooLarge",
+    "ProcessFailed",
     "Rejected",
     "TimedOut",
     "Unavailable",
@@ -124,5 +134,25 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "WaitTimeout",
     "__version__",
 ]  # fmt: skip
+
+_LATER = {
+    "AgentSpec": "ether.cluster",
+    "Cluster": "ether.cluster",
+    "ClusterSpec": "ether.cluster",
+    "NodeSpec": "ether.cluster",
+    "ProcessFailed": "ether.errors",
+}
+"""Names that are imported when first used: who embeds a bus starts no processes."""
+
+
+def __getattr__(name: str) -> object:
+    """Import what not every user needs (PEP 562)."""
+    if name not in _LATER:
+        msg = f"module 'ether' has no attribute {name!r}"
+        raise AttributeError(msg)
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)
+
 
 _logging.getLogger("ether").addHandler(_logging.NullHandler())

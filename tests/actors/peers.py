@@ -169,6 +169,7 @@ class Peer:
         self.name = name
         self.incarnation = b"%16d" % (len(bus.peers) + 1)
         self.inbox: list[Received] = []
+        self.attempts: dict[int, int] = {}
         self.is_dead = False
         """It neither sends nor receives."""
         self.unheard: list[Received] = []
@@ -226,7 +227,14 @@ class Peer:
 
     def respond(self, agent: str, number: int, status: int = Status.COMPLETED, *, flags: int = 0, **body: Any) -> None:
         header = {"request_id": request_id(number), "source": agent.encode(), "status": status, "flags": flags}
-        self.send(Kind.RESPONSE, body=body, **header)
+        self.send(Kind.RESPONSE, body=body, attempt=self._attempt(number), **header)
+
+    def _attempt(self, number: int) -> int:
+        """The attempt of the delegation as it last came here."""
+        for received in self.inbox:
+            if received.kind is Kind.DELEGATION:
+                self.attempts[received.number] = received.header.attempt
+        return self.attempts.get(number, 1)
 
     def hand_back(self, agent: str, number: int) -> None:
         self.respond(agent, number, Status.REJECTED_OVERLOAD, flags=Flag.HANDED_BACK)
@@ -243,6 +251,7 @@ class Peer:
 
     def took(self, kind: Kind) -> list[Received]:
         """Take the envelopes of a kind out of the inbox."""
+        self._attempt(0)
         found = [received for received in self.inbox if received.kind is kind]
         self.inbox = [received for received in self.inbox if received.kind is not kind]
         return found

@@ -13,7 +13,7 @@ import zmq
 from ether_broker.broker import BrokerSocket
 from ether_broker.errors import AddressInUse, InvalidEndpoint
 from ether_broker.router import INCARNATION, Router
-from ether_broker.wire import join_frame, split_frame
+from ether_broker.wire import split_frame
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
 PATIENCE = 5.0
@@ -81,7 +81,9 @@ def test_messages_come_with_the_routing_id_of_their_sender_and_in_order(broker: 
 
     taken = receive(broker, 51)
 
-    assert [message for sender, message in taken if sender == b"t" + ONE] == [b"one %d" % number for number in range(50)]
+    assert [message for sender, message in taken if sender == b"t" + ONE] == [
+        b"one %d" % number for number in range(50)
+    ]
     assert [message for sender, message in taken if sender == b"t" + TWO] == [b"two"]
 
 
@@ -184,9 +186,11 @@ def test_the_socket_file_of_a_dead_broker_is_taken_over_and_its_own_is_removed(c
     assert not path.exists()
 
 
-@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1", "tcp://256.256.256.256:1", "ipc:///proc/nowhere/b.sock", "nonsense"])
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://127.0.0.1", "tcp://256.256.256.256:1", "ipc:///proc/nowhere/b.sock", "nonsense"]
+)
 def test_an_address_that_cannot_be_bound_is_refused(context, endpoint: str):
-    with pytest.raises((InvalidEndpoint, OSError)):
+    with pytest.raises(InvalidEndpoint):
         BrokerSocket(endpoint, context)
 
 
@@ -211,4 +215,3 @@ def test_it_leaves_no_descriptor_behind(context):
         BrokerSocket("inproc://again", context).close(0.0)
 
     assert len(os.listdir("/proc/self/fd")) <= before + 1
-    assert join_frame([]) == b"ETHR\x01\x00\x00\x00"

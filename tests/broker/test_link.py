@@ -1,0 +1,267 @@
+"""A node's link, against a raw ROUTER that plays the broker."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+import zmq
+
+from ether_broker.errors import InvalidEndpoint, MailboxFull
+from ether_broker.link import BACKLOG, Link, ZmqLink
+from ether_broker.wire import BATCH, FRAME, join_frame, split_frame
+
+PATIENCE = 10.0
+
+
+class Recorder:
+    """A receiver."""
+
+    def __init__(self) -> None:
+        self.envelopes: list[bytes] = []
+        self.ticks = 0
+        self.news = threading.Condition()
+        self.on_envelope = lambda envelope: None
+
+    def received(self, envelopes: list[bytes]) -> None:
+        with self.news:
+            self.envelopes += envelopes
+            self.news.notify_all()
+        for envelope in envelopes:
+            self.on_envelope(envelope)
+
+    def ticked(self) -> None:
+        with self.news:
+            self.ticks += 1
+            self.news.notify_all()
+
+    def wait(self, condition) -> None:
+        with self.news:
+            assert self.news.wait_for(condition, PATIENCE)
+
+
+class Hub:
+    """The broker's end."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
+        self._socket = context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.RCVTIMEO, int(PATIENCE * 1000))
+        self._socket.bind(endpoint)
+
+    def frame(self) -> tuple[bytes, bytes]:
+        routing_id, message = self._socket.recv_multipart()
+        return routing_id, message
+
+    def envelopes(self, count: int) -> list[bytes]:
+        found: list[bytes] = []
+        while len(found) < count:
+            found += split_frame(self.frame()[1])
+        return found
+
+    def send(self, routing_id: bytes, message: bytes) -> None:
+        self._socket.send_multipart([routing_id, message])
+
+    def close(self) -> None:
+        self._socket.close(0)
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    with zmq.Context() as made:
+        yield made
+
+
+@pytest.fixture
+def hub(context) -> Iterator[Hub]:
+    made = Hub(context, "inproc://hub")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def link(context, hub: Hub) -> Iterator[ZmqLink]:
+    made = ZmqLink("inproc://hub", context)
+    yield made
+    made.close(0.0)
+
+
+def test_it_greets_from_the_listening_side_and_hears_the_first_answer_before_it_is_open(link: ZmqLink, hub: Hub):
+    link.greet(b"hello")
+    routing_id, message = hub.frame()
+    assert routing_id == b"r" + link.incarnation
+    assert split_frame(message) == [b"hello"]
+
+    assert link.first(0.01) == []
+    hub.send(routing_id, join_frame([b"welcome", b"more"]))
+
+    assert link.first(PATIENCE) == [b"welcome", b"more"]
+
+
+def test_it_talks_on_the_other_side_at_once_and_in_order(link: ZmqLink, hub: Hub):
+    for number in range(200):
+        link.send(b"%d" % number)
+
+    routing_id, message = hub.frame()
+    assert routing_id == b"t" + link.incarnation
+    rest = hub.envelopes(199)
+    assert [*split_frame(message), *rest] == [b"%d" % number for number in range(200)]
+
+
+def test_what_is_held_back_rides_with_what_follows(link: ZmqLink, hub: Hub):
+    link.send(b"first", hold=True)
+    link.send(b"second", hold=True)
+    link.send(b"third")
+
+    assert split_frame(hub.frame()[1]) == [b"first", b"second", b"third"]
+
+
+def test_what_is_held_back_goes_out_though_nothing_follows(link: ZmqLink, hub: Hub):
+    link.open(Recorder())
+    link.send(b"alone", hold=True)
+
+    assert split_frame(hub.frame()[1]) == [b"alone"]
+
+
+def test_flushing_sends_what_is_held_back(link: ZmqLink, hub: Hub):
+    link.send(b"held", hold=True)
+    link.flush()
+
+    assert split_frame(hub.frame()[1]) == [b"held"]
+
+
+def test_a_frame_is_bounded_in_count_and_in_bytes(link: ZmqLink, hub: Hub):
+    big = bytes(FRAME // 2 + 1)
+    for envelope in (big, big, *[b"x"] * (BATCH + 1)):
+        link.send(envelope, hold=True)
+    link.flush()
+
+    frames = [split_frame(hub.frame()[1]) for _ in range(3)]
+
+    assert [[len(envelope) for envelope in frame[:2]] for frame in frames] == [[len(big)], [len(big), 1], [1, 1]]
+    assert [len(frame) for frame in frames] == [1, BATCH, 2]
+
+
+def test_threads_that_send_at_once_lose_nothing_and_each_keeps_its_order(link: ZmqLink, hub: Hub):
+    link.open(Recorder())
+
+    def send(name: int) -> None:
+        for number in range(500):
+            link.send(b"%d %d" % (name, number), hold=number % 3 > 0)
+
+    threads = [threading.Thread(target=send, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    envelopes = hub.envelopes(2_000)
+    for thread in threads:
+        thread.join()
+
+    assert len(envelopes) == 2_000
+    for name in range(4):
+        mine = [envelope for envelope in envelopes if envelope.startswith(b"%d " % name)]
+        assert mine == [b"%d %d" % (name, number) for number in range(500)]
+
+
+def test_waking_the_sender_from_two_threads_at_once_is_no_error(link: ZmqLink):
+    """Both may see that it has not been woken."""
+    link._wake_sender()
+    link._wake_sender()
+
+
+def test_too_much_that_waits_is_refused(context):
+    lonely = ZmqLink("inproc://nobody-there", context)
+    megabyte = bytes(1 << 20)
+    with pytest.raises(MailboxFull, match="bytes wait to be sent"):
+        for _ in range(2 * BACKLOG // len(megabyte)):
+            lonely.send(megabyte, hold=True)
+
+    lonely.close(0.0)
+
+
+def test_what_comes_is_received_in_order_in_one_thread(link: ZmqLink, hub: Hub):
+    recorder = Recorder()
+    where: list[bool] = []
+    recorder.on_envelope = lambda envelope: where.append(link.is_receiving_thread)
+    link.open(recorder)
+    link.greet(b"hello")
+    routing_id, _ = hub.frame()
+
+    for number in range(100):
+        hub.send(routing_id, join_frame([b"%d a" % number, b"%d b" % number]))
+    recorder.wait(lambda: len(recorder.envelopes) == 200)
+
+    assert recorder.envelopes == [b"%d %s" % (number, letter) for number in range(100) for letter in (b"a", b"b")]
+    assert set(where) == {True}
+    assert not link.is_receiving_thread
+
+
+def test_a_message_that_is_no_frame_and_a_receiver_that_raises_cost_only_themselves(link: ZmqLink, hub: Hub, caplog):
+    recorder = Recorder()
+    link.open(recorder)
+    link.greet(b"hello")
+    routing_id, _ = hub.frame()
+
+    def fail(envelope: bytes) -> None:
+        if envelope == b"bad":
+            raise ValueError(envelope)
+
+    recorder.on_envelope = fail
+    with caplog.at_level(logging.WARNING, "ether.link"):
+        hub.send(routing_id, b"no frame")
+        hub.send(routing_id, join_frame([b"bad"]))
+        hub.send(routing_id, join_frame([b"good"]))
+        recorder.wait(lambda: b"good" in recorder.envelopes)
+
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
+    assert "shorter than a frame" in caplog.text or "is no frame" in caplog.text
+    assert "ValueError" in caplog.text
+
+
+def test_it_ticks_while_nothing_comes_and_while_much_does(link: ZmqLink, hub: Hub):
+    recorder = Recorder()
+    link.open(recorder)
+    recorder.wait(lambda: recorder.ticks >= 2)
+
+    link.greet(b"hello")
+    routing_id, _ = hub.frame()
+    before = recorder.ticks
+    while recorder.ticks < before + 2:
+        hub.send(routing_id, join_frame([b"x"]))
+        recorder.wait(lambda count=len(recorder.envelopes): len(recorder.envelopes) >= count)
+
+
+def test_closing_sends_what_waits_and_ends_the_threads(context, hub: Hub):
+    link = ZmqLink("inproc://hub", context)
+    link.open(Recorder())
+    link.send(b"last words", hold=True)
+
+    link.close(1.0)
+
+    assert split_frame(hub.frame()[1]) == [b"last words"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ether-link")]
+
+
+def test_closing_in_the_receiving_thread_does_not_wait_for_itself(context, hub: Hub):
+    link = ZmqLink("inproc://hub", context)
+    recorder = Recorder()
+    closed = threading.Event()
+    recorder.on_envelope = lambda envelope: (link.close(0.0), closed.set())
+    link.open(recorder)
+    link.greet(b"hello")
+    hub.send(hub.frame()[0], join_frame([b"bye"]))
+
+    assert closed.wait(PATIENCE)
+
+
+def test_an_address_that_is_none_is_refused(context):
+    with pytest.raises(InvalidEndpoint):
+        ZmqLink("nowhere", context)
+
+
+def test_it_is_a_link(link: ZmqLink):
+    found: Link = link
+
+    assert found.endpoint == "inproc://hub"
