@@ -108,6 +108,8 @@ class Node:
         self.loop = loop or LoopThread()
         self.pool = pool or Pool(threads)
         self.random = random.Random()  # noqa: S311  jitter is no secret
+        self.make_id = new_id
+        """Makes the request ids; the double of the runtime counts instead."""
         self._link = link
         self._clock = clock
         self._source = name.encode()
@@ -340,7 +342,7 @@ class Node:
         if self._draining:
             msg = "The runtime has been closed and delegates nothing more."
             raise errors.Closed(msg)
-        request_id = new_id()
+        request_id = self.make_id()
         name = capability.encode()
         deadline = self.monotonic() + (self._default_timeout if timeout is None else timeout)
         envelope = pack_request(
@@ -720,7 +722,7 @@ class Node:
 
     def new_id(self) -> str:
         """A request id."""
-        return to_text(new_id())
+        return to_text(self.make_id())
 
     def monotonic(self) -> float:
         """This node's clock in seconds."""

@@ -91,6 +91,8 @@ class InlineLoop(LoopThread):
 
     def run(self) -> bool:
         """Run until nothing can go on before the clock moves; whether there was anything to do."""
+        if self._closed:
+            return False
         virtual = self._virtual
         timer = self.next_timer()
         is_due = timer is not None and timer <= self._clock.monotonic()
@@ -111,6 +113,7 @@ class InlineLoop(LoopThread):
         self._closed = True
         virtual = self._virtual
         if virtual is not None:
+            self._turn(virtual, self._drain)
             self._turn(virtual, lambda: [task.cancel() for task in asyncio.all_tasks(virtual)])
             self._turn(virtual, lambda: virtual.create_task(virtual.shutdown_asyncgens()))
             virtual.close()

@@ -17,7 +17,6 @@ from ether_actors.handle import Handle, Stream
 from ether_actors.observer import Observer
 from ether_actors.pool import Pool
 from ether_broker.clock import ManualClock
-from ether_broker.ids import to_text
 from ether_broker.link import Link
 from ether_broker.response import Response
 from ether_broker.tap import read_batch
@@ -140,6 +139,7 @@ class InlineNode(Node):
         self.loop: InlineLoop
         super().__init__(name, link, world.clock, pool=_InlinePool(self.turns), loop=InlineLoop(world.clock))
         self.random = Random(0)  # noqa: S311  the same jitter each time
+        self.make_id = world.new_id
         self._world = world
 
     def make_pool(self, size: int, name: str) -> Pool:  # noqa: ARG002  one place for all turns
@@ -149,10 +149,6 @@ class InlineNode(Node):
     def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
         """A place where the world lets it see."""
         return _InlineObserving(observer, acknowledge, self._world)
-
-    def new_id(self) -> str:
-        """A request id; they count up from 1."""
-        return to_text(self._world.new_id())
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Let the bus move until an event is set; see `World.wait`."""

@@ -40,8 +40,7 @@ def hello(name: str) -> bytes:
 def joined(broker: MemoryBroker, name: str = "n") -> tuple[MemoryLink, Receiver]:
     link, receiver = broker.connect(), Receiver()
     link.greet(hello(name))
-    (welcome,) = link.first(5.0)
-    assert read_header(welcome).kind == Kind.WELCOME
+    assert read_header(link.first(5.0)[0]).kind == Kind.WELCOME
     link.open(receiver)
     receiver.link = link
     return link, receiver
@@ -53,7 +52,7 @@ def test_a_node_joins_and_hears_nothing_before_it_opens():
     assert link.first(99.0) == []
 
     link.greet(hello("n"))
-    (welcome,) = link.first(99.0)
+    welcome, *_ = link.first(99.0)
 
     assert unpack(welcome[read_header(welcome).body :])["clock"] == 1_000_000.0
     assert [session.node for session in broker.supervisor.records.router.sessions] == ["n"]
