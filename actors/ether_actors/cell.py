@@ -50,6 +50,11 @@ _PROXY: Final = (ProxyCall, ProxyGetAttr, ProxySetAttr)
 class Dispatcher(Protocol):
     """Where an agent's turns run."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether calls wait; their answers can go out together with the caller's."""
+        ...
+
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable soon."""
         ...
@@ -320,7 +325,8 @@ class Cell:
             else:
                 inbox.done()
                 break
-        self._host.flush()
+        if not self._dispatcher.has_more:
+            self._host.flush()
 
     def _run(self, work: Work) -> bool:
         """Run a delegation; False if it goes on in the event loop."""
@@ -393,7 +399,8 @@ class Cell:
         payload = Payload.of(value, where="the result")
         task.close()
         self.works.pop(work.header.request_id, None)
-        self._host.complete(work, payload, task.elapsed, more=not self.inbox.empty())
+        more = self._dispatcher.has_more or not self.inbox.empty()
+        self._host.complete(work, payload, task.elapsed, more=more)
 
     def _fail(self, work: Work, task: Task | None, error: BaseException) -> None:
         if work.is_abandoned:

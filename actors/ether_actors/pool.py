@@ -50,6 +50,11 @@ class Pool:
         self._closed = False
 
     @property
+    def has_more(self) -> bool:
+        """Whether calls wait for a thread."""
+        return not self._ready.empty()
+
+    @property
     def threads(self) -> int:
         """Threads that there are now."""
         return len(self._threads)

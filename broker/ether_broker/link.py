@@ -30,6 +30,8 @@ logger = logging.getLogger("ether.link")
 
 TICK: Final = 0.1
 """Seconds between two ticks."""
+FULL: Final = 64
+"""Envelopes that are held back at most: more in one go would leave the other processes idle meanwhile."""
 BACKLOG: Final = 64 << 20
 """Bytes that may wait to be sent (G8)."""
 
@@ -156,7 +158,7 @@ class ZmqLink:
             raise MailboxFull(msg)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
-        if not hold:
+        if not hold or len(self._waiting) >= FULL:
             self.flush()
         elif not self._kicked:
             self._wake_sender()

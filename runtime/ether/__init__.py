@@ -17,7 +17,6 @@ from ether.runtime import AgentRef, Runtime
 from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.budget import BudgetAccount
 from ether_actors.capability import capability
-from ether_actors.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.handle import Handle, Stream, as_completed
 from ether_actors.observer import Observation, Observer
 from ether_actors.task import Task
@@ -59,6 +58,7 @@ from ether_broker.status import AgentStatus, Status
 if TYPE_CHECKING:
     from ether.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec
     from ether.errors import ProcessFailed
+    from ether_actors.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
 
 __version__ = "0.1.0"
 
@@ -141,8 +141,9 @@ _LATER = {
     "ClusterSpec": "ether.cluster",
     "NodeSpec": "ether.cluster",
     "ProcessFailed": "ether.errors",
+    **dict.fromkeys(("Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"), "ether_actors.child_spec"),
 }
-"""Names that are imported when first used: who embeds a bus starts no processes."""
+"""Names that are imported when first used: not everybody starts processes or supervision trees."""
 
 
 def __getattr__(name: str) -> object:

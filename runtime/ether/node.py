@@ -25,7 +25,6 @@ from ether.monitor import Monitor
 from ether.observing import Observing
 from ether_actors.agent import Agent
 from ether_actors.cell import Cell, Work
-from ether_actors.child_spec import ChildSpec, SupervisorSpec
 from ether_actors.handle import Handle
 from ether_actors.loop import LoopThread
 from ether_actors.observer import Observer
@@ -46,6 +45,7 @@ from ether_broker.version import SCHEMA_VERSION
 from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
 
 if TYPE_CHECKING:
+    from ether_actors.child_spec import SupervisorSpec
     from ether_actors.guardian import Guardian
 
 __all__ = ["Node"]
@@ -626,6 +626,7 @@ class Node:
         for guardian in self._guardians:
             if cell in guardian.cells:
                 return guardian
+        from ether_actors.child_spec import ChildSpec, SupervisorSpec
         from ether_actors.guardian import Guardian
 
         spec = SupervisorSpec(cell.name, children=(ChildSpec(cell.name, cell.make),))
@@ -853,6 +854,11 @@ class _LoopDispatcher:
 
     def __init__(self, loop: LoopThread) -> None:
         self._loop = loop
+
+    @property
+    def has_more(self) -> bool:
+        """Not known of a loop."""
+        return False
 
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable in the loop soon."""

@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import zmq
 
@@ -15,7 +15,6 @@ from ether.monitor import Monitor
 from ether.node import Node
 from ether.observing import Observing
 from ether_actors.agent import Agent, default_name
-from ether_actors.child_spec import SupervisorSpec
 from ether_actors.handle import Handle
 from ether_actors.observer import Observer
 from ether_broker.clock import SystemClock
@@ -25,6 +24,9 @@ from ether_broker.link import ZmqLink
 from ether_broker.mailbox import Limits
 from ether_broker.payload import Payload
 from ether_broker.response import Response
+
+if TYPE_CHECKING:
+    from ether_actors.child_spec import SupervisorSpec
 
 __all__ = ["AgentRef", "Runtime"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,8 +209,8 @@ def test_waking_a_closed_socket_is_no_error(context):
 
 def test_it_leaves_no_descriptor_behind(context):
     BrokerSocket("tcp://127.0.0.1:*", context).close(0.0)
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
         BrokerSocket("inproc://again", context).close(0.0)
 
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
