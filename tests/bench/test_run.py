@@ -1,0 +1,67 @@
+"""A tiny run of the benchmark with its real processes: the numbers mean nothing, and the report is whole."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ether.bench import main
+from ether.bench.renderers.markdown import render_markdown
+from ether.bench.renderers.plain import as_plain
+from ether.bench.renderers.text import render_text
+from ether.bench.settings import Settings
+from ether_broker.errors import MissingExtra, UsageError
+
+TINY = {"rounds": 1, "seconds": 0.05, "window": 8, "agents": 20, "registered": 3}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["pipelined", "bytes", "serial", "registered", "agents"])
+def test_a_case_measures_all_its_contenders(case: str) -> None:
+    report = main.run([case], Settings(**TINY))
+
+    assert report.figures
+    assert all(figure.value > 0 for figure in report.figures)
+    for row in report.rows:
+        assert row.rate > 0
+        assert row.cpu
+    contenders = {row.contender for row in report.rows}
+    assert contenders >= {"pipelined": {"ether", "nats"}, "bytes": {"ether", "nats", "raw", "proxy"}}.get(case, set())
+
+
+@pytest.mark.slow
+def test_what_is_left_out_is_not_started_and_not_compared() -> None:
+    report = main.run(["pipelined"], Settings(**TINY, without=frozenset({"nats"})))
+
+    assert [row.contender for row in report.rows] == ["ether"]
+    assert not [figure for figure in report.figures if "nats" in figure.name]
+
+
+@pytest.mark.slow
+def test_a_report_is_the_same_in_every_form() -> None:
+    report = main.run(["agents"], Settings(**TINY))
+
+    plain = json.loads(json.dumps(as_plain(report)))
+    for figure in report.figures:
+        assert figure.name in json.dumps(plain)
+        assert figure.name in render_text(report)
+        assert figure.name in render_markdown(report)
+
+
+def test_an_unknown_case_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'serial'"):
+        main.run(["seriall"])
+
+
+def test_a_missing_peer_is_named_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(MissingExtra, match="agent-ether\\[dev\\]"):
+        main.run(["pipelined"], Settings(**TINY))
+
+
+@pytest.mark.parametrize("wrong", [{"rounds": 0}, {"seconds": -1.0}, {"transport": "udp"}, {"pin": 10_000}])
+def test_a_setting_that_cannot_be_is_refused_by_name(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        Settings(**wrong)  # type: ignore[arg-type]
