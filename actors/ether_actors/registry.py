@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import ANY, Capability, Manifest
-from ether_broker.model import CAPABILITY_PATTERN
+from ether_broker.model import CAPABILITY_PATTERN, MAX_NAME
 
 if TYPE_CHECKING:
     from ether_broker.router import Session
@@ -200,7 +200,7 @@ def _choice(agent: Registration, name: str) -> Choice | None:
     tier = 0 if capability.name == name else 2 if capability.name == ANY else 1
     if tier < _FALLBACK:
         return Choice(agent, capability, capability.name.encode(), capability.idempotent, tier)
-    if not _IS_NAME(name):
+    if len(name) > MAX_NAME or not _IS_NAME(name):
         return None
     return Choice(agent, capability, name.encode(), capability.idempotent, tier)
 

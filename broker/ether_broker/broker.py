@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from functools import partial
 from typing import Final
@@ -24,6 +25,7 @@ _HIGH_WATER: Final = 1000
 _WAKE: Final = b"wake"
 _FINE: Final = 10
 """Milliseconds below which a timeout is set to the millisecond."""
+_numbers: Final = itertools.count(1)
 _recv = zmq.backend.Socket.recv  # the compiled methods: pyzmq's wrappers take as long again
 _send = zmq.backend.Socket.send
 _get = zmq.backend.Socket.get
@@ -61,7 +63,7 @@ class BrokerSocket:
 
     def _make_waker(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
         """A socket of our own to the ROUTER: a blocking recv ends when it speaks, and no poll is needed."""
-        endpoint = f"inproc://ether-wake-{id(self)}"
+        endpoint = f"inproc://ether-wake-{next(_numbers)}"  # libzmq lets go of a closed socket's name later
         self._socket.bind(endpoint)
         waker = context.socket(zmq.DEALER)
         waker.setsockopt(zmq.IDENTITY, _WAKE)

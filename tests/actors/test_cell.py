@@ -320,6 +320,19 @@ def test_an_agent_that_crashes_again_and_again_is_given_up_and_its_work_refused(
     assert (refused.status, refused.error.code) == (Status.REJECTED_CAPABILITY, "no_holder")
 
 
+def test_what_waits_for_an_agent_that_is_given_up_is_answered():
+    with TestRuntime() as bus:
+        bus.start(Worker, None, {"it": fail_with(AgentCrash())})
+        handles = [bus.delegate("work.call", {"what": "it"}) for _ in range(20)]
+        bus.advance(60.0)
+
+        statuses = [handle.result().status for handle in handles]
+
+    assert statuses[0] is Status.FAILED_EXECUTION
+    assert statuses[-1] is Status.REJECTED_CAPABILITY
+    assert set(statuses) == {Status.FAILED_EXECUTION, Status.REJECTED_CAPABILITY}
+
+
 def test_a_crash_ends_what_the_agent_had_begun_with_it():
     class Wide(Worker):
         max_concurrency = 2
@@ -345,6 +358,18 @@ def test_a_hook_that_raises_after_a_crash_is_logged_and_the_agent_comes_back(cap
 
         assert bus.delegate("work.say").result().ok
     assert "on_failure raised" in caplog.text
+
+
+def test_an_on_stop_that_raises_is_logged_and_the_agent_is_gone(caplog):
+    class Clumsy(Worker):
+        def on_stop(self) -> None:
+            raise SystemExit("from the hook")
+
+    with TestRuntime() as bus, caplog.at_level(logging.ERROR, "ether.agent"):
+        bus.start(Clumsy).stop()
+
+        assert bus.agents() == []
+    assert "on_stop raised" in caplog.text
 
 
 # -- starting and stopping ---------------------------------------------------------------------------------------
@@ -465,6 +490,29 @@ def test_messages_and_delegations_take_their_turns_in_one_order():
 
         assert handle.result().ok
         assert log[2:] == ["nap begins", "nap ends", "told hello"]
+
+
+def test_a_pykka_proxy_is_served():
+    with TestRuntime() as bus:
+        bus.start(Worker, ["before"])
+        proxy = ref_of(bus).proxy()
+        bus.run()
+        length = proxy.log
+        bus.run()
+
+        assert length.get(timeout=0) == ["before", "made", "started"]
+
+
+def test_a_message_that_was_never_handled_is_answered_when_the_agent_stops():
+    with TestRuntime() as bus:
+        only = bus.start(Worker)
+        bus.delegate("work.nap", {"seconds": 9.0})
+        bus.run()
+        asked = ref_of(bus).ask("hello", block=False)
+        only.stop()
+
+        with pytest.raises(pykka.ActorDeadError):
+            asked.get(timeout=0)
 
 
 def test_a_ref_that_is_told_to_stop_stops_the_agent():

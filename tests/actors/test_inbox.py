@@ -54,6 +54,18 @@ def test_system_messages_go_first_and_past_the_limit():
     assert (inbox.take(), inbox.next()) == ("stop", "work")
 
 
+def test_a_system_message_asks_for_a_turn_too_and_is_taken_between_two_others():
+    inbox, turns = started()
+    inbox.put_system("first")
+    assert turns.wanted == 1
+    inbox.begin()
+    assert inbox.take() == "first"
+    inbox.put("work")
+    inbox.put_system("stop")
+
+    assert [inbox.next(), inbox.next(), inbox.next()] == ["stop", "work", None]
+
+
 def test_what_is_over_the_limit_is_refused_and_never_waited_for():
     inbox, _ = started(limit=2)
     inbox.put(1)

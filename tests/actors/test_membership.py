@@ -181,8 +181,8 @@ def test_how_busy_agents_are_is_noted_from_their_own_node_only():
     bus = Bus()
     peer, other = bus.node("n", "a"), bus.node("o", "b")
 
-    peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1}, "b": {"running": 9}, "nobody": {}}})
     other.send(Kind.HEARTBEAT, body={"agents": {"b": {"running": 2}}})
+    peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1}, "b": {"running": 9}, "nobody": {}}})
     bus.step()
 
     assert (bus.agent("a").load, bus.agent("b").load) == ({"running": 1}, {"running": 2})

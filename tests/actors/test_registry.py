@@ -89,12 +89,13 @@ def test_among_equals_the_turn_goes_round():
     ("condition", "takes"),
     [(Condition.UP, True), (Condition.RESTARTING, True), (Condition.DRAINING, False), (Condition.DOWN, False)],
 )
-@pytest.mark.parametrize("others", [0, 1])
-def test_only_an_agent_that_is_up_or_restarts_is_chosen(condition: Condition, takes: bool, others: int):
-    made = registry(manifest("a", "x.y"), *(manifest(f"other-{number}", "other") for number in range(others)))
-    made.condition(made.get(b"a"), condition)
+def test_only_an_agent_that_is_up_or_restarts_is_chosen(condition: Condition, takes: bool):
+    alone, paired = registry(manifest("a", "x.y")), registry(manifest("a", "x.y"), manifest("b", "x.y"))
+    for made in (alone, paired):
+        made.condition(made.get(b"a"), condition)
 
-    assert (chosen(made, b"x.y") is not None) is takes
+    assert (chosen(alone, b"x.y") is not None) is takes
+    assert {chosen(paired, b"x.y") for _ in range(4)} == ({"a", "b"} if takes else {"b"})
 
 
 def test_a_choice_leaves_out_whom_it_is_told_to():

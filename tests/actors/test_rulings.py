@@ -172,6 +172,17 @@ def test_the_fallback_agent_is_told_what_was_asked():
     assert received.header.capability == b"write.poem"
 
 
+@pytest.mark.parametrize("name", [b"two words", b"\xff", b".a", b"a\n", b"x" * 201])
+def test_what_is_no_capabilitys_name_reaches_no_fallback_agent(name: bytes):
+    bus = Bus(ROOM)
+    d, a = bus.delegator("d"), bus.node("na")
+    a.register("a", "*")
+    d.send(Kind.DELEGATION, request_id=bytes(15) + b"\x99", source=b"d", capability=name, body={})
+    bus.step()
+
+    assert (d.outcome().code, a.work()) == ("no_holder", [])
+
+
 def test_a_full_mailbox_refuses_with_the_time_to_wait():
     bus, d, a = pair(Limits(count=2, window=1))
 
@@ -395,6 +406,37 @@ def test_a_late_outcome_gives_the_credit_back_and_changes_nothing_else():
     bus.step()
 
     assert (d.outcomes(), bus.reasons(), bus.agent("a").mailbox.in_flight) == ({}, ["late"], 0)
+
+
+def test_a_late_outcome_that_comes_twice_gives_one_credit_back():
+    bus, d, a = pair()
+    late, running = d.delegate("d", timeout=1.0), d.delegate("d", timeout=60.0)
+    bus.step()
+    bus.pass_time(1.2)
+
+    a.respond("a", late)
+    a.respond("a", late)
+    bus.step()
+
+    assert (bus.agent("a").mailbox.in_flight, bus.reasons()) == (1, ["late", "duplicate"])
+    assert bus.entry(running) is not None
+
+
+def test_what_a_lost_node_never_answered_gives_the_new_one_no_credit():
+    bus, d, a = pair()
+    late = d.delegate("d", timeout=1.0)
+    bus.step()
+    bus.pass_time(1.2)
+    a.die()
+    bus.pass_time(5.0)
+    again = bus.node("na2", "a")
+    d.delegate("d", timeout=60.0)
+    bus.step()
+
+    again.respond("a", late)
+    bus.step()
+
+    assert (bus.agent("a").mailbox.in_flight, bus.reasons()) == (1, ["duplicate"])
 
 
 def test_a_strangers_late_outcome_does_not_take_the_credit_that_the_specialists_own_gives_back():

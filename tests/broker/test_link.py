@@ -181,6 +181,19 @@ def test_too_much_that_waits_is_refused(context):
     lonely.close(0.0)
 
 
+def test_what_the_broker_could_not_take_yet_is_kept_and_sent_in_order(context, tmp_path):
+    endpoint = f"ipc://{tmp_path}/later.sock"
+    link = ZmqLink(endpoint, context)
+    for number in range(2 * BATCH):
+        link.send(b"%d" % number)
+    hub = Hub(context, endpoint)
+    link.open(Recorder())
+
+    assert hub.envelopes(2 * BATCH) == [b"%d" % number for number in range(2 * BATCH)]
+    link.close(0.0)
+    hub.close()
+
+
 def test_what_comes_is_received_in_order_in_one_thread(link: ZmqLink, hub: Hub):
     recorder = Recorder()
     where: list[bool] = []

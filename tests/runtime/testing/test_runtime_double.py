@@ -310,6 +310,21 @@ def test_awaiting_what_cannot_come_raises():
         asyncio.run(main())
 
 
+def test_an_async_handler_follows_a_sub_delegation():
+    class Follower(Agent):
+        @capability("follow")
+        async def follow(self, task: Task) -> list[str]:
+            return [response.status.name async for response in task.delegate("nap", {"seconds": 1.2}).stream()]
+
+    with TestRuntime() as bus:
+        bus.start(Follower)
+        bus.start(Sleeper)
+        handle = bus.delegate("follow")
+        bus.advance(2.5)
+
+        assert handle.result().data == ["ACCEPTED", "COMPLETED"]
+
+
 def test_calls_into_an_executor_run_at_once():
     class Worker(Agent):
         @capability("work")
@@ -407,6 +422,7 @@ def test_another_node_of_the_bus_takes_part():
 def test_work_of_a_killed_node_is_given_to_another_and_its_other_work_has_failed():
     with TestRuntime() as bus:
         other = bus.join("other")
+        other.observe(Probe())
         other.start(Sleeper)
         twice = bus.delegate("nap", {"seconds": 3.0})
         once = bus.delegate("wait", {"seconds": 3.0})
