@@ -137,7 +137,8 @@ def test_every_message_is_seen_once_and_in_order(bus: Runtime) -> None:
     assert [o.kind for o in echoes].count(Kind.DELEGATION) == [o.kind for o in echoes].count(Kind.RESPONSE) == 200
     assert [o.delegation.params["data"] for o in echoes if o.kind is Kind.DELEGATION] == [str(n) for n in range(200)]
     assert {o.response.status for o in echoes if o.kind is Kind.RESPONSE} == {Status.COMPLETED}
-    assert [o.time for o in recorder.seen] == sorted(o.time for o in recorder.seen)
+    times = [o.time for o in recorder.seen]  # once: more may come meanwhile
+    assert times == sorted(times)
 
 
 def test_two_observers_see_the_same_under_the_same_numbers(bus: Runtime) -> None:
