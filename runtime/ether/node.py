@@ -37,7 +37,7 @@ from ether_broker.delegation import Delegation
 from ether_broker.errors import EtherError
 from ether_broker.ids import new_id, to_text
 from ether_broker.link import Link
-from ether_broker.payload import MAX_PAYLOAD, Payload, pack, unpack
+from ether_broker.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import HEARTBEAT, SILENCE
 from ether_broker.status import Status
@@ -322,6 +322,8 @@ class Node:
             raise errors.Closed(msg)
         if deadline is None:
             deadline = self.monotonic() + self._default_timeout
+        if delegation.context_sha256 is None and delegation.context_payload != EMPTY:
+            delegation = delegation.model_copy(update={"context_sha256": delegation.context_payload.digest()})
         envelope = pack_delegation(delegation, deadline=deadline + self._offset, limit=self._limit)
         request_id = id_bytes(delegation.request_id)
         source = (delegation.from_agent or "").encode()

@@ -343,8 +343,6 @@ class Runtime:
             missing["from_agent"] = self._name
         if delegation.timestamp is None:
             missing["timestamp"] = node.wall()
-        if delegation.context_payload.packed != _NONE and delegation.context_sha256 is None:
-            missing["context_sha256"] = delegation.context_payload.digest()
         if missing:
             delegation = delegation.model_copy(update=missing)
         deadline = None if delegation.timeout is None else node.monotonic() + delegation.timeout
@@ -441,6 +439,3 @@ class Runtime:
 def _default_name() -> str:
     host = "".join(c if c.isalnum() or c in "-_" else "-" for c in os.uname().nodename) or "host"
     return f"{host}-{os.getpid()}-{os.urandom(2).hex()}"
-
-
-_NONE: Final = b"\xc0"

@@ -500,3 +500,20 @@ def test_an_agent_that_waits_for_itself_is_answered_at_once(bus: Runtime):
     bus.start(Alone)
 
     assert bus.delegate("alone", timeout=PATIENCE).result(PATIENCE).data == "call_cycle"
+
+
+def test_the_context_of_a_sub_delegation_is_sealed_too(bus: Runtime) -> None:
+    class Teller(Agent):
+        @capability("teller.digest")
+        def digest(self, task: Task) -> str | None:
+            return task.delegation.context_sha256
+
+    class Asker(Agent):
+        @capability("asker.ask")
+        def ask(self, task: Task) -> str | None:
+            return task.delegate("teller.digest", context={"a": 1}).result().unwrap().data
+
+    bus.start(Teller)
+    bus.start(Asker)
+
+    assert bus.delegate("asker.ask", timeout=10).result(10).unwrap().data.startswith("sha256:")
