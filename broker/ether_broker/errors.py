@@ -17,10 +17,16 @@ EtherError
 │   ├── BrokerUnavailable      nobody answers at the broker's address
 │   ├── AddressInUse           the broker's address is taken
 │   ├── NodeRefused            the broker does not let this node in
-│   └── MailboxFull            a bounded queue has no room
+│   ├── MailboxFull            a bounded queue has no room
+│   └── JournalUnavailable     the journal cannot be written or read now
+│       ├── JournalFull        its disk has no room
+│       ├── JournalReadOnly    it may not be written
+│       └── JournalLocked      another process has it
+├── JournalCorrupt             the journal's bytes are not what was written
 ├── ProtocolError              a peer broke the wire protocol
 │   ├── MalformedFrame         bytes that are not a frame
 │   └── IncompatibleVersion    a newer major version of protocol or schema
+│       └── JournalTooNew      a newer Ether wrote the journal
 ├── OutcomeError               a delegation ended otherwise than COMPLETED (`Response.unwrap`)
 │   ├── Rejected               REJECTED_CAPABILITY, REJECTED_CONTEXT, REJECTED_OVERLOAD
 │   ├── TimedOut               TIMEOUT
@@ -52,6 +58,12 @@ __all__ = [
     "InvalidEnvelope",
     "InvalidManifest",
     "InvalidSpec",
+    "JournalCorrupt",
+    "JournalFull",
+    "JournalLocked",
+    "JournalReadOnly",
+    "JournalTooNew",
+    "JournalUnavailable",
     "MailboxFull",
     "MalformedFrame",
     "MissingExtra",
@@ -199,6 +211,36 @@ class MailboxFull(Unavailable):
     code = "mailbox_full"
 
 
+class JournalUnavailable(Unavailable):
+    """The journal cannot be written or read now; what was committed is safe, and it goes on when the cause is gone."""
+
+    code = "journal_unavailable"
+
+
+class JournalFull(JournalUnavailable):
+    """The disk under the journal has no room."""
+
+    code = "journal_full"
+
+
+class JournalReadOnly(JournalUnavailable):
+    """The journal, its folder or its file system may not be written."""
+
+    code = "journal_read_only"
+
+
+class JournalLocked(JournalUnavailable):
+    """Another process has the journal: a journal has one writer."""
+
+    code = "journal_locked"
+
+
+class JournalCorrupt(EtherError):
+    """The bytes of the journal are not what was written, or the file is no journal."""
+
+    code = "journal_corrupt"
+
+
 class ProtocolError(EtherError):
     """A peer broke the wire protocol."""
 
@@ -226,6 +268,12 @@ class IncompatibleVersion(ProtocolError):
     """A peer or a document speaks a newer major version."""
 
     code = "incompatible_version"
+
+
+class JournalTooNew(IncompatibleVersion):
+    """A newer Ether wrote the journal; this one leaves it as it is."""
+
+    code = "journal_too_new"
 
 
 class _Outcome(Protocol):

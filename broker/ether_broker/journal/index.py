@@ -1,0 +1,119 @@
+"""The index: one row an envelope, made from the commits when there is nothing to commit.
+
+It only ever lags: whoever searches looks through the commits that it does not have yet, and it can be made anew from them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from ether_broker.errors import MalformedFrame
+from ether_broker.ids import NO_ID
+from ether_broker.journal.journal import Replayed
+from ether_broker.journal.rows import Rows
+from ether_broker.journal.store import Store, exclusive
+from ether_broker.wire import read_header
+
+__all__ = ["SLICE", "Indexer", "describe", "index_journal"]
+
+SLICE: Final = 256
+"""Envelopes that are indexed in one go: about 2 ms, which is the most that a commit waits for it."""
+_COLUMNS: Final = 10
+_ROWS: Final = 32
+"""Rows of one statement; each statement gives up and takes back the interpreter's lock."""
+
+
+def _insert(rows: int) -> str:
+    row = f"({','.join('?' * _COLUMNS)})"
+    return f"INSERT INTO entries VALUES {','.join([row] * rows)}"  # noqa: S608  question marks
+
+
+_MANY: Final = _insert(_ROWS)
+_ONE: Final = _insert(1)
+
+
+def describe(number: int, seq: int, wall: float, envelope: bytes) -> tuple[Any, ...]:
+    """The row of an envelope; one that has no header of ours has kind 0."""
+    try:
+        header = read_header(envelope)
+    except MalformedFrame:
+        return number, seq, wall, 0, 0, NO_ID, None, "", "", ""
+    parent = header.parent
+    return (
+        number, seq, wall, header.kind, header.status, header.request_id, None if parent == NO_ID else parent,
+        header.source.decode(errors="replace"), header.target.decode(errors="replace"),
+        header.capability.decode(errors="replace"),
+    )  # fmt: skip
+
+
+class Indexer:
+    """Fills the index behind a store, in slices; in the writer's thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows = Rows(store.connection, store.path)
+        self.next = self._rows.indexed()
+        """The number that is indexed next."""
+
+    @property
+    def behind(self) -> int:
+        """Numbers that are committed and not yet indexed."""
+        return self._store.next - self.next
+
+    def slice(self) -> None:
+        """Index the next `SLICE` envelopes; without waiting for the disk, as it can be made again.
+
+        Raises:
+            sqlite3.Error: SQLite could not; nothing of the slice is indexed.
+            JournalCorrupt: the commit to be indexed is not what was written.
+        """
+        row = self._rows.at(self.next)
+        if row is None:
+            self.next = self._after_gap()
+            return
+        entries = list(_take(self._rows.batches(row), self.next, row.seq))
+        with self._store.relaxed() as connection:
+            _write(connection, entries)
+        self.next = entries[-1][0] + 1 if len(entries) == SLICE else row.next
+
+    def _after_gap(self) -> int:
+        """Numbers may be skipped: the first that is there, above the next one."""
+        (first,) = self._store.connection.execute(
+            "SELECT min(first) FROM commits WHERE first > ?", (self.next,)
+        ).fetchone()
+        return first or self._store.next
+
+
+def _write(connection: sqlite3.Connection, entries: list[tuple[Any, ...]]) -> None:
+    done = 0
+    while len(entries) - done >= _ROWS:
+        connection.execute(_MANY, [value for entry in entries[done : done + _ROWS] for value in entry])
+        done += _ROWS
+    connection.executemany(_ONE, entries[done:])
+
+
+def _take(batches: list[Replayed], number: int, seq: int) -> Iterator[tuple[Any, ...]]:
+    left = SLICE
+    for first, _, wall, envelopes in batches:
+        skip = max(number - first, 0)
+        for place, envelope in enumerate(envelopes[skip : skip + left], first + skip):
+            yield describe(place, seq, wall, envelope)
+            left -= 1
+
+
+def index_journal(path: Path) -> int:
+    """Index all of a journal that no broker has open; returns how many envelopes were new to the index.
+
+    Raises:
+        JournalLocked: a broker has it, and does this itself.
+        JournalUnavailable, JournalCorrupt, JournalTooNew: as `connect_writer`.
+    """
+    with exclusive(path) as store:
+        indexer = Indexer(store)
+        behind = indexer.behind
+        while indexer.behind:
+            indexer.slice()
+    return behind

@@ -1,0 +1,198 @@
+"""The tables of a journal file, their version, and the steps from one version to the next.
+
+To change the layout: append a function to `STEPS` that turns the last version into the new one, change docs/journal.md,
+and add a file of the old version to the tests. A step never changes; files that have it exist.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from ether_broker.errors import JournalCorrupt, JournalTooNew, JournalUnavailable
+from ether_broker.journal.failure import CORRUPT_FIX, explain
+
+__all__ = ["APPLICATION", "STEPS", "connect_reader", "connect_writer", "make_file", "migrate", "read_meta"]
+
+APPLICATION: Final = 0x4554484A
+"""SQLite's `application_id`: "ETHJ"."""
+PAGE: Final = 8192
+"""Bytes: a commit of a busy broker fills one or more, so larger pages than SQLite's 4096 spare it overflow chains."""
+BUSY: Final = 0.25
+"""Seconds that a writer waits for another program's lock before it reports trouble."""
+_WAL_PAGES: Final = 2048
+_WAL_KEPT: Final = 64 << 20
+
+_TABLES: Final = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE commits (
+    seq INTEGER PRIMARY KEY, first INTEGER NOT NULL, next INTEGER NOT NULL, time REAL NOT NULL, wall REAL NOT NULL,
+    hash BLOB NOT NULL, refs BLOB, checkpoint BLOB, body BLOB NOT NULL
+);
+CREATE INDEX commits_first ON commits (first);
+CREATE TABLE bodies (id INTEGER PRIMARY KEY, sha256 BLOB NOT NULL UNIQUE, body BLOB NOT NULL);
+CREATE TABLE uses (body INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE checkpoints (number INTEGER PRIMARY KEY, seq INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY, seq INTEGER NOT NULL, wall REAL NOT NULL, kind INTEGER NOT NULL, status INTEGER NOT NULL,
+    request_id BLOB NOT NULL, parent BLOB, source TEXT NOT NULL, target TEXT NOT NULL, capability TEXT NOT NULL
+);
+CREATE INDEX entries_request ON entries (request_id);
+CREATE INDEX entries_parent ON entries (parent) WHERE parent IS NOT NULL;
+CREATE INDEX entries_wall ON entries (wall)
+"""
+
+
+def _version_1(connection: sqlite3.Connection) -> None:
+    for statement in _TABLES.split(";"):
+        connection.execute(statement)
+    connection.executemany(
+        "INSERT INTO meta VALUES (?, ?)",
+        [("identity", str(uuid.uuid4())), ("created", time.time()), ("anchor_seq", 0), ("anchor_next", 1)],
+    )
+
+
+STEPS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_version_1,)
+"""`STEPS[n]` turns version n into n + 1; an empty file is version 0."""
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file (0600) and the folders above it (0700) where they are missing, durably.
+
+    Raises:
+        JournalUnavailable: that is not possible here.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except FileExistsError:
+        if not path.is_file():
+            raise JournalUnavailable(f"The journal {path} is no file: name one.") from None
+    except OSError as error:
+        raise explain(error, path) from error
+
+
+def connect_writer(path: Path, steps: Sequence[Callable[[sqlite3.Connection], None]] = STEPS) -> sqlite3.Connection:
+    """Open the file for its one writer, and bring it to this version.
+
+    The caller holds the `Lock`.
+
+    Raises:
+        JournalTooNew: a newer Ether wrote it.
+        JournalCorrupt: it is no journal.
+        JournalUnavailable: it cannot be opened or written.
+    """
+    connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA page_size={PAGE}")  # these two count for an empty file alone
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        _check(connection, path, len(steps))
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint={_WAL_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit={_WAL_KEPT}")
+        migrate(connection, steps)
+    except sqlite3.Error as error:
+        connection.close()
+        raise explain(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path, steps: Sequence[Callable[[sqlite3.Connection], None]] = STEPS) -> sqlite3.Connection:
+    """Open the file read-only; works beside a broker that writes.
+
+    Raises:
+        JournalTooNew: a newer Ether wrote it.
+        JournalCorrupt: it is no journal.
+        JournalUnavailable: it is not there or cannot be read.
+    """
+    if not path.is_file():
+        raise JournalUnavailable(f"There is no journal at {path}: name the file of a broker that keeps one.")
+    try:
+        connection = _connect_read_only(path)
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    try:
+        _refuse_older(_check(connection, path, len(steps)), path, len(steps))
+    except sqlite3.Error as error:
+        connection.close()
+        raise explain(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _refuse_older(version: int, path: Path, newest: int) -> None:
+    if version < newest:
+        raise JournalUnavailable(
+            f"The journal {path} has version {version} and this Ether reads {newest}: "
+            "start a broker with it once, which brings it forward."
+        )
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open with `mode=ro`; where no file can be made beside it and none is, as a file that nobody changes."""
+    uri = path.absolute().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if Path(f"{path}-wal").exists() or os.access(path.parent, os.W_OK):
+            raise
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True, isolation_level=None, check_same_thread=False)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: sqlite3.Connection, path: Path, newest: int) -> int:
+    """Refuse what is no journal of ours; returns its version."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != APPLICATION and (tables or application or version):
+        raise JournalCorrupt(f"{path} is a SQLite database, but no journal of Ether: name another file.")
+    if version > newest:
+        raise JournalTooNew(
+            f"The journal {path} has version {version} and this Ether knows {newest}: upgrade agent-ether here."
+        )
+    if version < 0 or (not version and application):
+        raise JournalCorrupt(f"The journal {path} has no version. {CORRUPT_FIX}")
+    return int(version)
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[Callable[[sqlite3.Connection], None]]) -> None:
+    """Bring a journal to the newest version, each step in a transaction of its own."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for number in range(version, len(steps)):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            steps[number](connection)
+            connection.execute(f"PRAGMA application_id={APPLICATION}")
+            connection.execute(f"PRAGMA user_version={number + 1}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def read_meta(connection: sqlite3.Connection) -> dict[str, object]:
+    """What the file says about itself: identity, created, and the anchor of its chain."""
+    return dict(connection.execute("SELECT key, value FROM meta"))

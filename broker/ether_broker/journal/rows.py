@@ -1,0 +1,225 @@
+"""Reading commits back from any connection to the file."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ether_broker.errors import JournalCorrupt
+from ether_broker.journal.chain import checkpoint_digest, genesis, link
+from ether_broker.journal.failure import CORRUPT_FIX
+from ether_broker.journal.journal import Replayed
+from ether_broker.journal.layout import read_meta
+from ether_broker.journal.row import references, restore, unpack_row
+from ether_broker.status import Status
+from ether_broker.tap import Batch
+from ether_broker.wire import FRAME, Kind
+
+__all__ = ["COLUMNS", "Row", "Rows", "is_outcome"]
+
+COLUMNS: Final = "seq, first, next, time, wall, hash, refs, checkpoint, body"
+_CACHED: Final = 8
+_RUNNING: Final = frozenset(int(status) for status in Status if not status.is_terminal)
+_RESPONSE: Final = int(Kind.RESPONSE)
+_ID: Final = slice(16, 32)
+
+
+def is_outcome(envelope: bytes) -> bool:
+    """Whether an envelope is a terminal RESPONSE, by the first two bytes of its header."""
+    return envelope[0] == _RESPONSE and envelope[1] not in _RUNNING
+
+
+class Row(NamedTuple):
+    """A commit as it is stored; `layout` has the columns."""
+
+    seq: int
+    first: int
+    next: int
+    time: float
+    wall: float
+    hash: bytes
+    refs: bytes | None
+    checkpoint: bytes | None
+    body: bytes
+
+    def link(self, before: bytes) -> bytes:
+        """The hash that it must have behind `before`; `chain.link` has what it raises."""
+        head = self.seq, self.first, self.next, self.time, self.wall
+        return link(before, head, self.refs or b"", self.checkpoint or b"", self.body)
+
+
+class Rows:
+    """Commits by number, whole, the last few of them kept unpacked. Not for several threads at once."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._cache: OrderedDict[int, list[Replayed]] = OrderedDict()
+
+    def batches(self, row: Row) -> list[Replayed]:
+        """The batches of a commit, with their bodies.
+
+        Raises:
+            JournalCorrupt: it is not what was written.
+        """
+        known = self._cache.get(row.seq)
+        if known is None:
+            known = self._cache[row.seq] = self.unpack(row)
+            if len(self._cache) > _CACHED:
+                self._cache.popitem(last=False)
+        return known
+
+    def unpack(self, row: Row) -> list[Replayed]:
+        """As `batches`, without keeping them."""
+        try:
+            batches = unpack_row(restore(row.body, row.refs, self._bodies(row)) if row.refs else row.body)
+        except (struct.error, KeyError, TypeError, ValueError) as error:
+            raise JournalCorrupt(self._damaged(row.seq, row.first)) from error
+        ends = (batches[0].first, batches[-1].first + len(batches[-1].envelopes)) if batches else (row.next, row.next)
+        if ends != (row.first, row.next):
+            raise JournalCorrupt(self._damaged(row.seq, row.first))
+        return batches
+
+    def _bodies(self, row: Row) -> dict[bytes, bytes]:
+        bodies = {}
+        for _, _, digest in references(row.refs):
+            found = self._connection.execute("SELECT body FROM bodies WHERE sha256 = ?", (digest,)).fetchone()
+            if found is not None:
+                bodies[digest] = found[0]
+        return bodies
+
+    def _damaged(self, seq: int, first: object) -> str:
+        return (
+            f"Commit {seq} of the journal {self._path}, from number {first} on, is not what was written: "
+            f"`ether log verify` says more. {CORRUPT_FIX}"
+        )
+
+    def at(self, number: int) -> Row | None:
+        """The commit that has this number, or has the numbers round it; None if it is not there."""
+        found = self._connection.execute(
+            f"SELECT {COLUMNS} FROM commits WHERE first <= ? ORDER BY first DESC, seq DESC LIMIT 1",  # noqa: S608  constant
+            (number,),
+        ).fetchone()
+        return Row(*found) if found is not None and found[2] > number else None
+
+    def scan(self, seq: int) -> Iterator[Row]:
+        """All commits from `seq` on, in order, by one statement that sees the file as it is now."""
+        cursor = self._connection.execute(
+            f"SELECT {COLUMNS} FROM commits WHERE seq >= ? ORDER BY seq",  # noqa: S608  constant
+            (seq,),
+        )
+        return map(Row._make, cursor)
+
+    def seq_before(self, number: int) -> int:
+        """The commit to start at in order to see everything from `number` on; 1 if all."""
+        (seq,) = self._connection.execute("SELECT max(seq) FROM commits WHERE first <= ?", (number,)).fetchone()
+        return int(seq or 1)
+
+    def batch(self, number: int) -> Batch | None:
+        """The part of the batch that holds this number and fits into a frame, as the tap would have cut it."""
+        row = self.at(number)
+        if row is None:
+            return None
+        batches = self.batches(row)
+        first, time, _, envelopes = batches[bisect_right(batches, number, key=lambda batch: batch.first) - 1]
+        if number >= first + len(envelopes):
+            return None
+        while (size := sum(map(len, envelopes))) > FRAME and len(envelopes) > 1:
+            middle = len(envelopes) // 2
+            if number < first + middle:
+                envelopes = envelopes[:middle]
+            else:
+                first, envelopes = first + middle, envelopes[middle:]
+        return Batch(first, time, envelopes, size)
+
+    def envelope(self, number: int) -> tuple[Replayed, bytes] | None:
+        """An envelope and the batch that it came in; None if it is not there."""
+        row = self.at(number)
+        if row is None:
+            return None
+        batches = self.batches(row)
+        batch = batches[bisect_right(batches, number, key=lambda batch: batch.first) - 1]
+        place = number - batch.first
+        return (batch, batch.envelopes[place]) if place < len(batch.envelopes) else None
+
+    def checkpoint(self) -> tuple[int, bytes] | None:
+        """The last checkpoint as (number, body); None if there is none.
+
+        Raises:
+            JournalCorrupt: it is not what was written.
+        """
+        found = self._connection.execute(
+            "SELECT number, checkpoints.body, seq, checkpoint FROM checkpoints LEFT JOIN commits USING (seq)"
+        ).fetchone()
+        if found is None:
+            return None
+        number, body, seq, digest = found
+        if not isinstance(body, bytes) or checkpoint_digest(number, body) != digest:
+            raise JournalCorrupt(self._damaged(seq, number))
+        return number, body
+
+    def indexed(self) -> int:
+        """The number up to which, exclusive, the index has everything."""
+        (last,) = self._connection.execute("SELECT max(number) FROM entries").fetchone()
+        (anchor,) = self._connection.execute("SELECT value FROM meta WHERE key = 'anchor_next'").fetchone()
+        return max(0 if last is None else int(last) + 1, int(anchor))
+
+    def outcome(self, request_id: bytes) -> bytes | None:
+        """The first terminal RESPONSE to a delegation; None if there is none."""
+        found = self._connection.execute(
+            "SELECT number, status FROM entries WHERE request_id = ? AND kind = ? ORDER BY number",
+            (request_id, _RESPONSE),
+        ).fetchall()
+        for number, status in found:
+            if status not in _RUNNING and (there := self.envelope(number)):
+                return there[1]
+        return self._outcome_behind(request_id, self.indexed())
+
+    def _outcome_behind(self, request_id: bytes, number: int) -> bytes | None:
+        """Look through what the index does not have yet: for the 16 bytes first, and apart only where they are."""
+        for row in self.scan(self.seq_before(number)):
+            if request_id in row.body:
+                for batch in self.batches(row):
+                    for envelope in batch.envelopes:
+                        if envelope[_ID] == request_id and is_outcome(envelope):
+                            return envelope
+        return None
+
+    def replay(self, number: int) -> Iterator[Replayed]:
+        """Everything from `number` on, each commit checked against the chain.
+
+        Raises:
+            JournalCorrupt: a commit is not what was written, or one is missing.
+        """
+        seq, before = self._before(self.seq_before(number))
+        for row in self.scan(seq + 1):
+            seq += 1
+            try:
+                before = row.link(before)
+            except (struct.error, TypeError):
+                before = b""
+            if row.seq != seq or before != row.hash:
+                raise JournalCorrupt(self._damaged(seq, row.first))
+            for batch in self.unpack(row):
+                if batch.first >= number:
+                    yield batch
+                elif batch.first + len(batch.envelopes) > number:
+                    yield batch._replace(first=number, envelopes=batch.envelopes[number - batch.first :])
+
+    def _before(self, seq: int) -> tuple[int, bytes]:
+        """The number and the hash of the commit before `seq`."""
+        found = self._connection.execute("SELECT seq, hash FROM commits WHERE seq = ?", (seq - 1,)).fetchone()
+        if found is not None:
+            return found[0], found[1]
+        return self.anchor()
+
+    def anchor(self) -> tuple[int, bytes]:
+        """The number and the hash of the last commit that retention removed, or those before the first one."""
+        meta = read_meta(self._connection)
+        anchor = meta.get("anchor_hash")
+        return int(str(meta["anchor_seq"])), anchor if isinstance(anchor, bytes) else genesis(str(meta["identity"]))
