@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +18,7 @@ from ether_broker.errors import (
     JournalUnavailable,
 )
 
-__all__ = ["CORRUPT_FIX", "explain"]
+__all__ = ["CORRUPT_FIX", "explain", "explained"]
 
 CORRUPT_FIX: Final = "Stop the broker, restore the journal from a copy or move it away, and start again."
 
@@ -42,6 +44,15 @@ _ERRNOS: Final = {
     errno.EPERM: sqlite3.SQLITE_PERM,
     errno.EIO: sqlite3.SQLITE_IOERR,
 }
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise what SQLite raises inside as an error of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
 
 
 def explain(error: sqlite3.Error | OSError, path: Path) -> EtherError:

@@ -35,6 +35,7 @@ CREATE TABLE commits (
     hash BLOB NOT NULL, refs BLOB, checkpoint BLOB, body BLOB NOT NULL
 );
 CREATE INDEX commits_first ON commits (first);
+CREATE INDEX commits_wall ON commits (wall);
 CREATE TABLE bodies (id INTEGER PRIMARY KEY, sha256 BLOB NOT NULL UNIQUE, body BLOB NOT NULL);
 CREATE TABLE uses (body INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 CREATE TABLE checkpoints (number INTEGER PRIMARY KEY, seq INTEGER NOT NULL, body BLOB NOT NULL);
@@ -43,8 +44,7 @@ CREATE TABLE entries (
     request_id BLOB NOT NULL, parent BLOB, source TEXT NOT NULL, target TEXT NOT NULL, capability TEXT NOT NULL
 );
 CREATE INDEX entries_request ON entries (request_id);
-CREATE INDEX entries_parent ON entries (parent) WHERE parent IS NOT NULL;
-CREATE INDEX entries_wall ON entries (wall)
+CREATE INDEX entries_parent ON entries (parent) WHERE parent IS NOT NULL
 """
 
 

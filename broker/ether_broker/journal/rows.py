@@ -60,6 +60,7 @@ class Rows:
         self._connection = connection
         self._path = path
         self._cache: OrderedDict[int, list[Replayed]] = OrderedDict()
+        self._last: Row | None = None
 
     def batches(self, row: Row) -> list[Replayed]:
         """The batches of a commit, with their bodies.
@@ -101,11 +102,16 @@ class Rows:
 
     def at(self, number: int) -> Row | None:
         """The commit that has this number, or has the numbers round it; None if it is not there."""
+        if self._last is not None and self._last.first <= number < self._last.next:
+            return self._last
         found = self._connection.execute(
             f"SELECT {COLUMNS} FROM commits WHERE first <= ? ORDER BY first DESC, seq DESC LIMIT 1",  # noqa: S608  constant
             (number,),
         ).fetchone()
-        return Row(*found) if found is not None and found[2] > number else None
+        if found is None or found[2] <= number:
+            return None
+        self._last = Row._make(found)
+        return self._last
 
     def scan(self, seq: int) -> Iterator[Row]:
         """All commits from `seq` on, in order, by one statement that sees the file as it is now."""
@@ -115,10 +121,23 @@ class Rows:
         )
         return map(Row._make, cursor)
 
+    def walk(self, seq: int, *, backwards: bool = False) -> Iterator[Row]:
+        """As `scan`, one statement a commit: whoever takes long holds up nobody, and sees what comes and goes."""
+        order = "<= ? ORDER BY seq DESC" if backwards else ">= ? ORDER BY seq"
+        question = f"SELECT {COLUMNS} FROM commits WHERE seq {order} LIMIT 1"  # noqa: S608  constants
+        while found := self._connection.execute(question, (seq,)).fetchone():
+            yield (row := Row._make(found))
+            seq = row.seq + (-1 if backwards else 1)
+
     def seq_before(self, number: int) -> int:
         """The commit to start at in order to see everything from `number` on; 1 if all."""
         (seq,) = self._connection.execute("SELECT max(seq) FROM commits WHERE first <= ?", (number,)).fetchone()
         return int(seq or 1)
+
+    def number_at(self, wall: float) -> int | None:
+        """A number below which everything passed before a Unix time; None if all did."""
+        (first,) = self._connection.execute("SELECT min(first) FROM commits WHERE wall >= ?", (wall,)).fetchone()
+        return None if first is None else int(first)
 
     def batch(self, number: int) -> Batch | None:
         """The part of the batch that holds this number and fits into a frame, as the tap would have cut it."""

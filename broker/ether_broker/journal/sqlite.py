@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ether_broker.errors import Closed, EtherError, InternalError, JournalUnavailable
-from ether_broker.journal.failure import explain
+from ether_broker.journal.failure import explain, explained
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import connect_reader, make_file
 from ether_broker.journal.lock import Lock
@@ -149,13 +149,10 @@ class SqliteJournal:
         Raises:
             JournalCorrupt, JournalUnavailable: while iterating.
         """
-        with closing(connect_reader(self.path)) as connection:
-            try:
-                rows = Rows(connection, self.path)
-                checkpoint = rows.checkpoint()
-                yield from rows.replay(checkpoint[0] if checkpoint else 0)
-            except sqlite3.Error as error:
-                raise explain(error, self.path) from error
+        with closing(connect_reader(self.path)) as connection, explained(self.path):
+            rows = Rows(connection, self.path)
+            checkpoint = rows.checkpoint()
+            yield from rows.replay(checkpoint[0] if checkpoint else 0)
 
     def gc(self, older_than: float) -> Removed:
         """Remove what passed before a Unix time and is below the last checkpoint, while the broker goes on; see `collect`.
@@ -193,7 +190,5 @@ class SqliteJournal:
     def _read(self, question: Callable[[], _T]) -> _T:
         if self._closed:
             raise Closed(f"The journal {self.path} is closed.")
-        try:
+        with explained(self.path):
             return question()
-        except sqlite3.Error as error:
-            raise explain(error, self.path) from error

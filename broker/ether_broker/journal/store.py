@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, cast
 
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.journal.chain import checkpoint_digest, genesis, link
-from ether_broker.journal.failure import CORRUPT_FIX, explain
+from ether_broker.journal.failure import CORRUPT_FIX, explained
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import connect_writer, read_meta
 from ether_broker.journal.lock import Lock
@@ -59,8 +59,9 @@ class Store:
         first, following, time, wall = self.next, self.next, 0.0, 0.0
         if batches:
             first = batches[0].first
-            _, time, wall, envelopes = batches[-1]
-            following = batches[-1].first + len(envelopes)
+            time = batches[-1].time
+            wall = max(batch.wall for batch in batches)  # a wall clock may be set back
+            following = batches[-1].first + len(batches[-1].envelopes)
         digest = checkpoint_digest(*checkpoint) if checkpoint else b""
         chained = link(self.hash, (seq, first, following, time, wall), packed.refs, digest, packed.body)
         values = (seq, first, following, time, wall, chained, packed.refs or None, digest or None, packed.body)
@@ -135,7 +136,7 @@ class Store:
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[Store]:
+def exclusive(path: Path, *, patience: float = 0.5) -> Iterator[Store]:
     """The store of a journal that no broker has open, for as long as the block runs.
 
     Raises:
@@ -144,14 +145,9 @@ def exclusive(path: Path) -> Iterator[Store]:
     """
     if not path.is_file():
         raise JournalUnavailable(f"There is no journal at {path}: name the file of a broker that keeps one.")
-    lock = Lock(path)
+    lock = Lock(path, patience=patience)
     try:
-        store = Store(path)
-        try:
+        with explained(path), closing(Store(path)) as store:
             yield store
-        finally:
-            store.close()
-    except sqlite3.Error as error:
-        raise explain(error, path) from error
     finally:
         lock.release()

@@ -1,0 +1,232 @@
+"""The journal as everybody but its broker sees it: read-only, also while a broker writes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ether_broker.errors import EtherError
+from ether_broker.journal.failure import explained
+from ether_broker.journal.index import describe
+from ether_broker.journal.journal import Replayed
+from ether_broker.journal.layout import connect_reader
+from ether_broker.journal.query import Query
+from ether_broker.journal.record import Record
+from ether_broker.journal.rows import Rows
+from ether_broker.journal.store import exclusive
+from ether_broker.journal.verify import Verdict, verify
+
+__all__ = ["JournalReader"]
+
+_PAGE: Final = 1000
+"""Numbers that one statement looks up: while a statement is open, the broker's write-ahead log cannot be emptied."""
+
+
+class JournalReader:
+    """Reads a journal, from one thread. Close it, or use it in a `with` block.
+
+    What is committed later is seen by the next question, and what is removed meanwhile is left out.
+
+    Args:
+        path: the journal's file.
+
+    Raises:
+        JournalUnavailable: it is not there, cannot be read, or a newer Ether's broker has to bring it forward first.
+        JournalTooNew: a newer Ether wrote it.
+        JournalCorrupt: it is no journal.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._log = Path(f"{self.path}-wal")
+        self._made_files = not self._log.exists()
+        self._connection = connect_reader(self.path)
+        self._rows = Rows(self._connection, self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close; a second call does nothing."""
+        self._connection.close()
+        if self._made_files and self._log.exists():
+            self._made_files = False
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """SQLite makes two files for a reader and leaves them; a writer that closes removes them."""
+        try:
+            with exclusive(self.path, patience=0.0):
+                pass
+        except EtherError:
+            pass  # a broker has it now and will, or nobody may
+
+    @property
+    def identity(self) -> str:
+        """UUID text of the journal, made once with the file."""
+        return str(self._one("SELECT value FROM meta WHERE key = 'identity'"))
+
+    @property
+    def created(self) -> float:
+        """Unix time at which the file was made."""
+        return float(self._one("SELECT value FROM meta WHERE key = 'created'"))
+
+    @property
+    def first(self) -> int:
+        """The lowest number that is there; `last` + 1 when there is none."""
+        return int(
+            self._one("SELECT coalesce((SELECT min(first) FROM commits), value) FROM meta WHERE key = 'anchor_next'")
+        )
+
+    @property
+    def last(self) -> int:
+        """The highest number that is committed; 0 before the first."""
+        return int(self._one("SELECT max(value, coalesce((SELECT next FROM commits ORDER BY seq DESC LIMIT 1), 0)) - 1"
+                             " FROM meta WHERE key = 'anchor_next'"))  # fmt: skip
+
+    def entries(
+        self,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        agent: str | None = None,
+        capability: str | None = None,
+        status: int | Collection[int] | None = None,
+        kind: int | Collection[int] | None = None,
+        after: float | None = None,
+        before: float | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Record]:
+        """Records that meet all conditions, in the order of their numbers.
+
+        Args:
+            since: the lowest number.
+            until: the number after the highest.
+            agent: who spoke or was spoken to.
+            capability: its name, or with a dot at the end all that begin so.
+            status: of a RESPONSE, one or several; what is no RESPONSE has status 0.
+            kind: one or several of `wire.Kind`.
+            after: Unix time; what passed then or later.
+            before: Unix time; what passed earlier.
+            newest_first: in falling order.
+            limit: records at most.
+
+        Raises:
+            JournalCorrupt, JournalUnavailable: while iterating.
+        """
+        query = Query(
+            since=since, until=until, agent=agent, capability=capability, status=_several(status), kind=_several(kind),
+            after=after, before=before,
+        )  # fmt: skip
+        return self._find(query, newest_first=newest_first, limit=limit)
+
+    def record(self, number: int) -> Record | None:
+        """The record with a number; None if it is not there (yet, or any more)."""
+        with explained(self.path):
+            found = self._rows.envelope(number)
+        return Record(number, found[0].wall, found[0].time, found[1]) if found else None
+
+    def of_request(self, request_id: bytes) -> list[Record]:
+        """Everything about one delegation, in order."""
+        return list(self._find(Query(request_id=request_id)))
+
+    def children(self, request_id: bytes) -> list[Record]:
+        """The delegations that the handler of this one made, in order."""
+        return list(self._find(Query(parent=request_id)))
+
+    def digest(self, first: int, following: int) -> str:
+        """BLAKE2b-512 over all envelopes numbered from `first` to below `following`, however they were batched.
+
+        Each counts as its length (4 bytes, big-endian) and its bytes; numbers that are not there count as nothing. An
+        observer that hashes what it received gets the same if it saw everything.
+        """
+        digest = hashlib.blake2b()
+        with explained(self.path):
+            for row in self._rows.scan(self._rows.seq_before(first)):
+                if row.first >= following:
+                    break
+                for batch in self._rows.unpack(row):
+                    wanted = batch.envelopes[max(first - batch.first, 0) : max(following - batch.first, 0)]
+                    for envelope in wanted:
+                        digest.update(struct.pack(">I", len(envelope)))
+                        digest.update(envelope)
+        return digest.hexdigest()
+
+    def verify(self, known: str | None = None) -> Verdict:
+        """Prove that the journal is what was written; `known` is a `Verdict.hash` that was kept elsewhere.
+
+        It reads everything once: about 6 s for a million small envelopes.
+
+        Raises:
+            JournalCorrupt, JournalUnavailable: not even the file's own description can be read.
+        """
+        with explained(self.path):
+            return verify(self._connection, self.path, known)
+
+    def _find(self, query: Query, *, newest_first: bool = False, limit: int | None = None) -> Iterator[Record]:
+        with explained(self.path):
+            since = query.since or 0
+            if query.after is not None:
+                start = self._rows.number_at(query.after)
+                if start is None:
+                    return
+                since = max(since, start)
+            middle = max(self._rows.indexed(), since)
+            parts = [self._indexed(query, since, middle, newest_first), self._behind(query, middle, newest_first)]
+            yield from islice(chain.from_iterable(parts[::-1] if newest_first else parts), limit)
+
+    def _indexed(self, query: Query, since: int, until: int, newest_first: bool) -> Iterator[Record]:  # noqa: FBT001
+        """What the index has, a page of numbers at a time."""
+        where, values = query.where()
+        question = (
+            f"SELECT number FROM entries WHERE {where} AND number >= ? AND number < ?"  # noqa: S608  values are bound
+            f" ORDER BY number {'DESC' if newest_first else 'ASC'} LIMIT {_PAGE}"
+        )
+        while found := self._connection.execute(question, (*values, since, until)).fetchall():
+            for (number,) in found:
+                if record := self.record(number):  # what has been removed since is left out
+                    yield record
+            since, until = (since, found[-1][0]) if newest_first else (found[-1][0] + 1, until)
+
+    def _behind(self, query: Query, since: int, newest_first: bool) -> Iterator[Record]:  # noqa: FBT001
+        """What the index does not have yet, a commit at a time."""
+        needle = query.request_id or query.parent or b""
+        rows = (
+            self._rows.walk(sys.maxsize, backwards=True)
+            if newest_first
+            else self._rows.walk(self._rows.seq_before(since))
+        )
+        for row in rows:
+            if newest_first and row.next <= since:
+                return
+            if needle in row.body:
+                records = _records(self._rows.unpack(row), row.seq, since, query)
+                yield from reversed(list(records)) if newest_first else records
+
+    def _one(self, question: str) -> Any:
+        with explained(self.path):
+            return self._connection.execute(question).fetchone()[0]
+
+
+def _several(wanted: int | Collection[int] | None) -> Collection[int] | None:
+    return (wanted,) if isinstance(wanted, int) else wanted
+
+
+def _records(batches: Sequence[Replayed], seq: int, since: int, query: Query) -> Iterator[Record]:
+    for first, clock, wall, envelopes in batches:
+        for number, envelope in enumerate(envelopes, first):
+            if number >= since and query.fits(describe(number, seq, wall, envelope)):
+                yield Record(number, wall, clock, envelope)
