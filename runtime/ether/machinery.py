@@ -1,0 +1,95 @@
+"""What a node runs on: its threads, its event loop, its clock, its ids and its chance."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import ClassVar, TypeVar
+
+from ether.observing import Observing
+from ether_actors.handle import Handle
+from ether_actors.loop import LoopThread
+from ether_actors.observer import Observer
+from ether_actors.pool import Pool, current_pool
+from ether_broker.clock import Clock
+from ether_broker.ids import new_id, to_text
+
+__all__ = ["Machinery"]
+
+_T = TypeVar("_T")
+
+
+class Machinery:
+    """What a node runs on; the double of the runtime has another, in which nothing happens by itself.
+
+    Args:
+        clock: read for deadlines.
+        pool: where plain handlers run.
+        loop: where `async def` handlers run; default: one with a thread of its own.
+        make_id: makes request ids of 16 bytes.
+        chance: where the jitter of restarts comes from.
+    """
+
+    handle_type: ClassVar[type[Handle]] = Handle
+    """What `delegate` gives."""
+
+    def __init__(
+        self, clock: Clock, *, pool: Pool, loop: LoopThread | None = None, make_id: Callable[[], bytes] = new_id,
+        chance: random.Random | None = None,
+    ) -> None:  # fmt: skip
+        self.pool = pool
+        self.loop = loop or LoopThread()
+        self.random = chance or random.Random()  # noqa: S311  jitter is no secret
+        self.make_id = make_id
+        """A new request id in 16 bytes."""
+        self.monotonic = clock.monotonic
+        """The node's clock in seconds."""
+        self.wall = clock.wall
+        """Seconds since 1970 in UTC."""
+        self._private_pools: list[Pool] = []
+
+    def new_id(self) -> str:
+        """A request id as text."""
+        return to_text(self.make_id())
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Run a callable in the pool."""
+        self.pool.submit(call)
+
+    def make_pool(self, size: int, name: str) -> Pool:
+        """Threads of an agent's own, which end with the node."""
+        pool = Pool(size, name)
+        self._private_pools.append(pool)
+        return pool
+
+    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
+        """Where an observer is to run."""
+        return Observing(observer, acknowledge)
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        """Wait for an event; in a thread of a pool, another thread takes its place meanwhile."""
+        pool = current_pool()
+        if pool is None:
+            return event.wait(timeout)
+        with pool.blocking():
+            return event.wait(timeout)
+
+    def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:
+        """Wait for the next of a queue; as `wait`.
+
+        Raises:
+            Empty: `timeout` seconds were not enough.
+        """
+        pool = current_pool()
+        if pool is None:
+            return queue.get(timeout=timeout)
+        with pool.blocking():
+            return queue.get(timeout=timeout)
+
+    def close(self, timeout: float) -> None:
+        """End loop and threads, waiting at most `timeout` seconds for each."""
+        self.loop.close(timeout)
+        for pool in (self.pool, *self._private_pools):
+            pool.close(timeout)

@@ -1,0 +1,46 @@
+"""What a node says to its broker."""
+
+from __future__ import annotations
+
+import logging
+
+from ether_broker.errors import EtherError
+from ether_broker.link import Link
+from ether_broker.wire import Kind, pack_envelope
+
+__all__ = ["Uplink"]
+
+logger = logging.getLogger("ether.node")
+
+
+class Uplink:
+    """The sending side of a link, up to BYE.
+
+    Args:
+        link: open or not yet.
+    """
+
+    __slots__ = ("_has_ended", "flush", "link", "send")
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.send = link.send
+        """Send what the caller answers for: it raises as `Link.send`."""
+        self.flush = link.flush
+        """Send what has been kept back."""
+        self._has_ended = False
+
+    def tell(self, envelope: bytes, *, hold: bool = False) -> None:
+        """Send what nobody here can help: a failure is logged. Nothing follows BYE."""
+        if self._has_ended:
+            return
+        try:
+            self.send(envelope, hold=hold)
+        except EtherError as error:
+            logger.warning("could not tell the broker: %s", error)
+
+    def say_bye(self) -> None:
+        """Say that this is the last word, now."""
+        self.tell(pack_envelope(Kind.BYE))
+        self._has_ended = True
+        self.flush()

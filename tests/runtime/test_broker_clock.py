@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ether.broker_clock import SAMPLES, BrokerClock
+
+delays = st.lists(st.floats(0, 10), min_size=1, max_size=SAMPLES)
+
+
+@given(st.floats(-1e6, 1e6), delays)
+def test_the_offset_is_off_by_the_shortest_delay_only(ahead, found):
+    clock = BrokerClock()
+    clock.begin(100.0 + ahead, 100.0 + found[0])
+    for delay in found[1:]:
+        clock.note(200.0 + ahead, 200.0 + delay)
+
+    assert clock.offset == pytest.approx(ahead - min(found), abs=1e-6)
+
+
+def test_a_delay_is_forgotten_after_sixteen_later_ones():
+    clock = BrokerClock()
+    clock.begin(50.0, 0.0)
+    for _ in range(SAMPLES):
+        clock.note(40.0, 0.0)
+
+    assert clock.offset == 40.0
+
+
+def test_another_brokers_clock_begins_anew():
+    clock = BrokerClock()
+    clock.begin(50.0, 0.0)
+    clock.begin(-7.0, 0.0)
+
+    assert clock.offset == -7.0
+
+
+def test_a_deadline_comes_back_as_it_was_and_none_stays_none():
+    clock = BrokerClock()
+    clock.begin(1_000.0, 3.0)
+
+    assert clock.local_deadline(60.0 + clock.offset) == 60.0
+    assert clock.local_deadline(0.0) is None
