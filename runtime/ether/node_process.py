@@ -97,7 +97,7 @@ def _serve(
             stopping.post(f"{tree} gave up: {reason}")
 
         bus = _join(url, name, threads, drain, timeout)
-        bus.node.on_escalation = give_up
+        bus.node.guarding.on_escalation = give_up
         try:
             names = start(bus)
         except BaseException:
@@ -150,7 +150,7 @@ def _start(bus: Runtime, posting: Posting) -> None:
     cls = make if isinstance(make, type) else None
     if cls is not None and not issubclass(cls, Agent):
         raise InvalidSpec(f"{agent.start} is not an Agent: derive it from ether.Agent.")
-    bus.node.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
+    bus.node.hosting.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
 
 
 def _start_postings(bus: Runtime, items: Iterable[dict[str, Any]]) -> list[str]:

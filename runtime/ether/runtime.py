@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import zmq
 
 from ether.dead_letter import DeadLetterView
+from ether.machinery import Machinery
 from ether.monitor import Monitor
 from ether.node import Node
 from ether.observing import Observing
 from ether_actors.agent import Agent, default_name
 from ether_actors.handle import Handle
 from ether_actors.observer import Observer
+from ether_actors.pool import Pool
 from ether_broker.clock import SystemClock
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.errors import Closed, UsageError
@@ -135,7 +137,7 @@ class Runtime:
         try:
             url = self._start_broker(self._context) if self._url is None else self._url
             link = ZmqLink(url, self._context)
-            node = Node(self._name, link, SystemClock(), threads=self._threads)
+            node = Node(self._name, link, Machinery(SystemClock(), pool=Pool(self._threads)))
             try:
                 node.join(self._join_timeout)
             except BaseException:
@@ -246,12 +248,12 @@ class Runtime:
         is_named = name is not None and count == 1
         names = [base] if is_named else list(itertools.islice(self._free_names(base), count))
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
-        cells = node.start_agents(names, make, cls)
+        cells = node.hosting.start_agents(names, make, cls)
         return [AgentRef(cell.name, self) for cell in cells]
 
     def _free_names(self, base: str) -> Any:
         node = self.node
-        taken = node.agent_names
+        taken = node.hosting.agent_names
         for number in itertools.count(1):
             candidate = base if number == 1 else f"{base}-{number}"
             if candidate not in taken:
@@ -264,7 +266,7 @@ class Runtime:
             WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
             Exception: what kept the first of them from starting; then none of them runs.
         """
-        self.node.supervise(spec, timeout)
+        self.node.guarding.supervise(spec, timeout)
 
     def stop(self, name: str, timeout: float = 5.0) -> None:
         """Stop an agent of this node for good; as `AgentRef.stop`.
@@ -272,7 +274,7 @@ class Runtime:
         Raises:
             UnknownAgent: it is not on this node.
         """
-        self.node.stop_agent(name, timeout)
+        self.node.hosting.stop_agent(name, timeout)
 
     # -- work ----------------------------------------------------------------------------------------------------
 
@@ -308,13 +310,13 @@ class Runtime:
         payload = Payload.of(params, where="params")
         is_plain = budget is None and context is None and not objective and not fields
         if is_plain and self._is_known(capability, to, timeout):
-            return self.node.request(to, capability, payload, None if timeout is None else float(timeout))
+            return self.node.delegating.request(to, capability, payload, None if timeout is None else float(timeout))
         wanted = {
             "capability": capability, "params": payload, "to_agent": to, "timeout": timeout, "budget": budget,
             "objective": objective, "context_slice": context,
         }  # fmt: skip
         given = {name: value for name, value in wanted.items() if value is not None and value != ""}
-        return self.send(Delegation.parse({"request_id": self.node.new_id(), **given, **fields}))
+        return self.send(Delegation.parse({"request_id": self.node.machinery.new_id(), **given, **fields}))
 
     def _is_known(self, capability: str, to: str | None, timeout: float | None) -> bool:
         """Whether these have been validated before: the same few names come again and again."""
@@ -342,11 +344,11 @@ class Runtime:
         if delegation.from_agent != self._name:
             missing["from_agent"] = self._name
         if delegation.timestamp is None:
-            missing["timestamp"] = node.wall()
+            missing["timestamp"] = node.machinery.wall()
         if missing:
             delegation = delegation.model_copy(update=missing)
-        deadline = None if delegation.timeout is None else node.monotonic() + delegation.timeout
-        return node.delegate(delegation, deadline)
+        deadline = None if delegation.timeout is None else node.machinery.monotonic() + delegation.timeout
+        return node.delegating.delegate(delegation, deadline)
 
     # -- watching ------------------------------------------------------------------------------------------------
 
@@ -363,22 +365,22 @@ class Runtime:
         if since < 0:
             msg = f"observe(since={since}): messages are numbered from 1; 0 is from now on."
             raise UsageError(msg)
-        self.node.observe(observer, since)
+        self.node.watching.observe(observer, since)
         return observer
 
     def unobserve(self, observer: Observer) -> None:
         """Detach an observer; what is under way to it is still handled."""
-        self.node.unobserve(observer)
+        self.node.watching.unobserve(observer)
 
     def settle(self, observer: Observer, timeout: float = 5.0) -> bool:
         """Wait until an observer has seen everything that has passed so far; False when the time was not enough."""
         number = int(self.statistics()["tap_next"])
-        observing: Observing | None = self.node.observing(observer)
+        observing: Observing | None = self.node.watching.observing(observer)
         return observing is not None and observing.wait(number, timeout)
 
     def monitor(self, target: str) -> Monitor:
         """Be told once when an agent, or `node:NAME`, goes down (as OTP's `monitor`)."""
-        return self.node.monitor(target)
+        return self.node.watching.monitor(target)
 
     # -- what the bus tells of itself ----------------------------------------------------------------------------
 
@@ -431,7 +433,7 @@ class Runtime:
             UsageError: it is a response, or work that was done in part; the message says which.
         """
         letter = self.dead_letter(number)
-        handle = self.send(letter.again(self.node.new_id(), timeout))
+        handle = self.send(letter.again(self.node.machinery.new_id(), timeout))
         self.delegate("ether.dead-letter", {"number": number, "discard": True}).result(15.0)
         return handle
 

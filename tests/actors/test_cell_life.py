@@ -121,7 +121,7 @@ def test_an_agent_that_cannot_start_says_so_to_who_started_it_and_is_not_there(w
             bus.start(type("Broken", (Agent,), {where: fail}))
 
         assert bus.agents() == []
-        assert bus.node.agent_names == set()
+        assert bus.node.hosting.agent_names == set()
 
 
 def test_an_agent_whose_declarations_contradict_each_other_is_refused():
@@ -193,7 +193,7 @@ def test_what_waited_for_an_agent_that_is_stopped_is_refused_where_nobody_else_c
 
 
 def ref_of(bus: TestRuntime, name: str = "worker") -> pykka.ActorRef[Worker]:
-    agent = bus.node._cells[name.encode()].agent
+    agent = bus.node.hosting.cell(name).agent
     assert agent is not None
     return agent.actor_ref
 

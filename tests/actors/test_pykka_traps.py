@@ -64,7 +64,7 @@ class Plain(pykka.ThreadingActor):
 
 
 def ref_of(bus: Runtime, name: str) -> pykka.ActorRef:
-    agent = bus.node._cells[name.encode()].agent
+    agent = bus.node.hosting.cell(name).agent
     assert agent is not None
     return agent.actor_ref
 
@@ -449,7 +449,9 @@ def test_a_hundred_nested_waits_end_on_a_pool_of_four(bus: Runtime):
     bus.start(Nest)
 
     assert bus.delegate("nest", {"depth": 100}, timeout=PATIENCE).result(PATIENCE).data == 100
-    wait_until(lambda: bus.node.pool.threads <= 5, what="the threads that stood in for those that waited have gone")
+    wait_until(
+        lambda: bus.node.machinery.pool.threads <= 5, what="the threads that stood in for those that waited have gone"
+    )
 
 
 def test_a_call_cycle_is_answered_at_once_and_named(bus: Runtime):

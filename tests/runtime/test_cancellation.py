@@ -54,7 +54,7 @@ def hold(loop: LoopThread) -> threading.Event:
 
 
 def test_it_is_never_started_and_its_place_is_free_again(bus: Runtime) -> None:
-    loop = bus.node.loop
+    loop = bus.node.machinery.loop
     go_on = hold(loop)
     handle = bus.delegate("sleep.long", {"name": "a"})
     wait_until(lambda: loop._calls, what="the handler waits for the loop")
@@ -67,7 +67,7 @@ def test_it_is_never_started_and_its_place_is_free_again(bus: Runtime) -> None:
 
 
 def test_it_is_told_even_when_it_was_only_just_spawned(bus: Runtime) -> None:
-    loop, cell = bus.node.loop, bus.node._cells[b"ann"]
+    loop, cell = bus.node.machinery.loop, bus.node.hosting.cell("ann")
     go_on = hold(loop)
     handle = bus.delegate("sleep.long", {"name": "a"})
     wait_until(lambda: loop._calls, what="the handler waits for the loop")

@@ -1,4 +1,4 @@
-"""A node without threads of its own: a `World` moves what it has to do, one thing at a time."""
+"""A node on a machinery without threads: a `World` moves what it has to do, one thing at a time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from queue import Empty, SimpleQueue
 from random import Random
 from typing import Any, Protocol, TypeVar
 
+from ether.delegating import Delegating
+from ether.machinery import Machinery
 from ether.node import Node
 from ether.observing import Observing
 from ether.testing.inline_loop import InlineLoop
@@ -21,7 +23,7 @@ from ether_broker.link import Link
 from ether_broker.response import Response
 from ether_broker.tap import read_batch
 
-__all__ = ["InlineHandle", "InlineNode"]
+__all__ = ["InlineHandle", "InlineMachinery", "InlineNode"]
 
 _T = TypeVar("_T")
 
@@ -43,20 +45,20 @@ class _World(Protocol):
 class _InlinePool(Pool):
     """Keeps the turns of plain handlers until the world runs them."""
 
-    def __init__(self, turns: deque[Callable[[], None]]) -> None:
+    def __init__(self) -> None:
         super().__init__(1)
-        self._turns = turns
+        self.turns: deque[Callable[[], None]] = deque()
 
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable when its turn comes."""
-        self._turns.append(call)
+        self.turns.append(call)
 
     def relieve(self) -> None:
         """Nothing to do: no thread can be stuck."""
 
     def close(self, timeout: float = 2.0) -> int:  # noqa: ARG002  no time passes here
         """Drop what has not run."""
-        self._turns.clear()
+        self.turns.clear()
         return 0
 
 
@@ -104,11 +106,11 @@ class InlineHandle(Handle):
 
     __slots__ = ()
 
-    _owner: InlineNode
+    _owner: Delegating
 
     def __await__(self) -> Generator[Any, None, Response]:
         """Await the outcome in any event loop."""
-        if self.done or self._owner.loop.is_current:
+        if self.done or self._owner.machinery.loop.is_current:
             return (yield from super().__await__())
         return self.result()
 
@@ -119,7 +121,7 @@ class InlineHandle(Handle):
 
 class _InlineStream(Stream):
     async def __aiter__(self) -> AsyncIterator[Response]:
-        if self._handle._owner.loop.is_current:  # type: ignore[attr-defined]  # noqa: SLF001  its other half
+        if self._handle._owner.machinery.loop.is_current:  # type: ignore[attr-defined]  # noqa: SLF001  its other half
             async for response in super().__aiter__():
                 yield response
         else:
@@ -128,18 +130,18 @@ class _InlineStream(Stream):
                 await asyncio.sleep(0)
 
 
-class InlineNode(Node):
-    """One node of a `World`."""
+class InlineMachinery(Machinery):
+    """What a node of a `World` runs on."""
 
     handle_type = InlineHandle
 
-    def __init__(self, name: str, link: Link, world: _World) -> None:
-        self.turns: deque[Callable[[], None]] = deque()
-        """Turns of its plain handlers that can be run now."""
-        self.loop: InlineLoop
-        super().__init__(name, link, world.clock, pool=_InlinePool(self.turns), loop=InlineLoop(world.clock))
-        self.random = Random(0)  # noqa: S311  the same jitter each time
-        self.make_id = world.new_id
+    pool: _InlinePool
+    loop: InlineLoop
+
+    def __init__(self, world: _World) -> None:
+        clock = world.clock
+        chance = Random(0)  # noqa: S311  the same jitter each time
+        super().__init__(clock, pool=_InlinePool(), loop=InlineLoop(clock), make_id=world.new_id, chance=chance)
         self._world = world
 
     def make_pool(self, size: int, name: str) -> Pool:  # noqa: ARG002  one place for all turns
@@ -158,25 +160,31 @@ class InlineNode(Node):
         """Let the bus move until a queue has something; see `World.wait`.
 
         Raises:
-            Empty: as `Node.take`.
+            Empty: as `Machinery.take`.
         """
         if queue.empty() and not self._world.wait(lambda: not queue.empty(), timeout):
             raise Empty
         return queue.get_nowait()
 
-    def kill(self) -> None:
-        """Stop without a word: what has not run is dropped, and its coroutines are cancelled."""
-        self._draining = True
-        self.turns.clear()
-        self.loop.close()
-        for observing in list(self._observing.values()):
-            observing.stop()
 
-    def next_tick(self) -> float:
-        """When it has to do something though nothing comes, by the bus's clock."""
-        return min([self._next_beat, *(at for at, _, _ in self._timers[:1])])
+class InlineNode(Node):
+    """One node of a `World`."""
+
+    machinery: InlineMachinery
+
+    def __init__(self, name: str, link: Link, world: _World) -> None:
+        super().__init__(name, link, InlineMachinery(world))
+
+    @property
+    def turns(self) -> deque[Callable[[], None]]:
+        """Turns of its plain handlers that can be run now."""
+        return self.machinery.pool.turns
+
+    @property
+    def loop(self) -> InlineLoop:
+        """Where its `async def` handlers run."""
+        return self.machinery.loop
 
     def let_observers_see(self) -> bool:
         """Give one observer its next batch; whether there was any."""
-        observing = list(self._observing.values())
-        return any(isinstance(found, _InlineObserving) and found.work() for found in observing)
+        return any(isinstance(found, _InlineObserving) and found.work() for found in self.watching.all_observing)

@@ -117,7 +117,7 @@ class TestRuntime(Runtime):
         node, self._node = self._inline, None
         if node is not None and self._world is not None and self._link is not None:
             self._link.cut()
-            node.kill()
+            node.abandon()
             self._world.broker.disconnect(self._link)
             self._forget(node)
 

@@ -1,0 +1,138 @@
+"""What the agents of this node say to the bus: outcomes, progress, refusals.
+
+Cell, Task ──► Answering ──► link
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ether.broker_clock import BrokerClock
+from ether.delegating import Delegating
+from ether.machinery import Machinery
+from ether.stay import Stay
+from ether.uplink import Uplink
+from ether_actors.cell import Cell, Work
+from ether_actors.task import Task
+from ether_broker import errors
+from ether_broker.codec import pack_outcome, pack_response
+from ether_broker.errors import EtherError
+from ether_broker.ids import to_text
+from ether_broker.payload import Payload, pack
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Header, Kind, pack_envelope
+
+__all__ = ["Answering"]
+
+
+class Answering:
+    """The answers of one node's agents; what a cell and its tasks need of their node (`CellHost`).
+
+    Args:
+        uplink: the way to the broker.
+        delegating: where sub-delegations go.
+        machinery: what the node runs on.
+        stay: with the broker.
+        broker_clock: by which deadlines travel.
+        crashed: told of an agent that crashed, and why.
+        stop_requested: told of an agent that was told to stop with its pykka ref.
+    """
+
+    def __init__(
+        self, uplink: Uplink, delegating: Delegating, machinery: Machinery, stay: Stay, broker_clock: BrokerClock, *,
+        crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
+    ) -> None:  # fmt: skip
+        self.loop = machinery.loop
+        self.delegate = delegating.delegate
+        self.flush = uplink.flush
+        self.wait = machinery.wait
+        self.monotonic = machinery.monotonic
+        self.wall = machinery.wall
+        self.new_id = machinery.new_id
+        self.local_deadline = broker_clock.local_deadline
+        self.crashed = crashed
+        self.stop_requested = stop_requested
+        self._uplink = uplink
+        self._stay = stay
+        self._orphans: set[Work] = set()
+
+    # -- what a cell and its tasks say ----------------------------------------------------------------------------
+
+    def answer(self, work: Work, response: Response) -> None:
+        """Send an outcome; one that cannot travel becomes FAILED_EXECUTION."""
+        if self._orphans and work in self._orphans:
+            self._orphans.discard(work)
+            return
+        header = work.header
+        try:
+            envelope = pack_response(
+                response, capability=header.capability, target=header.source, limit=self._stay.limit
+            )  # fmt: skip
+        except EtherError as error:
+            failure = Response(
+                request_id=response.request_id, status=Status.FAILED_EXECUTION, from_agent=response.from_agent,
+                error=ErrorInfo(code=error.code, message=str(error)), summary=str(error),
+            )  # fmt: skip
+            envelope = pack_response(failure, capability=header.capability, target=header.source)
+        self._uplink.tell(envelope)
+
+    def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
+        """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
+        if self._orphans and work in self._orphans:
+            self._orphans.discard(work)
+            return
+        try:
+            envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._stay.limit)
+        except errors.PayloadTooLarge as error:
+            self.refuse(work.header, Status.FAILED_EXECUTION, error)
+        else:
+            self._uplink.tell(envelope, hold=more)
+
+    def progress(self, task: Task, response: Response) -> None:
+        """Send a PROGRESS response."""
+        delegation = task.delegation
+        envelope = pack_response(
+            response, capability=delegation.capability.encode(), target=(delegation.from_agent or "").encode(),
+            limit=self._stay.limit,
+        )  # fmt: skip
+        self._uplink.tell(envelope)
+
+    # -- what the node says for them ------------------------------------------------------------------------------
+
+    def accept(self, work: Work) -> None:
+        """Say ACCEPTED: it is still worked on."""
+        header = work.header
+        self._uplink.tell(pack_envelope(
+            Kind.RESPONSE, status=Status.ACCEPTED, request_id=header.request_id, source=header.target,
+            target=header.source, capability=header.capability, attempt=header.attempt, body=pack({}),
+        ))  # fmt: skip
+
+    def refuse(self, header: Header, status: Status, error: EtherError, **fields: Any) -> None:
+        """Answer a delegation with an error."""
+        response = Response(
+            request_id=to_text(header.request_id), status=status, from_agent=header.target.decode(),
+            error=ErrorInfo(code=error.code, message=str(error), retryable=error.retryable), **fields,
+        )  # fmt: skip
+        self._uplink.tell(pack_response(response, capability=header.capability, target=header.source))
+
+    def hand_back(self, works: list[Work]) -> None:
+        """Give back to the broker what was not started, for other holders; the oldest comes to stand first again."""
+        for work in reversed(works):
+            header = work.header
+            self._uplink.tell(pack_envelope(
+                Kind.RESPONSE, status=Status.REJECTED_OVERLOAD, flags=Flag.HANDED_BACK, request_id=header.request_id,
+                source=header.target, target=header.source, capability=header.capability, attempt=header.attempt,
+            ))  # fmt: skip
+
+    def confirm(self, cancel: Header) -> None:
+        """Answer a CANCEL of what is not here any more: the broker waits for a last word to give the credit back."""
+        self._uplink.tell(pack_envelope(
+            Kind.RESPONSE, status=Status.CANCELLED, request_id=cancel.request_id, source=cancel.target,
+            capability=cancel.capability, body=pack({}),
+        ))  # fmt: skip
+
+    def disown(self, work: Work) -> None:
+        """Say nothing of what still runs for a broker that was lost: it must not be taken for another run's answer."""
+        self._orphans.add(work)

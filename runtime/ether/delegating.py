@@ -1,0 +1,170 @@
+"""What this node asks of others: the handles of its delegations, until their outcomes are there.
+
+delegate, request ──► link.send        deliver ──► Handle ──► whoever waits for it
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+from ether.broker_clock import BrokerClock
+from ether.machinery import Machinery
+from ether.stay import Stay
+from ether.uplink import Uplink
+from ether_actors.handle import Handle
+from ether_broker import errors
+from ether_broker.codec import id_bytes, pack_delegation, pack_request
+from ether_broker.delegation import Delegation
+from ether_broker.payload import EMPTY, Payload
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.status import Status
+from ether_broker.wire import Header, Kind, pack_envelope
+
+__all__ = ["Delegating"]
+
+GRACE: Final = 2.0
+"""Seconds after a deadline in which the supervisor's word must have come; then the broker is out of reach."""
+
+
+class Delegating:
+    """The delegations of one node that have no outcome yet; what a handle needs of its node (`Owner`).
+
+    Args:
+        name: of the node, in which plain code delegates.
+        uplink: the way to the broker.
+        machinery: what the node runs on.
+        stay: with the broker.
+        broker_clock: by which deadlines travel.
+    """
+
+    def __init__(
+        self, name: str, uplink: Uplink, machinery: Machinery, stay: Stay, broker_clock: BrokerClock
+    ) -> None:  # fmt: skip
+        self.lock = threading.Lock()
+        self.machinery = machinery
+        self.wait = machinery.wait
+        self.take = machinery.take
+        self.flush = uplink.flush
+        self._name = name
+        self._source = name.encode()
+        self._uplink = uplink
+        self._stay = stay
+        self._broker_clock = broker_clock
+        self._pending: dict[bytes, Handle] = {}
+
+    def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
+        """Send a delegation; every failure to do so is the handle's outcome, or raised before anything is sent.
+
+        Args:
+            delegation: with `from_agent` set.
+            deadline: seconds by this node's clock; None takes the bus's default.
+
+        Raises:
+            PayloadTooLarge, InvalidEnvelope: it cannot be sent as it is.
+            Closed: the runtime has been closed.
+        """
+        stay = self._stay
+        if stay.is_draining and delegation.parent is None:
+            msg = "The runtime has been closed and delegates nothing more."
+            raise errors.Closed(msg)
+        if deadline is None:
+            deadline = self.machinery.monotonic() + stay.default_timeout
+        if delegation.context_sha256 is None and delegation.context_payload != EMPTY:
+            delegation = delegation.model_copy(update={"context_sha256": delegation.context_payload.digest()})
+        envelope = pack_delegation(delegation, deadline=deadline + self._broker_clock.offset, limit=stay.limit)
+        request_id = id_bytes(delegation.request_id)
+        source = (delegation.from_agent or "").encode()
+        return self._send(request_id, source, delegation.capability.encode(), envelope, deadline)
+
+    def request(self, target: str | None, capability: str, params: Payload, timeout: float | None) -> Handle:
+        """Delegate from plain code what has nothing to say but what, to whom, and until when.
+
+        Args:
+            target: None lets the registry choose.
+            capability: both names have been checked.
+            params: packed.
+            timeout: seconds, positive; None takes the bus's default.
+
+        Raises:
+            PayloadTooLarge, Closed: as `delegate`.
+        """
+        stay, machinery = self._stay, self.machinery
+        if stay.is_draining:
+            msg = "The runtime has been closed and delegates nothing more."
+            raise errors.Closed(msg)
+        request_id = machinery.make_id()
+        name = capability.encode()
+        deadline = machinery.monotonic() + (stay.default_timeout if timeout is None else timeout)
+        envelope = pack_request(
+            request_id, self._source, b"" if target is None else target.encode(), name, params, timeout=timeout,
+            timestamp=machinery.wall(), deadline=deadline + self._broker_clock.offset, limit=stay.limit,
+        )  # fmt: skip
+        return self._send(request_id, self._source, name, envelope, deadline)
+
+    def _send(self, request_id: bytes, source: bytes, capability: bytes, envelope: bytes, deadline: float) -> Handle:
+        handle = self.machinery.handle_type(self, request_id, source, capability, envelope, deadline)
+        more = bool(self._pending)  # a delegator with others under way is likely to send yet another
+        self._pending[request_id] = handle
+        try:
+            self._uplink.send(envelope, hold=more)
+        except errors.MailboxFull as error:
+            self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
+        return handle
+
+    def deliver(self, header: Header, envelope: bytes) -> None:
+        """Hand a response to its handle."""
+        handle = self._pending.get(header.request_id)
+        if handle is not None and handle.deliver(header, envelope):
+            self._pending.pop(header.request_id, None)
+
+    # -- what a handle needs -------------------------------------------------------------------------------------
+
+    def cancel(self, handle: Handle) -> None:
+        """Ask the supervisor to call a delegation off."""
+        self._uplink.tell(pack_envelope(
+            Kind.CANCEL, request_id=handle.request_id, source=handle.source, capability=handle.capability
+        ))  # fmt: skip
+        self.flush()
+
+    def check_may_wait(self) -> None:
+        """Raise UsageError in a thread that would wait for itself (trap 9)."""
+        if self.machinery.loop.is_current:
+            msg = "This waits in the event loop, which then stands still: `await` the handle instead of `.result()`."
+            raise errors.UsageError(msg)
+        if self._uplink.link.is_receiving_thread:
+            msg = "A callback of a handle runs in the receiving thread and must not wait: start a thread, or delegate."
+            raise errors.UsageError(msg)
+
+    # -- ends that the broker does not bring -----------------------------------------------------------------------
+
+    @property
+    def pending(self) -> list[Handle]:
+        """What has no outcome yet, the oldest first."""
+        return list(self._pending.values())
+
+    def lose(self, handles: list[Handle]) -> None:
+        """End what a broker owed us that was lost, or had given this node up."""
+        message = "The broker was lost, or had given this node up, and this went with it."
+        for handle in handles:
+            self._end(handle, Status.FAILED_EXECUTION, "broker_lost", message)
+
+    def end_overdue(self, now: float) -> None:
+        """End what the supervisor ought to have ended 2 s ago."""
+        message = "The deadline passed and the supervisor did not say so: the broker is out of reach."
+        for handle in self.pending:
+            if handle.deadline + GRACE < now:
+                self._end(handle, Status.TIMEOUT, "broker_unreachable", message)
+
+    def close(self) -> None:
+        """End what is still waited for."""
+        for handle in self.pending:
+            self._end(handle, Status.CANCELLED, "closed", "The runtime was closed.")
+
+    def _end(self, handle: Handle, status: Status, code: str, message: str, **fields: Any) -> None:
+        self._pending.pop(handle.request_id, None)
+        error = ErrorInfo(code=code, message=message, retryable=True)
+        handle.end(Response(
+            request_id=handle.id, status=status, from_agent=self._name, error=error, summary=message,
+            timestamp=self.machinery.wall(), **fields,
+        ))  # fmt: skip

@@ -1,0 +1,107 @@
+"""The supervision trees of this node: a guardian each, which keeps its agents running.
+
+Cell ── crashed ──► Guarding ──► Guardian ── make_cell, announce, leave ──► Hosting
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ether.hosting import Hosting
+from ether.machinery import Machinery
+from ether.timers import Timers
+from ether_actors.cell import Cell
+from ether_broker import errors
+
+if TYPE_CHECKING:
+    from ether_actors.child_spec import SupervisorSpec
+    from ether_actors.guardian import Guardian
+
+__all__ = ["Guarding"]
+
+logger = logging.getLogger("ether.node")
+
+
+class Guarding:
+    """The guardians of one node; what a guardian needs of its node (`GuardianHost`).
+
+    Args:
+        hosting: where the agents are.
+        machinery: what the node runs on.
+        timers: for restarts after a pause.
+    """
+
+    def __init__(self, hosting: Hosting, machinery: Machinery, timers: Timers) -> None:
+        self.random = machinery.random
+        self.monotonic = machinery.monotonic
+        self.run = machinery.run
+        self.wait = machinery.wait
+        self.call_at = timers.add
+        self.make_cell = hosting.make_cell
+        self.announce = hosting.announce
+        self.restarting = hosting.restarting
+        self.leave = hosting.leave
+        self.on_escalation: Callable[[str, str], None] = lambda _tree, _reason: None
+        """Told when a supervision tree gave up: its id and why."""
+        self._guardians: list[Guardian] = []
+
+    def supervise(self, spec: SupervisorSpec, timeout: float) -> Guardian:
+        """Start a supervision tree and wait until all its agents run.
+
+        Raises:
+            Exception: what kept the first agent from starting; none of them is left running.
+            WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
+        """
+        from ether_actors.guardian import Guardian
+
+        guardian = Guardian(spec, self)
+        self._guardians.append(guardian)
+        if guardian.start(timeout):
+            return guardian
+        failure = guardian.failure
+        if failure is None:
+            guardian.stop()
+            failure = errors.WaitTimeout(f"{spec.id} had not started after {timeout:g} s; its agents are stopped.")
+        self._guardians.remove(guardian)
+        raise failure
+
+    def crashed(self, cell: Cell, error: BaseException) -> None:
+        """Stop a crashed agent's turns at once, and let its guardian decide."""
+        if not cell.crash():
+            return
+        logger.error("%s crashed", cell.name, exc_info=error)
+
+        def mourn() -> None:
+            cell.mourn(error)
+            self._guardian_of(cell).crashed(cell, error)
+
+        self.run(mourn)
+
+    def _guardian_of(self, cell: Cell) -> Guardian:
+        for guardian in self._guardians:
+            if cell in guardian.cells:
+                return guardian
+        from ether_actors.child_spec import ChildSpec, SupervisorSpec
+        from ether_actors.guardian import Guardian
+
+        spec = SupervisorSpec(cell.name, children=(ChildSpec(cell.name, cell.make),))
+        guardian = Guardian(spec, self, {cell.name: cell})
+        self._guardians.append(guardian)
+        guardian.adopt()
+        return guardian
+
+    def escalated(self, guardian: Guardian, reason: str) -> None:
+        """Take note that a tree gave up."""
+        if guardian in self._guardians:
+            self._guardians.remove(guardian)
+        self.on_escalation(guardian.spec.id, reason)
+
+    def close(self, end: float) -> None:
+        """Stop all trees; each may take until `end` by `time.monotonic()`, and half a second at least."""
+        for guardian in list(self._guardians):
+            guardian.stop()
+        for guardian in list(self._guardians):
+            guardian.wait(max(0.5, end - time.monotonic()))

@@ -1,0 +1,275 @@
+"""The agents of this node: they come, register, take what is asked of them, and go.
+
+broker ──► Node.received ──► take ──► Cell.post
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ether.answering import Answering
+from ether.machinery import Machinery
+from ether.questions import Questions, refusal
+from ether.stay import Stay
+from ether.uplink import Uplink
+from ether_actors.agent import Agent
+from ether_actors.cell import Cell, Work
+from ether_actors.loop import LoopThread
+from ether_broker import errors
+from ether_broker.errors import EtherError
+from ether_broker.ids import new_id
+from ether_broker.payload import pack
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Header, Kind, pack_envelope
+
+__all__ = ["Hosting"]
+
+_ACCEPT_AFTER: Final = 0.5
+"""Seconds after which the first sign of long work, ACCEPTED, is sent."""
+
+
+class Hosting:
+    """The cells of one node.
+
+    Args:
+        name: of the node; no agent of it can have it.
+        uplink: the way to the broker.
+        questions: asked when an agent is registered.
+        answering: given to the cells as what they need of their node.
+        machinery: what the node runs on.
+        stay: with the broker.
+    """
+
+    def __init__(  # noqa: PLR0917  made once, in one place
+        self, name: str, uplink: Uplink, questions: Questions, answering: Answering, machinery: Machinery, stay: Stay
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._uplink = uplink
+        self._questions = questions
+        self._answering = answering
+        self._machinery = machinery
+        self._stay = stay
+        self._cells: dict[bytes, Cell] = {}
+        self._leaving: set[bytes] = set()
+        """Agents that take nothing new."""
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells, in the order in which they came."""
+        return list(self._cells.values())
+
+    @property
+    def agent_names(self) -> set[str]:
+        """The agents of this node."""
+        return {cell.name for cell in self.cells}
+
+    def cell(self, name: str) -> Cell:
+        """An agent's cell.
+
+        Raises:
+            UnknownAgent: it is not on this node.
+        """
+        cell = self._cells.get(name.encode())
+        if cell is None:
+            hint = errors.nearest(name, (key.decode() for key in self._cells))
+            msg = f"There is no agent {name!r} on this node.{hint}"
+            raise errors.UnknownAgent(msg)
+        return cell
+
+    # -- coming --------------------------------------------------------------------------------------------------
+
+    def start_agents(self, names: list[str], make: Callable[[], Agent], cls: type[Agent] | None) -> list[Cell]:
+        """Start agents of one kind, each on its own: a crash of one restarts that one.
+
+        Raises:
+            DuplicateAgent, InvalidManifest, BrokerUnavailable: the registry did not take them.
+            Exception: what `__init__` or `on_start` raised; none of them is left running.
+        """
+        cells: list[Cell] = []
+        error: BaseException | None = None
+        for name in names:
+            if name.encode() in self._cells or name == self._name:
+                error = errors.DuplicateAgent(f"An agent named {name!r} lives on this node: choose another name.")
+                break
+            cell = self.make_cell(name, make, cls)
+            cells.append(cell)
+            error = cell.boot()
+            if error is not None:
+                break
+        try:
+            if error is None:
+                error = self._announce(cells)
+        except EtherError as unanswered:
+            error = unanswered
+        if error is not None:
+            for cell in cells:
+                self.leave(cell, "it did not start")
+            raise error
+        for cell in cells:
+            cell.open()
+        return cells
+
+    def make_cell(self, name: str, make: Callable[[], Agent], cls: type[Agent] | None) -> Cell:
+        """A new cell under that name; its turns run where its class says."""
+        machinery = self._machinery
+        dispatch = "pool" if cls is None else cls.dispatch
+        if dispatch == "thread":
+            pool = machinery.make_pool(cls.max_concurrency if cls else 1, f"ether-agent-{name}")
+            cell = Cell(name, make, self._answering, pool)
+        elif dispatch == "loop":
+            cell = Cell(name, make, self._answering, _LoopDispatcher(machinery.loop))
+        else:
+            cell = Cell(name, make, self._answering, machinery.pool)
+        self._cells[name.encode()] = cell
+        return cell
+
+    def announce(self, cell: Cell) -> BaseException | None:
+        """Register a cell's agent and wait for the answer; returns what was refused."""
+        try:
+            return self._announce([cell])
+        except EtherError as error:
+            return error
+
+    def _announce(self, cells: list[Cell]) -> BaseException | None:
+        tokens = [new_id() for _ in cells]
+        envelopes = [_registration(cell, token) for cell, token in zip(cells, tokens, strict=True)]
+        for reply in self._questions.ask(envelopes, tokens):
+            if reply.kind == Kind.ERROR:
+                return refusal(reply.body, errors.UsageError)
+        return None
+
+    def announce_again(self) -> None:
+        """Register all agents with a broker that does not know them any more; it is not waited for."""
+        for cell in self.cells:
+            if cell.agent is not None:
+                self._uplink.tell(_registration(cell, new_id()))
+
+    # -- what is asked of them -----------------------------------------------------------------------------------
+
+    def take(self, header: Header, envelope: bytes) -> None:
+        """Give a delegation to its agent; what cannot be taken is refused or handed back."""
+        cell = self._cells.get(header.target)
+        try:
+            if cell is None or self._stay.is_draining or header.target in self._leaving:
+                msg = f"{header.target.decode(errors='replace')} is not on this node."
+                raise errors.Closed(msg)  # noqa: TRY301  one way out for all
+            cell.post(header, envelope)
+        except errors.MailboxFull as error:
+            self._answering.refuse(header, Status.REJECTED_OVERLOAD, error, retry_after=1.0)
+        except errors.Closed:
+            self._answering.hand_back([Work(header, envelope)])
+
+    def cancel(self, header: Header) -> None:
+        """Call off what has ended without its handler."""
+        cell = self._cells.get(header.target)
+        if cell is None or not cell.cancel(header.request_id):
+            self._answering.confirm(header)
+
+    def call_off(self) -> None:
+        """Call off everything that was asked by a broker that was lost; nothing is said of it."""
+        for cell in self.cells:
+            for request_id, work in list(cell.works.items()):
+                self._answering.disown(work)
+                cell.cancel(request_id)
+
+    def examine(self) -> dict[str, dict[str, object]]:
+        """Say ACCEPTED for long work, give up what hangs, and tell the loads of those that work: {agent: load}."""
+        loads = {}
+        now = self._machinery.monotonic()
+        for cell in self.cells:
+            if cell.works:
+                loads[cell.name] = cell.load()
+                self._say_accepted(cell, now)
+                self._give_up_hanging(cell, now)
+        return loads
+
+    def _give_up_hanging(self, cell: Cell, now: float) -> None:
+        work = cell.overdue(now)
+        if work is not None and work.task is not None:
+            msg = f"{cell.name} hangs: its handler went on {now - work.cancelled_at:.0f} s after its delegation ended."
+            self._answering.crashed(cell, errors.AgentCrash(msg))
+            cell.abandon(work)
+
+    def _say_accepted(self, cell: Cell, now: float) -> None:
+        """ACCEPTED is the heartbeat of long work: short work is over before it would be worth a message."""
+        for work in list(cell.works.values()):
+            task = work.task
+            if task is not None and not work.cancelled and now - task.started > _ACCEPT_AFTER:
+                self._answering.accept(work)
+
+    # -- going ---------------------------------------------------------------------------------------------------
+
+    def restarting(self, cell: Cell, reason: str) -> None:
+        """Tell the broker that the agent comes back, unless none of this node's does."""
+        if self._stay.is_draining:
+            return
+        self._tell_condition(cell, {"condition": "restarting", "reason": reason})
+
+    def leave(self, cell: Cell, reason: str) -> None:
+        """Stop a cell for good and tell the broker, which answers for what runs before its handlers are called off."""
+        self._answering.hand_back(cell.take_unstarted())
+        self._tell_condition(cell, {"condition": "gone", "reason": reason})
+        self._uplink.flush()
+        cell.stop()
+        if self._cells.get(cell.name.encode()) is cell:
+            del self._cells[cell.name.encode()]
+
+    def _tell_condition(self, cell: Cell, body: dict[str, str]) -> None:
+        self._uplink.tell(pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body)))
+
+    def stop_agent(self, name: str, timeout: float) -> None:
+        """Stop an agent: what runs has `timeout` seconds, what was not started goes back to the broker.
+
+        Raises:
+            UnknownAgent: it is not on this node.
+        """
+        cell = self.cell(name)
+        self._leaving.add(name.encode())
+        self._uplink.tell(pack_envelope(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=name.encode()))
+        self._answering.hand_back(cell.take_unstarted())
+        self._questions.await_deliveries()
+        self._machinery.wait(cell.inbox.idle(), timeout)
+        self.leave(cell, "stopped")
+        self._leaving.discard(name.encode())
+
+    def hand_back(self) -> bool:
+        """Give back what was not started, now that nothing new is taken; whether the broker answered that it knows."""
+        self._uplink.tell(pack_envelope(Kind.UNREGISTER, flags=Flag.HANDED_BACK))
+        for cell in self.cells:
+            self._answering.hand_back(cell.take_unstarted())
+        return self._questions.await_deliveries()
+
+    def wait_idle(self, end: float) -> bool:
+        """Wait until no agent has work, but not beyond `end` by `time.monotonic()`; whether none has."""
+        inboxes = [cell.inbox for cell in self.cells if cell.inbox is not None]
+        idle = [self._machinery.wait(inbox.idle(), max(0.0, end - time.monotonic())) for inbox in inboxes]
+        return all(idle)
+
+    def close(self) -> None:
+        """Stop the agents; nothing is said of them any more."""
+        for cell in self.cells:
+            cell.stop()
+
+
+class _LoopDispatcher:
+    """Turns in the event loop."""
+
+    def __init__(self, loop: LoopThread) -> None:
+        self._loop = loop
+
+    @property
+    def has_more(self) -> bool:
+        """Not known of a loop."""
+        return False
+
+    def submit(self, call: Callable[[], None]) -> None:
+        """Run a callable in the loop soon."""
+        self._loop.call(call)
+
+
+def _registration(cell: Cell, token: bytes) -> bytes:
+    assert cell.agent is not None
+    body = type(cell.agent).packed_manifest()
+    return pack_envelope(Kind.REGISTER, request_id=token, source=cell.name.encode(), body=body)

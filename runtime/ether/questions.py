@@ -1,0 +1,107 @@
+"""Control envelopes that want an answer.
+
+ask ── token ──► broker ── the same token ──► Node.received ──► answered ──► whoever asked wakes
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Final
+
+from ether.machinery import Machinery
+from ether.stay import Stay
+from ether.uplink import Uplink
+from ether_broker import errors
+from ether_broker.errors import EtherError
+from ether_broker.ids import new_id
+from ether_broker.payload import unpack
+from ether_broker.wire import Header, Kind, pack_envelope
+
+__all__ = ["Questions", "Reply", "refusal"]
+
+PATIENCE: Final = 10.0
+"""Seconds in which the broker must have answered."""
+_LAST_PATIENCE: Final = 1.0
+_CODES: Final = {
+    error.code: error
+    for error in (
+        errors.DuplicateAgent, errors.InvalidEnvelope, errors.InvalidManifest, errors.IncompatibleVersion,
+        errors.MalformedFrame,
+    )
+}  # fmt: skip
+
+
+class Reply:
+    """What a control envelope is answered."""
+
+    __slots__ = ("body", "event", "kind")
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        """Set when the answer is there."""
+        self.kind = 0
+        self.body: dict[str, Any] = {}
+
+
+def refusal(body: dict[str, Any], default: type[EtherError]) -> EtherError:
+    """The error that an ERROR envelope's body tells of."""
+    return _CODES.get(str(body.get("code")), default)(str(body.get("message", "the broker said no more")))
+
+
+class Questions:
+    """What was asked and not yet answered: {token: reply}."""
+
+    def __init__(self, uplink: Uplink, machinery: Machinery, stay: Stay) -> None:
+        self._uplink = uplink
+        self._machinery = machinery
+        self._stay = stay
+        self._open: dict[bytes, Reply] = {}
+
+    def ask(self, envelopes: list[bytes], tokens: list[bytes]) -> list[Reply]:
+        """Send control envelopes and wait for their answers; each has the token of its place as its request id.
+
+        Raises:
+            BrokerUnavailable: an answer did not come within 10 s.
+            MailboxFull: as `Link.send`.
+        """
+        replies = [Reply() for _ in tokens]
+        self._open.update(zip(tokens, replies, strict=True))
+        try:
+            for envelope in envelopes:
+                self._uplink.send(envelope, hold=True)
+            self._uplink.flush()
+            end = time.monotonic() + PATIENCE
+            for reply in replies:
+                if not self._machinery.wait(reply.event, max(0.0, end - time.monotonic())):
+                    msg = f"The broker did not answer within {PATIENCE:g} s."
+                    raise errors.BrokerUnavailable(msg)
+        finally:
+            for token in tokens:
+                self._open.pop(token, None)
+        return replies
+
+    def await_deliveries(self) -> bool:
+        """Wait until everything is here that the broker sent before it read our last word; False if it does not answer.
+
+        The broker answers a monitor of nobody at once, and the answer comes behind all that was under way.
+        """
+        if self._uplink.link.is_receiving_thread or not self._stay.is_heard(self._machinery.monotonic()):
+            return False
+        token = new_id()
+        reply = self._open[token] = Reply()
+        self._uplink.tell(pack_envelope(Kind.MONITOR, request_id=token, target=b"node:"))
+        self._uplink.flush()
+        self._machinery.wait(reply.event, _LAST_PATIENCE)
+        self._open.pop(token, None)
+        return reply.event.is_set()
+
+    def answered(self, header: Header, envelope: bytes) -> bool:
+        """Take an envelope that may be an answer; whether somebody waits for it."""
+        reply = self._open.get(header.request_id)
+        if reply is None:
+            return False
+        reply.kind = header.kind
+        reply.body = unpack(envelope[header.body :]) if len(envelope) > header.body else {}
+        reply.event.set()
+        return True

@@ -1,0 +1,117 @@
+"""Who on this node watches the bus: observers, which see what passes, and monitors, which wait for an end."""
+
+from __future__ import annotations
+
+from ether.machinery import Machinery
+from ether.monitor import Monitor
+from ether.observing import Observing
+from ether.questions import Questions
+from ether.uplink import Uplink
+from ether_actors.observer import Observer
+from ether_broker.ids import new_id
+from ether_broker.payload import pack, unpack
+from ether_broker.wire import Header, Kind, pack_envelope
+
+__all__ = ["Watching"]
+
+
+class Watching:
+    """The observers and monitors of one node."""
+
+    def __init__(self, uplink: Uplink, questions: Questions, machinery: Machinery) -> None:
+        self._uplink = uplink
+        self._questions = questions
+        self._machinery = machinery
+        self._observing: dict[bytes, Observing] = {}
+        self._monitors: dict[bytes, Monitor] = {}
+
+    def observe(self, observer: Observer, start: int) -> Observing:
+        """Attach an observer from a number on; 0 is from now on.
+
+        Raises:
+            BrokerUnavailable: the broker did not answer.
+        """
+        token = new_id()
+        observing = self._machinery.make_observing(observer, lambda position: self._acknowledge(token, position))
+        self._observing[token] = observing
+        reply = self._questions.ask([_wish(token, observer, start)], [token])[0]
+        observing.start(int(reply.body["next"]))
+        return observing
+
+    def _acknowledge(self, token: bytes, position: int) -> None:
+        self._uplink.tell(pack_envelope(Kind.TAP_ACK, request_id=token, body=position.to_bytes(8)))
+        self._uplink.flush()
+
+    def unobserve(self, observer: Observer) -> None:
+        """Detach an observer; what is under way to it is still handled."""
+        for token, observing in list(self._observing.items()):
+            if observing.observer is observer:
+                del self._observing[token]
+                self._uplink.tell(pack_envelope(Kind.OBSERVE, request_id=token, body=pack({"stop": True})))
+                self._uplink.flush()
+                observing.stop()
+
+    def observing(self, observer: Observer) -> Observing | None:
+        """Where an observer runs."""
+        return next((found for found in self._observing.values() if found.observer is observer), None)
+
+    @property
+    def all_observing(self) -> list[Observing]:
+        """Where each observer runs, in the order in which they came."""
+        return list(self._observing.values())
+
+    def monitor(self, target: str) -> Monitor:
+        """Watch an agent, or `node:NAME`.
+
+        Raises:
+            MailboxFull: as `Link.send`.
+        """
+        token = new_id()
+        monitor = self._monitors[token] = Monitor(target, self._machinery.wait)
+        self._uplink.send(pack_envelope(Kind.MONITOR, request_id=token, target=target.encode()))
+        self._uplink.flush()
+        return monitor
+
+    # -- what comes ----------------------------------------------------------------------------------------------
+
+    def passed(self, header: Header, envelope: bytes) -> None:
+        """Hand a batch of the tap to its observer."""
+        observing = self._observing.get(header.request_id)
+        if observing is not None:
+            observing.post(envelope[header.body :])
+
+    def went_down(self, header: Header, envelope: bytes) -> None:
+        """Fire a monitor."""
+        monitor = self._monitors.pop(header.request_id, None)
+        if monitor is not None:
+            body = unpack(envelope[header.body :])
+            self._machinery.run(lambda: monitor.fire(str(body.get("reason", ""))))
+
+    # -- another broker, and the end -----------------------------------------------------------------------------
+
+    def observe_again(self, *, is_new_broker: bool) -> None:
+        """Ask again for what passes: the broker knows of no observer of ours any more.
+
+        Args:
+            is_new_broker: its numbers begin anew, so ours do too.
+        """
+        for token, observing in list(self._observing.items()):
+            if is_new_broker:
+                observing.begin_again()
+            self._uplink.tell(_wish(token, observing.observer, observing.following))
+
+    def lose_monitors(self, reason: str) -> None:
+        """Fire all monitors, as OTP's `noconnection`: nobody knows how their targets are."""
+        monitors, self._monitors = self._monitors, {}
+        for monitor in monitors.values():
+            self._machinery.run(lambda lost=monitor: lost.fire(reason))  # type: ignore[misc]
+
+    def close(self) -> None:
+        """End the observers after what is there."""
+        for observing in self.all_observing:
+            observing.stop()
+
+
+def _wish(token: bytes, observer: Observer, start: int) -> bytes:
+    body = pack({"from": start, "topics": list(observer.topics)})
+    return pack_envelope(Kind.OBSERVE, request_id=token, body=body)
