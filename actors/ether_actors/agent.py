@@ -98,7 +98,7 @@ class Agent(pykka.Actor, ComposableAgent):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._namespace = _defining_namespace(cls)
-        cls._handlers = cls._manifest = cls._packed_manifest = None
+        cls._handlers = cls._manifest = cls._packed_manifest = cls._encoded_handlers = None
 
     def __init__(self) -> None:
         # As pykka.Actor.__init__, with a flag for its Event and a counter for its uuid4: ten thousand idle agents are
@@ -138,6 +138,13 @@ class Agent(pykka.Actor, ComposableAgent):
             del fields["agent"]
             cls._packed_manifest = pack(fields)
         return cls._packed_manifest
+
+    @classmethod
+    def encoded_handlers(cls) -> dict[bytes, Handler]:
+        """As `handlers`, by the name as it travels; the same for all agents of the class."""
+        if cls._encoded_handlers is None:
+            cls._encoded_handlers = {name.encode(): handler for name, handler in cls.handlers().items()}
+        return cls._encoded_handlers
 
     @classmethod
     def _make_manifest(cls) -> Manifest:

@@ -12,52 +12,36 @@ from __future__ import annotations
 import enum
 import inspect
 import logging
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import pykka
-from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
-
+from ether_actors import pykka_message
 from ether_actors.agent import Agent, call_hook
-from ether_actors.capability import Handler, Misfit, WrongResult
+from ether_actors.capability import Handler, WrongResult
+from ether_actors.dispatcher import Dispatcher
+from ether_actors.handler_failure import is_crash, judge, refusal
 from ether_actors.task import NOT_YOURS, Host, Task
-from ether_broker.codec import plain_params, read_delegation
+from ether_actors.work import Work
+from ether_broker.codec import plain_params
 from ether_broker.delegation import Delegation
-from ether_broker.errors import AgentCrash, EtherError
-from ether_broker.ids import to_text
+from ether_broker.errors import EtherError
 from ether_broker.manifest import ANY
 from ether_broker.payload import Payload
-from ether_broker.response import ErrorInfo, Response
+from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.wire import Header
 
 if TYPE_CHECKING:
     from ether_actors.loop import LoopThread
 
-__all__ = ["Cell", "CellHost", "Dispatcher", "Work"]
+__all__ = ["Cell", "CellHost"]
 
 logger = logging.getLogger("ether.agent")
 
 _ANY: Final = ANY.encode()
 TURN: Final = 32
 """Messages that an agent handles before it lets others have the thread."""
-_PROXY: Final = (ProxyCall, ProxyGetAttr, ProxySetAttr)
-
-
-class Dispatcher(Protocol):
-    """Where an agent's turns run."""
-
-    @property
-    def has_more(self) -> bool:
-        """Whether calls wait; their answers can go out together with the caller's."""
-        ...
-
-    def submit(self, call: Callable[[], None]) -> None:
-        """Run a callable soon."""
-        ...
 
 
 class CellHost(Host, Protocol):
@@ -92,26 +76,6 @@ class CellHost(Host, Protocol):
     def local_deadline(self, broker_deadline: float) -> float | None:
         """A deadline by the broker's clock as one by this node's."""
         ...
-
-
-class Work:
-    """A delegation on its way through a cell."""
-
-    __slots__ = ("cancelled", "cancelled_at", "envelope", "header", "is_abandoned", "is_orphaned", "runner", "task")
-
-    def __init__(self, header: Header, envelope: bytes) -> None:
-        self.header = header
-        self.envelope = envelope
-        self.task: Task | None = None
-        self.runner: Any = None
-        """The asyncio task of an `async def` handler."""
-        self.cancelled = False
-        """Whether its delegation has ended without it."""
-        self.cancelled_at = 0.0
-        self.is_orphaned = False
-        """Whether its agent crashed while it ran."""
-        self.is_abandoned = False
-        """Whether its handler was given up: it hangs, and nobody waits for what it may yet say."""
 
 
 class CellState(enum.Enum):
@@ -160,7 +124,7 @@ class Cell:
         """
         try:
             agent = self.make()
-            handlers = _encoded(type(agent))
+            handlers = type(agent).encoded_handlers()
         except BaseException as error:  # noqa: BLE001  trap 5: `start` must say what failed, whatever it is
             return error
         agent.agent_name = self.name
@@ -229,8 +193,8 @@ class Cell:
             if isinstance(item, Work):
                 self.works.pop(item.header.request_id, None)
                 works.append(item)
-            elif item.reply_to is not None:
-                _settle_left_over(item, self.name)
+            else:
+                pykka_message.refuse(item, self.name)
         return works
 
     def take_unstarted(self) -> list[Work]:
@@ -340,7 +304,6 @@ class Cell:
         if deadline is not None and host.monotonic() >= deadline:
             self.works.pop(header.request_id, None)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
             return True
-        task: Task | None = None
         try:
             handler = self._handlers.get(header.capability) or self._handlers.get(_ANY)
             if handler is None:
@@ -350,10 +313,8 @@ class Cell:
             request: Delegation | Work = work
             params = plain_params(header, work.envelope)
             if params is None:
-                request = read_delegation(header, work.envelope)
+                request = work.read()
                 params = request.params_payload
-                if request.context_sha256 is not None:
-                    _check_context(request.context_sha256, request.context_payload.digest())
             arguments = handler.arguments(params)
             task = work.task = Task(request, self.name, host, deadline)
             value = handler.call(self.agent, arguments, task)
@@ -362,7 +323,7 @@ class Cell:
                 return False
             self._complete(work, task, handler, value)
         except BaseException as error:  # noqa: BLE001  trap 2: pykka would stop every actor in the process
-            self._fail(work, task, error)
+            self._fail(work, error)
         return True
 
     def _begin(self, work: Work, handler: Handler, coroutine: Any) -> None:
@@ -378,7 +339,7 @@ class Cell:
             else:
                 self._complete(work, work.task, handler, await coroutine)
         except BaseException as error:  # noqa: BLE001  trap 2, and a cancelled handler has to be answered for
-            self._fail(work, work.task, error)
+            self._fail(work, error)
         finally:
             self.inbox.done()
             self._host.flush()
@@ -402,38 +363,17 @@ class Cell:
         more = self._dispatcher.has_more or not self.inbox.empty()
         self._host.complete(work, payload, task.elapsed, more=more)
 
-    def _fail(self, work: Work, task: Task | None, error: BaseException) -> None:
+    def _fail(self, work: Work, error: BaseException) -> None:
         if work.is_abandoned:
             logger.info("%s: a handler that was given up ended with %r", self.name, error)
-        elif isinstance(error, Misfit):
-            refusal = self._refuse(work, Status.REJECTED_CONTEXT, "misfit", str(error), required_fields=error.fields)
-            self._finish(work, refusal)
-        elif work.cancelled:
-            self._finish(work, self._refuse(work, Status.CANCELLED, "cancelled", "The handler was called off."))
-        elif _is_cancellation(error) and work.is_orphaned:
-            message = f"{self.name} crashed while it worked on this."
-            self._finish(work, self._refuse(work, Status.FAILED_EXECUTION, "agent_crashed", message))
-        elif task is None and isinstance(error, EtherError):
-            self._finish(work, self._refuse(work, Status.REJECTED_CONTEXT, error.code, str(error)))
-        else:
-            code = error.code if isinstance(error, EtherError) else "exception"
-            code = "wrong_result" if isinstance(error, WrongResult) else code
-            trace = "".join(traceback.format_exception(error))
-            message = f"{type(error).__name__}: {error}"
-            refusal = self._refuse(work, Status.FAILED_EXECUTION, code, message, traceback=trace)
-            self._finish(work, refusal)
-            if _is_crash(error):
-                self._host.crashed(self, error)
+            return
+        response, has_crashed = judge(work, self.name, error, self._host.wall())
+        self._finish(work, response)
+        if has_crashed:
+            self._host.crashed(self, error)
 
-    def _refuse(
-        self, work: Work, status: Status, code: str, message: str, *, traceback: str | None = None, **fields: Any
-    ) -> Response:  # fmt: skip
-        task = work.task
-        return Response(
-            request_id=to_text(work.header.request_id), status=status, from_agent=self.name, summary=message,
-            error=ErrorInfo(code=code, message=message, traceback=traceback), attempt=work.header.attempt,
-            elapsed=None if task is None else task.elapsed, timestamp=self._host.wall(), **fields,
-        )  # fmt: skip
+    def _refuse(self, work: Work, status: Status, code: str, message: str) -> Response:
+        return refusal(work, self.name, status, code, message, self._host.wall())
 
     def _finish(self, work: Work, response: Response) -> None:
         if work.is_abandoned:
@@ -446,56 +386,14 @@ class Cell:
     # -- pykka's messages ----------------------------------------------------------------------------------------
 
     def _run_message(self, envelope: Any) -> bool:
-        """Handle what was told or asked with a pykka ref; an exception goes to the asker, or into the log."""
+        """Handle what was told or asked with a pykka ref."""
         agent = self.agent
         assert agent is not None
-        try:
-            if type(envelope.message).__name__ == "_ActorStop":
-                self._host.stop_requested(self)
-                result = None
-            elif isinstance(envelope.message, _PROXY):
-                result = agent._handle_receive(envelope.message)  # noqa: SLF001  pykka's own way to serve a proxy
-            else:
-                result = agent.on_receive(envelope.message)
-            if envelope.reply_to is not None:
-                envelope.reply_to.set(result)
-        except BaseException as error:
-            if envelope.reply_to is not None:
-                envelope.reply_to.set_exception(sys.exc_info())
-            else:
-                logger.exception("%s: a message that was told raised", self.name)
-            if _is_crash(error):
-                self._host.crashed(self, error)
+        if pykka_message.asks_to_stop(envelope):
+            self._host.stop_requested(self)
+            pykka_message.refuse(envelope, self.name)
+            return True
+        error = pykka_message.serve(agent, envelope)
+        if error is not None and is_crash(error):
+            self._host.crashed(self, error)
         return True
-
-
-def _is_cancellation(error: BaseException) -> bool:
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and isinstance(error, asyncio.CancelledError)
-
-
-def _is_crash(error: BaseException) -> bool:
-    """Whether an agent that raised it is to be restarted: it asked for it, or it meant to end the process."""
-    return isinstance(error, AgentCrash) or not (isinstance(error, Exception) or _is_cancellation(error))
-
-
-def _settle_left_over(envelope: Any, name: str) -> None:
-    if type(envelope.message).__name__ == "_ActorStop":
-        envelope.reply_to.set(None)
-    else:
-        error = pykka.ActorDeadError(f"{name} stopped before it handled the message")
-        envelope.reply_to.set_exception((pykka.ActorDeadError, error, None))
-
-
-def _encoded(cls: type[Agent]) -> dict[bytes, Handler]:
-    known = cls.__dict__.get("_encoded_handlers")
-    if known is None:
-        known = {name.encode(): handler for name, handler in cls.handlers().items()}
-        cls._encoded_handlers = known
-    return known
-
-
-def _check_context(claimed: str, actual: str) -> None:
-    if claimed != actual:
-        message = f"the context slice has digest {actual} and the delegator sealed {claimed}"
-        raise Misfit(message, ("context_slice",))

@@ -13,8 +13,9 @@ from ether.delegating import Delegating
 from ether.machinery import Machinery
 from ether.stay import Stay
 from ether.uplink import Uplink
-from ether_actors.cell import Cell, Work
+from ether_actors.cell import Cell
 from ether_actors.task import Task
+from ether_actors.work import Work
 from ether_broker import errors
 from ether_broker.codec import pack_outcome, pack_response
 from ether_broker.errors import EtherError

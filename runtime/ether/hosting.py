@@ -15,8 +15,9 @@ from ether.questions import Questions, refusal
 from ether.stay import Stay
 from ether.uplink import Uplink
 from ether_actors.agent import Agent
-from ether_actors.cell import Cell, Work
-from ether_actors.loop import LoopThread
+from ether_actors.cell import Cell
+from ether_actors.dispatcher import LoopDispatcher
+from ether_actors.work import Work
 from ether_broker import errors
 from ether_broker.errors import EtherError
 from ether_broker.ids import new_id
@@ -119,7 +120,7 @@ class Hosting:
             pool = machinery.make_pool(cls.max_concurrency if cls else 1, f"ether-agent-{name}")
             cell = Cell(name, make, self._answering, pool)
         elif dispatch == "loop":
-            cell = Cell(name, make, self._answering, _LoopDispatcher(machinery.loop))
+            cell = Cell(name, make, self._answering, LoopDispatcher(machinery.loop))
         else:
             cell = Cell(name, make, self._answering, machinery.pool)
         self._cells[name.encode()] = cell
@@ -251,22 +252,6 @@ class Hosting:
         """Stop the agents; nothing is said of them any more."""
         for cell in self.cells:
             cell.stop()
-
-
-class _LoopDispatcher:
-    """Turns in the event loop."""
-
-    def __init__(self, loop: LoopThread) -> None:
-        self._loop = loop
-
-    @property
-    def has_more(self) -> bool:
-        """Not known of a loop."""
-        return False
-
-    def submit(self, call: Callable[[], None]) -> None:
-        """Run a callable in the loop soon."""
-        self._loop.call(call)
 
 
 def _registration(cell: Cell, token: bytes) -> bytes:

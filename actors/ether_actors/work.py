@@ -1,0 +1,48 @@
+"""A delegation on its way through a cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ether_actors.capability import Misfit
+from ether_actors.task import Task
+from ether_broker.codec import read_delegation
+from ether_broker.delegation import Delegation
+from ether_broker.wire import Header
+
+__all__ = ["Work"]
+
+
+class Work:
+    """A delegation on its way through a cell."""
+
+    __slots__ = ("cancelled", "cancelled_at", "envelope", "header", "is_abandoned", "is_orphaned", "runner", "task")
+
+    def __init__(self, header: Header, envelope: bytes) -> None:
+        self.header = header
+        self.envelope = envelope
+        self.task: Task | None = None
+        self.runner: Any = None
+        """The asyncio task of an `async def` handler."""
+        self.cancelled = False
+        """Whether its delegation has ended without it."""
+        self.cancelled_at = 0.0
+        self.is_orphaned = False
+        """Whether its agent crashed while it ran."""
+        self.is_abandoned = False
+        """Whether its handler was given up: it hangs, and nobody waits for what it may yet say."""
+
+    def read(self) -> Delegation:
+        """What is asked, whole.
+
+        Raises:
+            Misfit: the context slice is not the one that the delegator sealed (G5).
+            EtherError: it cannot be read.
+        """
+        request = read_delegation(self.header, self.envelope)
+        if request.context_sha256 is not None:
+            digest = request.context_payload.digest()
+            if request.context_sha256 != digest:
+                message = f"the context slice has digest {digest} and the delegator sealed {request.context_sha256}"
+                raise Misfit(message, ("context_slice",))
+        return request
