@@ -12,8 +12,9 @@ Everything for users is here, and in `ether.cluster`, `ether.testing`, `ether.vi
 import logging as _logging
 from typing import TYPE_CHECKING
 
+from ether.agent_ref import AgentRef
 from ether.monitor import Monitor
-from ether.runtime import AgentRef, Runtime
+from ether.runtime import Runtime
 from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.budget import BudgetAccount
 from ether_actors.capability import capability

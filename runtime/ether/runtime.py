@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import zmq
 
+from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
+from ether.embedded_broker import EmbeddedBroker
+from ether.known_requests import KnownRequests
 from ether.machinery import Machinery
 from ether.monitor import Monitor
 from ether.node import Node
-from ether.observing import Observing
 from ether_actors.agent import Agent, default_name
 from ether_actors.handle import Handle
 from ether_actors.observer import Observer
@@ -25,39 +27,14 @@ from ether_broker.errors import Closed, UsageError
 from ether_broker.link import ZmqLink
 from ether_broker.mailbox import Limits
 from ether_broker.payload import Payload
-from ether_broker.response import Response
 
 if TYPE_CHECKING:
     from ether_actors.child_spec import SupervisorSpec
 
-__all__ = ["AgentRef", "Runtime"]
+__all__ = ["Runtime"]
 
 _JOIN: Final = 10.0
-_MOST_KNOWN: Final = 10_000
 _O = TypeVar("_O", bound=Observer)
-_numbers = itertools.count(1)
-
-
-class AgentRef:
-    """An agent that was started here."""
-
-    __slots__ = ("_runtime", "name")
-
-    def __init__(self, name: str, runtime: Runtime) -> None:
-        self.name = name
-        """Its name on the bus."""
-        self._runtime = runtime
-
-    def delegate(self, capability: str, params: Any = None, **options: Any) -> Handle:
-        """Delegate to this very agent; as `Runtime.delegate`."""
-        return self._runtime.delegate(capability, params, to=self.name, **options)
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Stop it: what runs has `timeout` seconds, what was not started goes to other holders or is refused."""
-        self._runtime.stop(self.name, timeout=timeout)
-
-    def __repr__(self) -> str:
-        return f"<AgentRef {self.name}>"
 
 
 class Runtime:
@@ -94,9 +71,9 @@ class Runtime:
         self._url: str | None = None
         self._join_timeout = _JOIN
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._supervisor: Any = None
+        self._broker: EmbeddedBroker | None = None
         self._node: Node | None = None
-        self._known: set[tuple[str, str | None]] = set()
+        self._known = KnownRequests()
 
     @classmethod
     def connect(
@@ -135,7 +112,10 @@ class Runtime:
             raise UsageError(msg)
         self._context = zmq.Context()
         try:
-            url = self._start_broker(self._context) if self._url is None else self._url
+            url = self._url
+            if url is None:
+                self._broker = EmbeddedBroker(self._bind, self._context, self._limits)
+                url = self._broker.endpoint
             link = ZmqLink(url, self._context)
             node = Node(self._name, link, Machinery(SystemClock(), pool=Pool(self._threads)))
             try:
@@ -149,19 +129,10 @@ class Runtime:
         self._node = node
         return self
 
-    def _start_broker(self, context: zmq.Context[zmq.Socket[bytes]]) -> str:
-        from ether_actors.supervisor import Supervisor
-        from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
-        from ether_broker.broker import BrokerSocket
-
-        socket = BrokerSocket(self._bind or f"inproc://ether-{next(_numbers)}", context)
-        self._supervisor = SupervisorActor.start(socket, Supervisor(limits=self._limits, tap_interval=TAP_INTERVAL))
-        return socket.endpoint
-
     def _stop_broker(self) -> None:
-        if self._supervisor is not None:
-            self._supervisor.stop(block=True, timeout=5.0)
-            self._supervisor = None
+        if self._broker is not None:
+            self._broker.stop()
+            self._broker = None
         if self._context is not None:
             self._context.destroy(linger=0)
             self._context = None
@@ -309,7 +280,7 @@ class Runtime:
         """
         payload = Payload.of(params, where="params")
         is_plain = budget is None and context is None and not objective and not fields
-        if is_plain and self._is_known(capability, to, timeout):
+        if is_plain and self._known.check(capability, to, timeout):
             return self.node.delegating.request(to, capability, payload, None if timeout is None else float(timeout))
         wanted = {
             "capability": capability, "params": payload, "to_agent": to, "timeout": timeout, "budget": budget,
@@ -317,21 +288,6 @@ class Runtime:
         }  # fmt: skip
         given = {name: value for name, value in wanted.items() if value is not None and value != ""}
         return self.send(Delegation.parse({"request_id": self.node.machinery.new_id(), **given, **fields}))
-
-    def _is_known(self, capability: str, to: str | None, timeout: float | None) -> bool:
-        """Whether these have been validated before: the same few names come again and again."""
-        if timeout is not None and not (type(timeout) in (float, int) and timeout > 0):
-            return False
-        key = (capability, to)
-        try:
-            if key in self._known:
-                return True
-        except TypeError:
-            return False
-        Delegation.parse({"request_id": "", "capability": capability, "to_agent": to})
-        if len(self._known) < _MOST_KNOWN:
-            self._known.add(key)
-        return True
 
     def send(self, delegation: Delegation) -> Handle:
         """Send a delegation that was made elsewhere, as by a view; the runtime speaks as its delegator.
@@ -375,7 +331,7 @@ class Runtime:
     def settle(self, observer: Observer, timeout: float = 5.0) -> bool:
         """Wait until an observer has seen everything that has passed so far; False when the time was not enough."""
         number = int(self.statistics()["tap_next"])
-        observing: Observing | None = self.node.watching.observing(observer)
+        observing = self.node.watching.observing(observer)
         return observing is not None and observing.wait(number, timeout)
 
     def monitor(self, target: str) -> Monitor:
@@ -385,8 +341,7 @@ class Runtime:
     # -- what the bus tells of itself ----------------------------------------------------------------------------
 
     def _tell(self, capability: str, params: dict[str, Any] | None = None, timeout: float = 10.0) -> Any:
-        response: Response = self.delegate(capability, params or {}, timeout=timeout).result(timeout + 5.0)
-        return response.unwrap().data
+        return self.delegate(capability, params or {}, timeout=timeout).result(timeout + 5.0).unwrap().data
 
     def agents(self) -> list[dict[str, Any]]:
         """Every agent on the bus that has capabilities: name, node, condition, load, outcomes."""

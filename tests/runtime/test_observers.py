@@ -98,7 +98,7 @@ def fall_behind(bus: Runtime) -> None:
 
     def is_behind() -> bool:
         echo(bus, 10)
-        return bool(bus._supervisor.ask(is_out_of_the_ring))
+        return bool(bus._broker.supervisor.ask(is_out_of_the_ring))
 
     wait_until(is_behind, 60)
 

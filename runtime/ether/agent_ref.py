@@ -1,0 +1,43 @@
+"""A reference to an agent that was started here."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ether_actors.handle import Handle
+
+__all__ = ["AgentRef", "Bus"]
+
+
+class Bus(Protocol):
+    """What a reference needs of its runtime."""
+
+    def delegate(self, capability: str, params: Any = None, *, to: str | None = None, **options: Any) -> Handle:
+        """Delegate work."""
+        ...
+
+    def stop(self, name: str, timeout: float = 5.0) -> None:
+        """Stop an agent."""
+        ...
+
+
+class AgentRef:
+    """An agent that was started here."""
+
+    __slots__ = ("_runtime", "name")
+
+    def __init__(self, name: str, runtime: Bus) -> None:
+        self.name = name
+        """Its name on the bus."""
+        self._runtime = runtime
+
+    def delegate(self, capability: str, params: Any = None, **options: Any) -> Handle:
+        """Delegate to this very agent; as `Runtime.delegate`."""
+        return self._runtime.delegate(capability, params, to=self.name, **options)
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop it: what runs has `timeout` seconds, what was not started goes to other holders or is refused."""
+        self._runtime.stop(self.name, timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"<AgentRef {self.name}>"
