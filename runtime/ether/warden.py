@@ -2,6 +2,7 @@
 
     Cluster ── add, stop ──► Warden ── step(event) ──► SupervisionTree      one supervisor a process, each with
                                 │  ◄── effects ──┘                          a restart budget of its own
+                                ├── Reactor      what is due, and when
                                 ├── Process      start, signal, reap
                                 └── Outlet       what they print
 
@@ -11,16 +12,10 @@ One thread owns it all and starts every process, because the kernel ties a child
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import logging
-import os
 import random
-import selectors
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +23,7 @@ from typing import Any, Final
 from ether.errors import ProcessFailed
 from ether.outlet import Outlet
 from ether.process import Process, describe_exit
+from ether.reactor import Reactor
 from ether_actors.child_spec import Backoff, ChildSpec, SupervisorSpec
 from ether_actors.restart_events import (
     Add,
@@ -55,8 +51,6 @@ from ether_broker import errors
 from ether_broker.errors import EtherError
 
 __all__ = ["ProcessSpec", "ProcessStatistics", "Warden"]
-
-logger = logging.getLogger("ether.warden")
 
 GRACE: Final = 5.0
 """Seconds from the end of a process's drain to SIGKILL: it says goodbye to the broker and joins its threads."""
@@ -143,9 +137,6 @@ class Warden:
         self._last_ends: dict[str, tuple[int | None, str]] = {}
         self._spent = ""
         """Which process has spent its budget."""
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = itertools.count()
-        self._calls: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._lock = threading.Lock()
         """Held while the tree makes a step, or is looked at."""
@@ -160,9 +151,7 @@ class Warden:
     def start(self) -> None:
         """Start the thread, with no process yet."""
         self._outlet = Outlet(self._on_output)
-        self._selector = selectors.DefaultSelector()
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
+        self._reactor = Reactor()
         self._post(lambda: self._tell(Start()))
         self._thread = threading.Thread(target=self._run, name="ether-warden", daemon=True)
         self._thread.start()
@@ -222,35 +211,15 @@ class Warden:
     def _post(self, call: Callable[[], None]) -> None:
         with self._changed:
             if not self._over:
-                self._calls.append(call)
-                os.eventfd_write(self._wake, 1)
+                self._reactor.post(call)
 
     # -- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            while not self._finished:
-                wait = None if not self._timers else max(0.0, self._timers[0][0] - time.monotonic())
-                for key, _ in self._selector.select(wait):
-                    self._guarded(key.data)
-                while self._timers and self._timers[0][0] <= time.monotonic():
-                    self._guarded(heapq.heappop(self._timers)[2])
+            self._reactor.run(lambda: self._finished)
         finally:
             self._end()
-
-    def _guarded(self, call: Callable[[], None]) -> None:
-        try:
-            call()
-        except Exception:
-            logger.exception("a step of the warden failed; this is a bug")
-
-    def _woken(self) -> None:
-        os.eventfd_read(self._wake)
-        while self._calls:
-            self._guarded(self._calls.popleft())
-
-    def _call_at(self, at: float, call: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, (at, next(self._numbers), call))
 
     def _tell(self, event: Event) -> None:
         with self._lock:
@@ -276,7 +245,7 @@ class Warden:
                 else:
                     self._ask_to_end(life)
             case SetTimer(token, at, _):
-                self._call_at(at, lambda: self._tell(TimerFired(token)))
+                self._reactor.call_at(at, lambda: self._tell(TimerFired(token)))
             case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
                 self._spent = name
             case Escalate():
@@ -300,14 +269,14 @@ class Warden:
             return
         life = self._lives[name] = _Life(spec, process, path, incarnation)
         self._outlet.connect(name, process.output)
-        self._selector.register(process.channel, selectors.EVENT_READ, lambda: self._hear(life))
-        self._selector.register(process.exit, selectors.EVENT_READ, lambda: self._ended(life))
-        self._call_at(time.monotonic() + spec.start_timeout, lambda: self._too_late(life))
+        self._reactor.watch(process.channel, lambda: self._hear(life))
+        self._reactor.watch(process.exit, lambda: self._ended(life))
+        self._reactor.call_at(time.monotonic() + spec.start_timeout, lambda: self._too_late(life))
 
     def _hear(self, life: _Life) -> None:
         reports = life.process.reports()
         if reports is None:
-            self._selector.unregister(life.process.channel)
+            self._reactor.unwatch(life.process.channel)
             return
         for report in reports:
             if "ready" in report:
@@ -331,7 +300,7 @@ class Warden:
             return
         life.exit_expected = True
         life.process.tell(signal.SIGINT if life.spec.last else signal.SIGTERM)
-        self._call_at(time.monotonic() + life.spec.drain + GRACE, lambda: self._kill(life))
+        self._reactor.call_at(time.monotonic() + life.spec.drain + GRACE, lambda: self._kill(life))
 
     def _kill(self, life: _Life) -> None:
         if self._lives.get(life.spec.name) is life:
@@ -344,14 +313,14 @@ class Warden:
 
     def _ended(self, life: _Life) -> None:
         name, process = life.spec.name, life.process
-        if process.channel.fileno() in self._selector.get_map():
+        if self._reactor.is_watched(process.channel):
             self._hear(life)  # its last words may lie there still
         del self._lives[name]
         code = process.reap()
         output = self._outlet.disconnect(process.output)
         for descriptor in (process.channel, process.exit):
-            if descriptor in self._selector.get_map():
-                self._selector.unregister(descriptor)
+            if self._reactor.is_watched(descriptor):
+                self._reactor.unwatch(descriptor)
         process.close()
         how = describe_exit(code)
         self._last_ends[name] = (code, how)
@@ -384,10 +353,9 @@ class Warden:
             self._outlet.disconnect(life.process.output)
             life.process.close()
         self._outlet.close()
-        self._selector.close()
         with self._changed:
             self._over = True
-            os.close(self._wake)
+            self._reactor.close()
             self._changed.notify_all()
         if self.failed is not None:
             self._on_failed(self.failed)
