@@ -9,9 +9,14 @@ broker ── link ──► Node.received ─┬─► Hosting ─► Cell.post
 
 Its parts call each other downwards only:
 
-Node ─► Session ─┬─► Watching ─────────────────► Questions ─┐
-    └─► Guarding ┴─► Hosting ─┬─► Questions                 ├─► Uplink ─► link
-          Guardian, Cell      └─► Answering ─► Delegating ──┘
+    Node       ─► Session, Guarding, and those below
+    Session    ─► Hosting, Watching, Delegating
+    Guarding   ─► Hosting, Timers
+    Hosting    ─► Questions, Answering
+    Watching   ─► Questions
+    Answering  ─► Delegating
+    Questions, Delegating, and whoever else speaks ─► Uplink ─► link
+
 All of them stand on Machinery (threads, loop, clock), Stay (what the broker said) and BrokerClock. What happens in a
 cell and concerns its supervision tree, a crash or a request to stop, comes up through the node.
 """
