@@ -31,6 +31,9 @@ class Administration:
     def handle(self, session: Session, header: Header, envelope: bytes) -> None:
         """Answer one delegation."""
         records = self._records
+        if records.ledger.get(header.request_id) is not None or records.ledger.has_ended(header.request_id):
+            records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+            return
         records.passing.append(envelope)
         if header.source not in session.agents:
             message = f"The connection has not registered {header.source.decode(errors='replace')!r}."
@@ -48,7 +51,7 @@ class Administration:
             if not isinstance(params, dict):
                 msg = "params is a map here."
                 raise InvalidEnvelope(msg)
-            data = action(self, params)
+            data = action(self, {**params, "source": header.source} if action is Administration.outcomes else params)
         except EtherError as failure:
             error = ErrorInfo(code=failure.code, message=str(failure))
             records.answer(session, header, Status.REJECTED_CONTEXT, error)
@@ -124,6 +127,25 @@ class Administration:
             "agents": len(records.registry),
             "clock": records.now,
         }
+
+    def outcomes(self, params: dict[str, Any]) -> list[dict[str, Any]]:
+        """What an earlier life of the delegator asked for: still open, or ended and not collected."""
+        source, now = params["source"], self._records.now
+        ended = [
+            {"request_id": request_id, "capability": "", "ended": True, "left": None}
+            for request_id in self._records.uncollected.of(source)
+        ]
+        running = [
+            {
+                "request_id": entry.request_id,
+                "capability": entry.capability.decode(errors="replace"),
+                "ended": False,
+                "left": entry.deadline - now,
+            }
+            for entry in self._records.ledger.running
+            if entry.source == source and entry.delegator.lost
+        ]
+        return ended + running
 
     def dead_letters(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         """The newest dead letters first; `limit` (100) and `reason` narrow it."""
@@ -201,6 +223,7 @@ _ACTIONS: Final[dict[str, Callable[[Administration, dict[str, Any]], object]]] =
     "ether.capabilities": Administration.capabilities,
     "ether.nodes": Administration.nodes,
     "ether.statistics": Administration.statistics,
+    "ether.outcomes": Administration.outcomes,
     "ether.dead-letters": Administration.dead_letters,
     "ether.dead-letter": Administration.dead_letter,
 }

@@ -191,7 +191,7 @@ class Cell:
         works = []
         for item in left:
             if isinstance(item, Work):
-                self.works.pop(item.header.request_id, None)
+                self._forget(item)
                 works.append(item)
             else:
                 pykka_message.refuse(item, self.name)
@@ -201,7 +201,7 @@ class Cell:
         """Take out the delegations that have not been started."""
         works: list[Work] = self.inbox.drain(lambda item: not isinstance(item, Work)) if self.inbox is not None else []
         for work in works:
-            self.works.pop(work.header.request_id, None)
+            self._forget(work)
         return works
 
     def load(self) -> dict[str, object]:
@@ -217,11 +217,14 @@ class Cell:
     # -- work ----------------------------------------------------------------------------------------------------
 
     def post(self, header: Header, envelope: bytes) -> None:
-        """Take a delegation from the link.
+        """Take a delegation from the link; one that is here already is not taken twice.
 
         Raises:
             Closed, MailboxFull: as `Inbox.put`.
         """
+        known = self.works.get(header.request_id)
+        if known is not None and known.header.attempt == header.attempt:
+            return
         work = Work(header, envelope)
         self.works[header.request_id] = work
         try:
@@ -230,14 +233,19 @@ class Cell:
             del self.works[header.request_id]
             raise
 
-    def cancel(self, request_id: bytes) -> bool:
+    def _forget(self, work: Work) -> None:
+        """Take work out that is answered for; a later attempt at the same delegation stays."""
+        if self.works.get(work.header.request_id) is work:
+            del self.works[work.header.request_id]
+
+    def cancel(self, request_id: bytes, attempt: int) -> bool:
         """Tell a handler that its delegation has ended without it; the next turn answers for one not yet started.
 
         Returns:
-            Whether it is here; if not, its answer is under way or was lost.
+            Whether that attempt is here; if not, its answer is under way or was lost.
         """
         work = self.works.get(request_id)
-        if work is None:
+        if work is None or work.header.attempt != attempt:
             return False
         self._cancel(work)
         return True
@@ -302,7 +310,7 @@ class Cell:
             self._finish(work, response)
             return True
         if deadline is not None and host.monotonic() >= deadline:
-            self.works.pop(header.request_id, None)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
+            self._forget(work)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
             return True
         try:
             handler = self._handlers.get(header.capability) or self._handlers.get(_ANY)
@@ -359,7 +367,7 @@ class Cell:
             return
         payload = Payload.of(value, where="the result")
         task.close()
-        self.works.pop(work.header.request_id, None)
+        self._forget(work)
         more = self._dispatcher.has_more or not self.inbox.empty()
         self._host.complete(work, payload, task.elapsed, more=more)
 
@@ -380,7 +388,7 @@ class Cell:
             return
         if work.task is not None:
             work.task.close()
-        self.works.pop(work.header.request_id, None)
+        self._forget(work)
         self._host.answer(work, response)
 
     # -- pykka's messages ----------------------------------------------------------------------------------------

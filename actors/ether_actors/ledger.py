@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ether_actors.deadlines import Deadlines
 from ether_broker.ids import NO_ID
+from ether_broker.wire import Flag
 
 if TYPE_CHECKING:
     from ether_actors.registry import Choice, Registration
@@ -30,6 +31,7 @@ class State(IntEnum):
 
 
 _QUEUED, _SENT, _RUNNING, _ENDED = State
+_VOLATILE: Final = int(Flag.VOLATILE)
 _ALLOWED: Final = (
     (_SENT, _ENDED),
     (_RUNNING, _ENDED, _QUEUED),
@@ -47,7 +49,7 @@ class Entry:
 
     __slots__ = (
         "agent", "attempt", "capability", "children", "deadline", "delegator", "envelope", "holds_credit",
-        "idempotent", "opened", "parent", "pinned", "request_id", "size", "slot", "source", "state",
+        "idempotent", "is_volatile", "opened", "parent", "pinned", "request_id", "size", "slot", "source", "state",
     )  # fmt: skip
 
     request_id: bytes
@@ -75,6 +77,8 @@ class Entry:
     state: State
     holds_credit: bool
     """Whether the specialist's node still has it, ended or not."""
+    is_volatile: bool
+    """Whether it does not wait for the journal."""
 
     def __init__(
         self, header: Header, envelope: bytes, delegator: Session, choice: Choice, *, pinned: bool, deadline: float,
@@ -97,6 +101,7 @@ class Entry:
         self.size = len(envelope)
         self.state = _QUEUED
         self.holds_credit = False
+        self.is_volatile = bool(header.flags & _VOLATILE)
 
     @property
     def is_over(self) -> bool:
@@ -114,8 +119,8 @@ class Ledger:
     def __init__(self, *, remembered: int = 65_536) -> None:
         self._open: dict[bytes, Entry] = {}
         self._held: dict[bytes, Entry] = {}
-        self._ended: dict[bytes, None] = {}
-        self._ended_before: dict[bytes, None] = {}
+        self._ended: dict[bytes, bytes] = {}
+        self._ended_before: dict[bytes, bytes] = {}
         self._remembered = remembered
         self.deadlines: Deadlines[Entry] = Deadlines()
 
@@ -136,6 +141,10 @@ class Ledger:
         """Whether a delegation of that id ended not long ago."""
         return request_id in self._ended or request_id in self._ended_before
 
+    def ended_by(self, request_id: bytes) -> bytes:
+        """The agent that gave an ended delegation its outcome; empty for the supervisor, and for what is not known."""
+        return self._ended.get(request_id) or self._ended_before.get(request_id, b"")
+
     def open(self, entry: Entry) -> None:
         """Accept a delegation; from now on it gets exactly one outcome."""
         assert entry.request_id not in self._open
@@ -148,8 +157,13 @@ class Ledger:
                     parent.children = []
                 parent.children.append(entry.request_id)
 
-    def advance(self, entry: Entry, state: State) -> None:
+    def advance(self, entry: Entry, state: State, by: bytes = b"") -> None:
         """Move a delegation one allowed step; the only place where its state changes.
+
+        Args:
+            entry: the delegation.
+            state: its next.
+            by: the agent whose outcome ends it; empty for the supervisor.
 
         Raises:
             AssertionError: the step is not allowed: a bug here, never a peer's fault.
@@ -157,15 +171,19 @@ class Ledger:
         assert state in _ALLOWED[entry.state], f"{entry.state} -> {state}"
         entry.state = state
         if state is _ENDED:
-            self._end(entry)
+            self._end(entry, by)
 
-    def _end(self, entry: Entry) -> None:
+    def _end(self, entry: Entry, by: bytes) -> None:
         request_id = entry.request_id
         del self._open[request_id]
         self.deadlines.clear(request_id, entry.slot)
         if entry.holds_credit:
             self._held[request_id] = entry
-        self._ended[request_id] = None
+        self.remember(request_id, by)
+
+    def remember(self, request_id: bytes, by: bytes) -> None:
+        """Note that a delegation of that id has ended."""
+        self._ended[request_id] = by
         if len(self._ended) >= self._remembered:
             self._ended_before, self._ended = self._ended, {}
 

@@ -6,6 +6,7 @@ import itertools
 import re
 from typing import Any, Final
 
+from ether_actors.ledger import Entry
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Condition, Registration
 from ether_actors.rulings import DEFAULT_TIMEOUT, Rulings
@@ -25,6 +26,8 @@ _MOST_MANIFESTS: Final = 1_000
 _NAME: Final = re.compile(NAME_PATTERN)
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
+RETURN: Final = 10.0
+"""Seconds that the nodes of a broker that was started anew have to come back."""
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
@@ -38,6 +41,11 @@ class Membership:
         self._broker = broker
         self._monitors: dict[bytes, dict[bytes, Session]] = {}
         self._down_since: dict[bytes, float] = {}
+        self._expected: dict[bytes, Session] = {}
+        """Nodes that a journal knows and that have not come back yet: {incarnation: session}."""
+        self._unclaimed: dict[bytes, list[Entry]] = {}
+        """What had been given to each of their agents, oldest first."""
+        self._expected_until = 0.0
         self._manifests: dict[bytes, Manifest] = {}
         self._numbers = itertools.count(1)
         self._next_beat = 0.0
@@ -57,17 +65,17 @@ class Membership:
         except (EtherError, ValueError) as error:
             code = error.code if isinstance(error, EtherError) else "node_refused"
             body = pack({"code": code, "message": str(error)})
-            records.router.reject(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            records.router.reply(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
         if session.info is info:  # else it is in already, and says HELLO again
             records.event("node_up", node=node)
-        number = session.info.setdefault("session", next(self._numbers))  # the first HELLO's info stays
         body = pack({
-            "broker": self._broker, "session": number, "clock": records.now, "wall": records.wall, "heartbeat": HEARTBEAT,
+            "broker": self._broker, "session": session.channel.session, "journal": records.journal.identity,
+            "clock": records.now, "wall": records.wall, "heartbeat": HEARTBEAT,
             "silence": SILENCE, "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT,
             "protocol": PROTOCOL_MAJOR, "schema_version": SCHEMA_VERSION,
         })  # fmt: skip
-        records.router.send(session, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
+        records.router.reply(routing_id, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
 
     def heartbeat(self, session: Session, header: Header, envelope: bytes) -> None:
         """Note how a node's agents are."""
@@ -109,14 +117,66 @@ class Membership:
                     records.router.close(session, "it left")
             for session in records.router.expire(records.now):
                 self._lost(session)
+            if self._expected and records.now >= self._expected_until:
+                self._give_up_expected()
 
     @property
     def next_beat(self) -> float:
         """When to beat or to look for silence next, in seconds by the broker's clock."""
         return min(self._next_beat, self._next_check)
 
+    def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]], kept: list[Registration]) -> None:
+        """Wait for the nodes that a journal knows: until they are back, nobody knows what became of their work.
+
+        Args:
+            sessions: of the broker before this one, lost by definition.
+            works: {agent: what was given to it, oldest first}.
+            kept: agents whose node had been lost before.
+        """
+        self._expected = {session.incarnation: session for session in sessions}
+        self._unclaimed = works
+        self._expected_until = self._records.now + RETURN
+        self._down_since = dict.fromkeys((agent.name for agent in kept), self._records.now)
+
+    def _give_up_expected(self) -> None:
+        missing, self._expected = self._expected, {}
+        for session in missing.values():
+            session.lost = "it did not come back after the broker was started anew"
+            self._lost(session)
+        self._unclaimed.clear()
+
+    def resume(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Take note of what a node that is back holds, and give it what it waits for."""
+        body = _map(header, envelope)
+        holding, awaiting = body.get("holding", {}), body.get("awaiting", [])
+        if not isinstance(awaiting, list) or not all(type(request_id) is bytes for request_id in awaiting):
+            msg = "RESUME: awaiting is a list of request ids."
+            raise InvalidEnvelope(msg)
+        try:
+            for name, held in holding.items():
+                session.holding.setdefault(name.encode(), {}).update(
+                    {bytes(key): int(attempt) for key, attempt in held}
+                )
+        except (AttributeError, TypeError, ValueError) as error:
+            msg = "RESUME: holding is {agent: [[request id, attempt]]}."
+            raise InvalidEnvelope(msg) from error
+        for request_id in awaiting:
+            self._rulings.awaited(session, request_id)
+
+    def _reclaim(self, agent: Registration, before: Session | None) -> None:
+        held = agent.session.holding.pop(agent.name, {})
+        works = self._unclaimed.pop(agent.name, [])
+        if before is not None and before.incarnation == agent.session.incarnation and before is not agent.session:
+            self._rulings.reclaim(agent, works, held)
+            before.agents.discard(agent.name)
+            if not before.agents:
+                self._expected.pop(before.incarnation, None)
+        if held:
+            self._rulings.disown(agent.session, agent, held)
+
     def _lost(self, session: Session) -> None:
         records = self._records
+        self._rulings.keep_unread(session)
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)
         agents = self._agents_of(session)
@@ -154,6 +214,10 @@ class Membership:
             if manifest.agent == SUPERVISOR or manifest.agent.startswith("node:"):
                 msg = f"The name {manifest.agent!r} is the bus's own: choose another."
                 raise InvalidManifest(msg)  # noqa: TRY301  one way out for all
+            known = records.registry.get(manifest.agent.encode())
+            before = None if known is None else known.session
+            if known is not None and before is not None and self._is_another_life(before, session):
+                self._rulings.lost(known, "its node was started anew")
             agent = records.registry.register(manifest, session)
         except (InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion) as error:
             body = pack({"code": error.code, "message": str(error)})
@@ -162,8 +226,16 @@ class Membership:
         records.router.send(
             session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=agent.name)
         )  # fmt: skip
-        records.event("agent_up", agent=manifest.agent, node=session.node, version=manifest.version)
+        records.event(
+            "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,
+            incarnation=session.incarnation, manifest=envelope[header.body :],
+        )  # fmt: skip
+        self._reclaim(agent, before)
         self._rulings.returned(agent)
+
+    def _is_another_life(self, before: Session, session: Session) -> bool:
+        """Whether an agent that the broker expects back comes from another process than the one that had its work."""
+        return before.incarnation in self._expected and before.incarnation != session.incarnation
 
     def _manifest(self, header: Header, envelope: bytes) -> Manifest:
         """The manifest under the agent's name; agents of one class send the same bytes, which are read once."""

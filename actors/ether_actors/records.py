@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.ledger import Ledger
 from ether_actors.registry import Registry
+from ether_actors.uncollected import Uncollected
 from ether_broker.codec import pack_response
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
-from ether_broker.ids import new_id, to_text
+from ether_broker.ids import to_text
+from ether_broker.journal.journal import Journal
 from ether_broker.mailbox import Limits
 from ether_broker.payload import pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Router, Session
 from ether_broker.tap import Tap
-from ether_broker.wire import Header, Kind, pack_envelope, read_header
+from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
 
 if TYPE_CHECKING:
     from ether_broker.status import Status
 
-__all__ = ["SUPERVISOR", "Records"]
+__all__ = ["SUPERVISOR", "VOLATILE", "Records"]
+
+VOLATILE: Final = int(Flag.VOLATILE)
 
 SUPERVISOR: Final = "ether"
 """The agent name of the supervisor; its capabilities begin with `ether.`."""
@@ -31,14 +36,22 @@ class Records:
     Args:
         limits: bounds of each mailbox.
         tap: envelopes that observers can still catch up on.
+        journal: where what passed is kept.
+        router: of this broker.
+        make_id: makes the ids of events.
     """
 
-    def __init__(self, limits: Limits, tap: Tap) -> None:
-        self.router = Router()
+    def __init__(
+        self, limits: Limits, tap: Tap, journal: Journal, router: Router, make_id: Callable[[], bytes]
+    ) -> None:  # fmt: skip
+        self.router = router
         self.registry = Registry(limits)
         self.ledger = Ledger()
         self.dead_letters = DeadLetters()
+        self.uncollected = Uncollected()
+        self.journal = journal
         self.tap = tap
+        self.make_id = make_id
         self.passing: list[bytes] = []
         """What passed in this turn; the tap numbers it at the turn's end."""
         self.now = 0.0
@@ -63,7 +76,12 @@ class Records:
             **fields,  # type: ignore[arg-type]
         )
         envelope = pack_response(response, capability=header.capability, target=header.source)
-        self.router.send(session, envelope)
+        if session.lost:
+            self.uncollected.keep(header.source, header.request_id, envelope)
+        elif header.flags & VOLATILE:
+            self.router.send_aside(session, envelope)
+        else:
+            self.router.send(session, envelope)
         self.passing.append(envelope)
         return envelope
 
@@ -87,4 +105,4 @@ class Records:
         """Tell the observers that something happened."""
         body = pack({"event": name, **fields})
         source = SUPERVISOR.encode()
-        self.passing.append(pack_envelope(Kind.EVENT, request_id=new_id(), source=source, body=body))
+        self.passing.append(pack_envelope(Kind.EVENT, request_id=self.make_id(), source=source, body=body))

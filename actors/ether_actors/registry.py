@@ -95,7 +95,8 @@ class Registry:
         """
         name = manifest.agent.encode()
         known = self._agents.get(name)
-        if known is not None and known.condition is not Condition.DOWN and known.session is not session:
+        is_taken = known is not None and known.condition is not Condition.DOWN and not known.session.lost
+        if known is not None and is_taken and known.session is not session:
             msg = f"An agent named {manifest.agent!r} lives on node {known.session.node!r}: choose another name."
             raise DuplicateAgent(msg)
         self._forget_choices()
@@ -106,6 +107,16 @@ class Registry:
             known.session = session
             return known
         agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
+        return agent
+
+    def restore(self, manifest: Manifest, session: Session, condition: Condition) -> Registration:
+        """Enter an agent as a journal knows it; its mailbox takes work and gives none until it registers again."""
+        agent = self._agents[manifest.agent.encode()] = Registration(
+            manifest, manifest.agent.encode(), session, Mailbox(self._limits)
+        )  # fmt: skip
+        session.agents.add(agent.name)
+        self._forget_choices()
+        self.condition(agent, condition)
         return agent
 
     def remove(self, agent: Registration) -> None:

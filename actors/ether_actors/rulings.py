@@ -11,14 +11,15 @@ from typing import Final
 from ether_actors.ledger import Entry, State
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Choice, Condition, Registration
+from ether_broker.codec import pack_response
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import nearest
-from ether_broker.ids import NO_ID
+from ether_broker.ids import NO_ID, to_text
 from ether_broker.mailbox import Offer
-from ether_broker.response import ErrorInfo
+from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
+from ether_broker.wire import Flag, Header, Kind, mark, pack_envelope, read_header, rehead
 
 __all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "MAX_ATTEMPTS", "MAX_DEPTH", "Rulings"]
 
@@ -32,7 +33,10 @@ MAX_DEPTH: Final = 128
 """Delegations in a chain; a longer one is taken for a runaway recursion."""
 
 _RECENT: Final = 256
+_RETRY_JOURNAL: Final = 1.0
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
+_RESENT: Final = int(Flag.RESENT)
+_ROUTED: Final = int(Flag.ROUTED)
 _RUNNING: Final = frozenset({Status.ACCEPTED, Status.PROGRESS})
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
 
@@ -64,7 +68,11 @@ class Rulings:
         records = self._records
         ledger = records.ledger
         if ledger.get(header.request_id) is not None or ledger.has_ended(header.request_id):
-            records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+            if not header.flags & _RESENT:
+                records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+            return
+        if records.journal.trouble is not None:
+            self._refuse_aside(session, header, str(records.journal.trouble))
             return
         try:
             self._accept(session, header, envelope)
@@ -74,6 +82,24 @@ class Rulings:
                 records.bury(refusal.reason, envelope, session, refusal.error.message)
             records.answer(session, header, refusal.status, refusal.error, **refusal.fields)
             self._count(refusal.status, None)
+
+    def _refuse_aside(self, session: Session, header: Header, why: str) -> None:
+        """Refuse while the journal cannot be written: the refusal itself cannot wait for it."""
+        message = f"The bus takes no work now: its journal cannot be written. {why}"
+        error = ErrorInfo(code="journal_unavailable", message=message, retryable=True)
+        self._tell(session, header.request_id, Status.REJECTED_OVERLOAD, error, retry_after=_RETRY_JOURNAL)
+        self._count(Status.REJECTED_OVERLOAD, None)
+
+    def _tell(
+        self, session: Session, request_id: bytes, status: Status, error: ErrorInfo, **fields: object
+    ) -> None:  # fmt: skip
+        """Answer a delegator at once, outside the journal and the tap."""
+        response = Response(
+            request_id=to_text(request_id), status=status, from_agent=SUPERVISOR, summary=error.message, error=error,
+            timestamp=self._records.wall,
+            **fields,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self._records.router.send_aside(session, pack_response(response))
 
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
         records = self._records
@@ -94,7 +120,10 @@ class Rulings:
         choice = self._named(header, busy) if header.target else self._any(header, busy)
         agent = choice.agent
         if header.target != agent.name or header.capability != choice.name or header.deadline != deadline:
-            envelope = _rehead(header, envelope, target=agent.name, capability=choice.name, deadline=deadline)
+            flags = header.flags if header.target else header.flags | _ROUTED
+            envelope = rehead(
+                header, envelope, target=agent.name, capability=choice.name, deadline=deadline, flags=flags
+            )  # fmt: skip
         entry = Entry(header, envelope, session, choice, pinned=bool(header.target), deadline=deadline, now=now)
         offer = agent.mailbox.offer(entry)
         if offer is Offer.FULL:
@@ -170,7 +199,10 @@ class Rulings:
         """Give an entry to its agent's node; its credit has been taken."""
         entry.holds_credit = True
         self._records.ledger.advance(entry, State.SENT)
-        self._records.router.send(entry.agent.session, entry.envelope)
+        if entry.is_volatile:
+            self._records.router.send_aside(entry.agent.session, entry.envelope)
+        else:
+            self._records.router.send(entry.agent.session, entry.envelope)
 
     def pump(self, agent: Registration) -> None:
         """Send what waits in an agent's mailbox as far as there is credit."""
@@ -204,7 +236,7 @@ class Rulings:
             records.bury(Reason.ILLEGAL, envelope, session, detail)
         elif status in _RUNNING:
             records.ledger.advance(entry, State.RUNNING)
-            records.router.send(entry.delegator, envelope)
+            self._forward(entry, envelope)
             records.passing.append(envelope)
         elif header.flags & _HANDED_BACK and entry.state is State.RUNNING:
             records.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
@@ -235,6 +267,8 @@ class Rulings:
                 records.bury(Reason.LATE, envelope, session, "the delegation had ended")
             return
         known = records.ledger.has_ended(header.request_id)
+        if known and header.flags & _RESENT and records.ledger.ended_by(header.request_id) == header.source:
+            return  # it arrived the first time; only its receipt was lost
         reason = Reason.DUPLICATE if known else Reason.UNKNOWN_REQUEST
         if header.source not in session.agents:
             reason = Reason.FORGED
@@ -245,21 +279,28 @@ class Rulings:
     def _end(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Give a delegation its one outcome."""
         records = self._records
-        records.ledger.advance(entry, State.ENDED)
+        records.ledger.advance(entry, State.ENDED, entry.agent.name)
         if entry.delegator.lost:
+            records.uncollected.keep(entry.source, entry.request_id, envelope)
             records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
         else:
-            records.router.send(entry.delegator, envelope)
+            self._forward(entry, envelope)
         records.passing.append(envelope)
         self._count(status, entry)
         if entry.children:
             self._end_children(entry)
 
-    def _end_children(self, entry: Entry) -> None:
-        for child in entry.children or ():
+    def _forward(self, entry: Entry, envelope: bytes) -> None:
+        if entry.is_volatile:
+            self._records.router.send_aside(entry.delegator, envelope)
+        else:
+            self._records.router.send(entry.delegator, envelope)
+
+    def _end_children(self, entry: Entry, message: str = "The delegation that it was made for has ended.") -> None:
+        children, entry.children = entry.children, None
+        for child in children or ():
             running = self._records.ledger.get(child)
             if running is not None:
-                message = "The delegation that it was made for has ended."
                 self.rule(running, Status.CANCELLED, "parent_ended", message)
 
     def _count(self, status: Status, entry: Entry | None) -> None:
@@ -307,7 +348,7 @@ class Rulings:
         if entry.holds_credit:
             stop = pack_envelope(
                 Kind.CANCEL, request_id=entry.request_id, source=SUPERVISOR.encode(), target=entry.agent.name,
-                capability=entry.capability, status=status,
+                capability=entry.capability, status=status, attempt=entry.attempt,
             )  # fmt: skip
             records.router.send(entry.agent.session, stop)
         header = read_header(entry.envelope)
@@ -331,7 +372,10 @@ class Rulings:
         sent = [entry for entry in self._work_of(agent) if entry.state is not State.QUEUED]
         again = [entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]
         for entry in reversed(again):
+            if entry.is_over:
+                continue  # it was made for another of them
             self._reopen(entry, again=True)
+            self._end_children(entry, "The run that it was made for was lost with its node.")
             if entry.pinned or not self._reroute(entry):
                 agent.mailbox.put_back(entry)
         for entry in sent:
@@ -415,7 +459,8 @@ class Rulings:
             entry.attempt += 1
             header = read_header(entry.envelope)
             flags = header.flags | Flag.REDELIVERED
-            entry.envelope = _rehead(header, entry.envelope, attempt=entry.attempt, flags=flags)
+            entry.envelope = rehead(header, entry.envelope, attempt=entry.attempt, flags=flags)
+            self._tell_reassigned(entry)
 
     def _reroute(self, entry: Entry) -> bool:
         """Put a waiting entry into another holder's mailbox; its holder's `pump` sends it."""
@@ -425,9 +470,83 @@ class Rulings:
         header = read_header(entry.envelope)
         entry.agent = choice.agent
         entry.capability = choice.name
-        entry.envelope = _rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
+        entry.envelope = rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
         choice.agent.mailbox.put_back(entry)
+        self._tell_reassigned(entry)
         return True
+
+    def _tell_reassigned(self, entry: Entry) -> None:
+        """Say who has it now and which attempt that is; the journal and the observers would not know otherwise."""
+        self._records.event(
+            "reassigned", request_id=to_text(entry.request_id), agent=_text(entry.agent.name),
+            capability=_text(entry.capability), attempt=entry.attempt,
+        )  # fmt: skip
+
+    # -- after a session ended without the node ------------------------------------------------------------------
+
+    def awaited(self, session: Session, request_id: bytes) -> None:
+        """Give a delegator that is back its delegation, or the outcome that it missed."""
+        records = self._records
+        entry = records.ledger.get(request_id)
+        if entry is not None:
+            if entry.source in session.agents:
+                entry.delegator = session
+            return
+        owner = records.uncollected.owner(request_id)
+        if owner is None or owner in session.agents:
+            outcome = records.uncollected.take(request_id, records.journal.outcome)
+            if outcome is not None and read_header(outcome).target in session.agents:
+                records.router.send(session, outcome)
+                return
+        message = "The broker that had taken it was lost, and this one knows nothing of it."
+        self._tell(session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code="broker_lost", message=message))
+
+    def keep_unread(self, session: Session) -> None:
+        """Keep the outcomes that a lost node may not have got, until its agents ask for them."""
+        for envelope in (*session.unacknowledged(), *self._records.router.unsealed(session)):
+            header = read_header(envelope)
+            if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
+                self._records.uncollected.keep(header.target, header.request_id, envelope)
+
+    def reclaim(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> None:
+        """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.
+
+        What it holds goes on there. The rest never reached it: it waits again, in the order in which it came.
+
+        Args:
+            agent: registered again, its credit reset.
+            works: given to it before the broker ended, oldest first.
+            held: {request id: attempt} as the node says.
+        """
+        missing = []
+        self._records.ledger.forget_held(agent)
+        for entry in works:
+            if entry.is_over or entry.agent is not agent or not entry.holds_credit:
+                continue
+            if held.get(entry.request_id) == entry.attempt:
+                agent.mailbox.in_flight += 1
+            elif entry.state is State.RUNNING and not entry.idempotent:
+                entry.holds_credit = False
+                message = f"{_text(agent.name)} had begun and its node knows nothing of it: it may be done in part."
+                self.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
+            else:
+                missing.append(entry)
+        for entry in reversed(missing):
+            self._reopen(entry, again=False)
+            entry.envelope = mark(entry.envelope, Flag.RESENT)
+            agent.mailbox.put_back(entry)
+
+    def disown(self, session: Session, agent: Registration, held: dict[bytes, int]) -> None:
+        """Call off what a node that is back still holds of an agent's and that has ended, or gone to another, meanwhile."""
+        for request_id, attempt in held.items():
+            entry = self._records.ledger.get(request_id)
+            is_its = entry is not None and entry.agent is agent and entry.attempt == attempt and entry.holds_credit
+            if not is_its:
+                stop = pack_envelope(
+                    Kind.CANCEL, request_id=request_id, source=SUPERVISOR.encode(), target=agent.name, attempt=attempt,
+                    status=Status.CANCELLED,
+                )  # fmt: skip
+                self._records.router.send(session, stop)
 
     def pump_holders(self, entries: list[Entry]) -> None:
         """Send for the agents that the entries were moved to."""
@@ -469,22 +588,6 @@ def _overload(agent: Registration) -> Refusal:
     return Refusal(
         Status.REJECTED_OVERLOAD, "mailbox_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=wait
     )
-
-
-def _rehead(
-    header: Header, envelope: bytes, *, target: bytes | None = None, capability: bytes | None = None,
-    deadline: float | None = None, attempt: int | None = None, flags: int | None = None,
-) -> bytes:  # fmt: skip
-    """The envelope with some of its header changed and the same body."""
-    return pack_envelope(
-        header.kind, request_id=header.request_id, source=header.source,
-        target=header.target if target is None else target,
-        capability=header.capability if capability is None else capability,
-        body=envelope[header.body :], status=header.status,
-        flags=header.flags if flags is None else int(flags),
-        deadline=header.deadline if deadline is None else deadline,
-        parent=header.parent, attempt=header.attempt if attempt is None else attempt,
-    )  # fmt: skip
 
 
 def _text(name: bytes) -> str:

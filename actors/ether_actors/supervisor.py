@@ -11,18 +11,21 @@ who calls whom       SupervisorActor ── step(arrivals, now) ──► Superv
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ether_actors.administration import PREFIX, Administration
 from ether_actors.membership import Membership
 from ether_actors.records import Records
+from ether_actors.recovery import read_history, recover
 from ether_actors.rulings import Rulings
 from ether_broker.errors import EtherError, MalformedFrame, PayloadTooLarge
 from ether_broker.ids import NO_ID, new_id, to_text
+from ether_broker.journal.journal import Journal
+from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
 from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.router import Session, topic_of
+from ether_broker.router import Router, Session, topic_of
 from ether_broker.tap import Tap
 from ether_broker.wire import BATCH, Header, Kind, pack_envelope, read_header
 
@@ -31,6 +34,7 @@ __all__ = ["Supervisor"]
 logger = logging.getLogger("ether.supervisor")
 
 _NEVER: Final = float("inf")
+_TOP: Final = 1 << 63
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 
@@ -43,19 +47,43 @@ class Supervisor:
         tap_count: envelopes that observers can still catch up on.
         tap_size: bytes that are kept for that.
         tap_interval: seconds that observers may be behind while fewer than 64 envelopes wait for them.
+        journal: keeps what passed; default: nothing is kept.
+        patience: seconds in which a node whose connection broke may come back before it is lost.
+        make_id: makes the ids of events and of sessions; default: UUIDv7.
     """
 
     def __init__(
-        self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20, tap_interval: float = 0.0
+        self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
+        tap_interval: float = 0.0, journal: Journal | None = None, patience: float = 0.0,
+        make_id: Callable[[], bytes] = new_id,
     ) -> None:  # fmt: skip
-        self.records = Records(limits or Limits(), Tap(count=tap_count, size=tap_size))
+        journal = journal or MemoryJournal()
+        tap = Tap(count=tap_count, size=tap_size, start=journal.next)
+        router = Router(patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP)
+        self.records = Records(limits or Limits(), tap, journal, router, make_id)
         self._rulings = Rulings(self.records)
-        self._membership = Membership(self.records, self._rulings, to_text(new_id()))
+        self._membership = Membership(self.records, self._rulings, to_text(make_id()))
         self._administration = Administration(self.records)
         self._tap_interval = tap_interval
-        self._fed = 1
+        self._fed = tap.next
         self._feed_at = _NEVER
         self._must_feed = False
+        self._is_behind = False
+        """Whether an observer reads from the journal: one batch a step, so that it holds up nobody."""
+        self._ticket = 0
+        """Of the last step that the journal was given."""
+
+    def recover(self, now: float, wall: float) -> None:
+        """Take up what the journal's last broker left; before the first step.
+
+        Raises:
+            JournalCorrupt: the journal is not what a broker wrote.
+        """
+        records = self.records
+        records.now, records.wall = now, wall
+        history = read_history(records.journal)
+        recover(records, self._membership, history)
+        records.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[bytes, bytes]], now: float, wall: float) -> None:
         """Rule on everything that arrived, and on everything that is due.
@@ -67,6 +95,7 @@ class Supervisor:
         """
         records = self.records
         records.now, records.wall = now, wall
+        records.router.release(records.journal.committed)
         for routing_id, message in arrivals:
             session, envelopes = records.router.arrive(routing_id, message, now)
             for envelope in envelopes:
@@ -74,8 +103,10 @@ class Supervisor:
         self._rulings.due()
         self._membership.beat()
         if records.passing:
-            records.tap.append(records.passing, now)
-            records.passing = []
+            passing, records.passing = records.passing, []
+            first = records.tap.next
+            records.tap.append(passing, now)
+            self._ticket = records.journal.append(first, now, wall, passing)
             if self._feed_at == _NEVER:
                 self._feed_at = now + self._tap_interval
         if now >= self._feed_at or records.tap.next - self._fed >= BATCH:
@@ -84,10 +115,12 @@ class Supervisor:
             self._feed_observers()
         elif self._must_feed:
             self._feed_observers()
+        records.router.seal(self._ticket)
+        records.router.release(records.journal.committed)
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
-        if self.records.router.has_lost:  # a peer was found gone while the last answers left
+        if self.records.router.has_lost or self._is_behind:  # a peer was found gone while the last answers left
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
         beat = min(self._membership.next_beat, self._feed_at)
@@ -122,7 +155,7 @@ class Supervisor:
             raise MalformedFrame(msg, envelope)
         self._membership.hello(routing_id, header, envelope)
 
-    def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:  # noqa: C901  a case a row
+    def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:  # noqa: C901, PLR0912  a case a row
         membership = self._membership
         match header.kind:
             case Kind.CANCEL:
@@ -147,14 +180,22 @@ class Supervisor:
                 membership.hello(routing_id, header, envelope)
             case Kind.BYE:
                 membership.bye(session)
+            case Kind.RESEND:
+                self.records.router.resend(session)
+            case Kind.RESUME:
+                membership.resume(session, header, envelope)
             case _:
                 msg = f"An envelope of kind {header.kind} is not for the broker."
                 raise MalformedFrame(msg, envelope)
 
     def _feed_observers(self) -> None:
-        self._must_feed = False
-        router, tap = self.records.router, self.records.tap
+        self._must_feed = self._is_behind = False
+        router, tap, journal = self.records.router, self.records.tap, self.records.journal
         for session in router.sessions:
             for token, cursor in session.cursors.items():
-                while (body := tap.read(cursor, topic_of)) is not None:
+                is_old = cursor.position < tap.first
+                while (body := tap.read(cursor, topic_of, journal.read)) is not None:
                     router.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
+                    if is_old:
+                        self._is_behind = self._must_feed = True
+                        break

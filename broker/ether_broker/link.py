@@ -13,16 +13,18 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
 import zmq
 
 from ether_broker.broker import MAX_MESSAGE
+from ether_broker.channel import Channel, receive
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import EtherError, MailboxFull
 from ether_broker.router import INCARNATION
-from ether_broker.wire import join_frame, split_frame, take_frame
+from ether_broker.wire import join_frame, read_frame, take_frame
 
 __all__ = ["Link", "Receiver", "ZmqLink"]
 
@@ -33,14 +35,14 @@ TICK: Final = 0.1
 FULL: Final = 64
 """Envelopes that are held back at most: more in one go would leave the other processes idle meanwhile."""
 BACKLOG: Final = 64 << 20
-"""Bytes that may wait to be sent (G8)."""
+"""Bytes that may wait to be sent or acknowledged (G8)."""
 
 
 class Receiver(Protocol):
     """Who gets what a link brings; all of it in the link's one receiving thread."""
 
     def received(self, envelopes: list[bytes]) -> None:
-        """Envelopes from the broker, in order."""
+        """Envelopes from the broker, in order and each once, but for those of `Link.greet`'s answers."""
         ...
 
     def ticked(self) -> None:
@@ -49,7 +51,10 @@ class Receiver(Protocol):
 
 
 class Link(Protocol):
-    """The way to the broker."""
+    """The way to the broker.
+
+    Within a session nothing is lost, doubled or out of order, though connections break: see `ether_broker.channel`.
+    """
 
     endpoint: str
     """The broker's address."""
@@ -59,11 +64,21 @@ class Link(Protocol):
         ...
 
     def greet(self, envelope: bytes) -> None:
-        """Send from the listening side: HELLO only, which tells the broker where we listen."""
+        """Send from the listening side, outside the count: HELLO only, which tells the broker where we listen."""
         ...
 
     def first(self, timeout: float) -> list[bytes]:
         """Wait for the first envelopes, before `open`; empty when the time is up."""
+        ...
+
+    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]]) -> None:
+        """Begin a session.
+
+        Args:
+            session: the id that WELCOME gave.
+            renew: gets the envelopes that no earlier session acknowledged, in order, and returns those that are sent
+                first in this one. It must not send by itself.
+        """
         ...
 
     @property
@@ -80,7 +95,7 @@ class Link(Protocol):
                 soon as it can run, so nothing is lost if nothing follows; `flush` sends it now.
 
         Raises:
-            MailboxFull: 64 MiB wait already.
+            MailboxFull: 64 MiB wait already, to be sent or to be acknowledged.
         """
         ...
 
@@ -108,10 +123,12 @@ class ZmqLink:
         self._listen.setsockopt(zmq.RCVTIMEO, int(TICK * 1000))
         self._talk = self._socket(context, b"t")
         self._raw_send = partial(zmq.backend.Socket.send, self._talk)  # without pyzmq's wrapper
+        self._channel = Channel(0)
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
+        self._aside: deque[bytes] = deque()
+        """Frames outside the count: acknowledgements, and what is missing."""
         self._lock = threading.Lock()
-        self._listen_lock = threading.Lock()
         self._kick = threading.Lock()
         self._kick.acquire()
         self._kicked = False
@@ -143,8 +160,22 @@ class ZmqLink:
     def first(self, timeout: float) -> list[bytes]:
         """Wait for the first envelopes, before `open`; empty when the time is up."""
         if self._listen.poll(max(1, int(timeout * 1000)), zmq.POLLIN):
-            return split_frame(self._listen.recv())
+            return read_frame(self._listen.recv()).envelopes
         return []
+
+    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]]) -> None:
+        """Begin a session; see `Link.begin`."""
+        waiting = self._waiting
+        with self._lock:
+            left = self._channel.unacknowledged()
+            while waiting:  # others may add at the same time, and what they add comes after
+                left.append(waiting.popleft())
+            self._channel = Channel(session)
+            self._aside.clear()
+            first = renew(left)
+            waiting.extendleft(reversed(first))
+            self._waiting_bytes = sum(map(len, list(waiting)))
+        self.flush()
 
     @property
     def is_receiving_thread(self) -> bool:
@@ -153,8 +184,8 @@ class ZmqLink:
 
     def send(self, envelope: bytes, *, hold: bool = False) -> None:
         """Send now, or with what follows; see `Link.send`."""
-        if self._waiting_bytes > BACKLOG:
-            msg = f"{self._waiting_bytes:,} bytes wait to be sent to the broker, which does not take them."
+        if self._waiting_bytes + self._channel.retained_bytes > BACKLOG:
+            msg = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
             raise MailboxFull(msg)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
@@ -165,8 +196,8 @@ class ZmqLink:
 
     def flush(self) -> None:
         """Send what waits; if another thread sends at the moment, it takes this along."""
-        waiting = self._waiting
-        while waiting and not self._closing:
+        waiting, aside = self._waiting, self._aside
+        while (waiting or aside) and not self._closing:
             if not self._lock.acquire(blocking=False):
                 return
             try:
@@ -176,15 +207,25 @@ class ZmqLink:
                 self._lock.release()
 
     def _send_waiting(self) -> bool:
-        waiting, send = self._waiting, self._raw_send
-        while waiting:
-            envelopes, size = take_frame(waiting)
-            try:
-                send(join_frame(envelopes), zmq.NOBLOCK)
-            except zmq.Again:
-                waiting.extendleft(reversed(envelopes))
-                return False
-            self._waiting_bytes -= size
+        waiting, send, channel = self._waiting, self._raw_send, self._channel
+        if not channel.session:
+            return False  # before the first WELCOME
+        try:
+            while self._aside:
+                send(self._aside[0], zmq.NOBLOCK)
+                self._aside.popleft()
+            if channel.has_unsent:
+                for number, frame in channel.unsent():
+                    send(frame, zmq.NOBLOCK)
+                    channel.sent = number
+            while waiting:
+                envelopes, size = take_frame(waiting)
+                self._waiting_bytes -= size
+                frame = channel.pack(envelopes)
+                send(frame, zmq.NOBLOCK)
+                channel.sent = channel.last
+        except zmq.Again:
+            return False
         self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
         return True
 
@@ -214,17 +255,32 @@ class ZmqLink:
                     return
                 raise
             try:
-                if message:
-                    receiver.received(split_frame(message))
                 now = time.monotonic()
+                if message:
+                    answer = receive(self._channel, message, now, receiver.received, self._rewind)
+                    if answer is not None:
+                        self._aside.append(answer)
+                        self.flush()
                 if now - ticked >= TICK:
                     ticked = now
-                    self.flush()
+                    self._resume_sending()
                     receiver.ticked()
             except EtherError as error:
                 logger.warning("a message of the broker was not taken: %s", error)
             except Exception:
                 logger.exception("what the broker sent broke the node's step; it is dropped")
+
+    def _rewind(self) -> None:
+        with self._lock:
+            self._channel.rewind()
+            self._send_waiting()
+
+    def _resume_sending(self) -> None:
+        """Try again what the socket had no room for."""
+        if self._channel.has_unsent:
+            with self._lock:
+                self._send_waiting()
+        self.flush()
 
     def stop_receiving(self) -> None:
         """End the receiving thread after what it has in hand; from that thread itself."""

@@ -96,6 +96,12 @@ class Mailbox(Generic[_L]):
         self._count += 1
         self._bytes += letter.size
 
+    def restore(self, letter: _L) -> None:
+        """Place a letter that was accepted before at the end, whatever the bounds: its broker was started anew."""
+        self._waiting.append(letter)
+        self._count += 1
+        self._bytes += letter.size
+
     def forget(self, letter: _L) -> None:
         """Make room for another: the letter waits here and has ended. It is taken out when its turn comes."""
         self._count -= 1

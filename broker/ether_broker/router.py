@@ -5,23 +5,29 @@ incarnation, on which it talks. The incarnation is random, so a peer cannot take
 
     shell                       Router                            supervisor
       |-- arrive(id, frame) ----->| session, envelopes --------------->| rules on them
-      |<- outgoing() frames ------|<-------- send(session, envelope) --|
+      |                           |<-------- send(session, envelope) --|
+      |                           |<-------- seal(ticket) -------------| the step ends; its journal entry has this ticket
+      |<- outgoing() frames ------|<-------- release(ticket) ----------| the journal has committed it
       |-- unreachable(id) ------->| lost sessions: expire() ---------->| ends their work
+
+What a step sends, and the acknowledgement of what caused it, leave when the journal has committed the step (G2).
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from ether_broker.channel import Channel, Verdict
 from ether_broker.errors import EtherError
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
 from ether_broker.tap import Cursor
-from ether_broker.wire import Kind, join_frame, pack_envelope, read_header, split_frame, take_frame
+from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame, read_header, read_number, take_frame
 
 __all__ = ["HEARTBEAT", "SILENCE", "Router", "Session"]
 
@@ -34,6 +40,7 @@ SILENCE: Final = 3.0
 INCARNATION: Final = 16
 """Bytes of a node's random incarnation."""
 _OUTBOX: Final = 128 << 20
+"""Bytes that may wait for a node, or for its acknowledgement."""
 
 
 @dataclass(eq=False, slots=True)
@@ -50,13 +57,22 @@ class Session:
     """Agents that it registered; it speaks for no others (G6)."""
     cursors: dict[bytes, Cursor] = field(default_factory=dict)
     """How far each of its observers is: {token: cursor}."""
+    holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
+    """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
     draining: bool = False
     lost: str = ""
     """Why it is gone; empty while it is there."""
+    channel: Channel = field(default_factory=lambda: Channel(0))
     outbox: deque[bytes] = field(default_factory=deque)
+    """What may leave."""
+    fresh: list[bytes] = field(default_factory=list)
+    """What this step sends; it may leave when the step is in the journal."""
     outbox_bytes: int = 0
+    """Bytes of all that has not been sent."""
     blocked: bool = False
     """The socket has no room for it at the moment."""
+    gone_since: float | None = None
+    """When its connection was found gone; None while it is there."""
 
     receiver: bytes = b""
     """Routing id of the socket on which it listens."""
@@ -65,16 +81,32 @@ class Session:
         """Derive the routing id once; it is needed for every envelope."""
         self.receiver = b"r" + self.incarnation
 
+    def unacknowledged(self) -> list[bytes]:
+        """The envelopes that it may not have got, in order."""
+        return [*self.channel.unacknowledged(), *self.outbox, *self.fresh]
+
 
 class Router:
-    """Sessions and what waits for them."""
+    """Sessions and what waits for them.
 
-    def __init__(self) -> None:
+    Args:
+        patience: seconds in which a node whose connection is gone may come back before it is lost. On one machine a
+            connection goes with its process; on a network it may break and be made anew.
+        make_session: draws the ids of sessions, so that a frame of an earlier one is known as such.
+    """
+
+    def __init__(self, *, patience: float = 0.0, make_session: Callable[[], int] = lambda: _random(8)) -> None:
+        self.patience = patience
+        self._make_session = make_session
         self._sessions: dict[bytes, Session] = {}
         self._names: dict[str, Session] = {}
         self._ready: dict[bytes, Session] = {}
+        self._touched: dict[bytes, Session] = {}
+        self._sealed: deque[tuple[int, Session, list[bytes], int]] = deque()
+        self._gone: list[Session] = []
         self._lost: list[Session] = []
         self._strangers: deque[tuple[bytes, bytes]] = deque(maxlen=1000)
+        self._now = 0.0
         self.refused = 0
         """Messages that were no frames, or came from peers without a session."""
 
@@ -83,22 +115,42 @@ class Router:
         """The nodes that are in, in the order in which they came."""
         return list(self._names.values())
 
+    # -- what comes ----------------------------------------------------------------------------------------------
+
     def arrive(self, routing_id: bytes, message: bytes, now: float) -> tuple[Session | None, list[bytes]]:
         """Take a message apart and say whose it is.
 
-        A message that is no frame is counted and answered with ERROR; it changes nothing else.
+        A message that is no frame is counted and answered with ERROR; one that came before, or before its turn, is
+        dropped; neither changes anything else.
 
         Returns:
             The session, or None for a peer that has none yet, with the envelopes.
         """
+        self._now = now
         session = self._sessions.get(routing_id)
         try:
-            envelopes = split_frame(message)
+            of_session, number, acknowledged, envelopes = read_frame(message)
         except EtherError as error:
             self.refuse(routing_id, error)
             return session, []
-        if session is not None:
-            session.heard = now
+        if session is None:
+            return None, envelopes
+        channel = session.channel
+        if of_session != channel.session and number:
+            return session, []  # of an earlier session
+        session.heard = now
+        if session.gone_since is not None:
+            session.gone_since = None
+            self.resend(session)
+        if acknowledged:
+            channel.acknowledge(acknowledged)
+        if number:
+            verdict = channel.take(number, now)
+            if verdict is not Verdict.NEW:
+                if verdict is Verdict.ASK:
+                    self._strangers.append((session.receiver, channel.ask()))
+                return session, []
+            self._touched[session.receiver] = session
         return session, envelopes
 
     def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
@@ -129,13 +181,13 @@ class Router:
         elif same is not None:
             msg = f"A node named {node!r} is in already: choose another name."
             raise ValueError(msg)
-        session = Session(node, incarnation, now, info)
+        session = Session(node, incarnation, now, info, channel=Channel(self._make_session()))
         self._sessions[session.receiver] = self._sessions[b"t" + incarnation] = session
         self._names[node] = session
         return session
 
-    def reject(self, routing_id: bytes, envelope: bytes) -> None:
-        """Answer a peer that has no session."""
+    def reply(self, routing_id: bytes, envelope: bytes) -> None:
+        """Answer HELLO: outside the count, as the peer does not know its session yet."""
         self._strangers.append((routing_id, join_frame([envelope])))
 
     def close(self, session: Session, reason: str) -> None:
@@ -147,53 +199,108 @@ class Router:
             self._sessions.pop(key, None)
         self._names.pop(session.node, None)
         self._ready.pop(session.receiver, None)
-        session.outbox.clear()
         self._lost.append(session)
 
+    def resend(self, session: Session) -> None:
+        """Send again what a node has not acknowledged: it says that something is missing."""
+        session.channel.rewind()
+        self._ready[session.receiver] = session
+
+    # -- what goes -----------------------------------------------------------------------------------------------
+
     def send(self, session: Session, envelope: bytes) -> None:
-        """Put an envelope into a node's outbox; what is sent to a lost node is dropped."""
+        """Send an envelope when this step is in the journal; what is sent to a lost node is dropped."""
+        if session.lost:
+            return
+        session.fresh.append(envelope)
+        session.outbox_bytes += len(envelope)
+        self._touched[session.receiver] = session
+
+    def send_aside(self, session: Session, envelope: bytes) -> None:
+        """Send an envelope that does not wait for the journal."""
         if session.lost:
             return
         session.outbox.append(envelope)
         session.outbox_bytes += len(envelope)
         self._ready[session.receiver] = session
-        if session.outbox_bytes > _OUTBOX:
-            self.close(session, f"does not read: {session.outbox_bytes:,} bytes wait for it")
+
+    def seal(self, ticket: int) -> None:
+        """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`."""
+        for session in self._touched.values():
+            self._sealed.append((ticket, session, session.fresh, session.channel.received))
+            session.fresh = []
+        self._touched.clear()
+
+    def release(self, ticket: int) -> None:
+        """Let everything leave that was sealed with this ticket or an earlier one."""
+        sealed = self._sealed
+        while sealed and sealed[0][0] <= ticket:
+            _, session, envelopes, received = sealed.popleft()
+            if session.lost:
+                continue
+            session.outbox.extend(envelopes)
+            channel = session.channel
+            channel.settled = received
+            if session.outbox_bytes + channel.retained_bytes > _OUTBOX:
+                self.close(
+                    session, f"does not read: {session.outbox_bytes + channel.retained_bytes:,} bytes wait for it"
+                )
+            elif envelopes:
+                self._ready[session.receiver] = session
+            elif channel.owes:
+                self._strangers.append((session.receiver, channel.acknowledgement()))
+
+    def unsealed(self, session: Session) -> list[bytes]:
+        """The envelopes to a node that wait for the journal, in order."""
+        return [envelope for _, other, envelopes, _ in self._sealed if other is session for envelope in envelopes]
 
     def outgoing(self) -> Iterator[tuple[bytes, bytes]]:
-        """The frames to send now: (routing id, frame). Give back with `undelivered` what the socket did not take."""
+        """The frames to send now: (routing id, frame). Say `undelivered` at once for what the socket does not take."""
         while self._strangers:
             yield self._strangers.popleft()
         while self._ready:
             receiver, session = self._ready.popitem()
-            outbox = session.outbox
+            outbox, channel = session.outbox, session.channel
+            if session.gone_since is not None:
+                continue
+            if channel.has_unsent:
+                for number, frame in channel.unsent():
+                    if session.blocked:
+                        break
+                    channel.sent = number
+                    yield receiver, frame
             while outbox and not session.blocked:
                 envelopes, size = take_frame(outbox)
                 session.outbox_bytes -= size
-                yield receiver, join_frame(envelopes)
+                frame = channel.pack(envelopes)
+                channel.sent = channel.last
+                yield receiver, frame
 
     def undelivered(self, routing_id: bytes, frame: bytes) -> None:
-        """Put a frame back that the socket had no room for; it goes first next time."""
+        """Note that the socket had no room for a frame; a numbered one goes first next time."""
         session = self._sessions.get(routing_id)
-        if session is None:
-            return
-        session.blocked = True
-        envelopes = split_frame(frame)
-        session.outbox.extendleft(reversed(envelopes))
-        session.outbox_bytes += sum(map(len, envelopes))
+        number = read_number(frame)
+        if session is not None and number:
+            session.blocked = True
+            session.channel.sent = min(session.channel.sent, number - 1)
 
     def retry(self) -> None:
-        """Make every session whose outbox waits ready again."""
+        """Make every session that has something to send ready again."""
         for session in self._names.values():
             session.blocked = False
-            if session.outbox:
+            if session.outbox or session.channel.has_unsent:
                 self._ready[session.receiver] = session
 
     def unreachable(self, routing_id: bytes) -> None:
-        """Note that the socket knows no such peer any more: its process has ended."""
+        """Note that the socket knows no such peer any more: its process has ended, or its connection broke."""
         session = self._sessions.get(routing_id)
-        if session is not None:
+        if session is None:
+            return
+        if not self.patience:
             self.close(session, "its connection is gone")
+        elif session.gone_since is None:
+            session.gone_since = self._now
+            self._gone.append(session)
 
     @property
     def has_lost(self) -> bool:
@@ -202,11 +309,19 @@ class Router:
 
     def expire(self, now: float) -> list[Session]:
         """The sessions that were lost since the last call, those silent for `SILENCE` seconds included."""
+        for session in self._gone:
+            if session.gone_since is not None and now - session.gone_since >= self.patience:
+                self.close(session, "its connection is gone")
+        self._gone = [session for session in self._gone if session.gone_since is not None and not session.lost]
         for session in list(self._names.values()):
             if now - session.heard > SILENCE:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
         lost, self._lost = self._lost, []
         return lost
+
+
+def _random(size: int) -> int:
+    return int.from_bytes(os.urandom(size)) or 1
 
 
 def topic_of(envelope: bytes) -> bytes:

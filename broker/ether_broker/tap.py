@@ -68,14 +68,15 @@ class Tap:
     Args:
         count: envelopes kept.
         size: bytes kept.
+        start: the number of the first.
     """
 
-    def __init__(self, *, count: int = 65_536, size: int = 64 << 20) -> None:
+    def __init__(self, *, count: int = 65_536, size: int = 64 << 20, start: int = 1) -> None:
         self._batches: deque[Batch] = deque()
         self._count = count
         self._size = size
         self._bytes = 0
-        self.next = 1
+        self.next = start
         """The number that the next envelope gets."""
 
     @property
@@ -97,12 +98,25 @@ class Tap:
         while len(self._batches) > 1 and (self.next - self._batches[0].first > self._count or self._bytes > self._size):
             self._bytes -= self._batches.popleft().size
 
-    def read(self, cursor: Cursor, topic_of: Callable[[bytes], bytes]) -> bytes | None:
-        """Pack the next batch for a cursor and move it on; None when it has all, or enough under way."""
+    def read(
+        self,
+        cursor: Cursor,
+        topic_of: Callable[[bytes], bytes],
+        older: Callable[[int], Batch | None] = lambda _number: None,
+    ) -> bytes | None:
+        """Pack the next batch for a cursor and move it on; None when it has all, or enough under way.
+
+        Args:
+            cursor: whose next batch it is.
+            topic_of: what it filters by.
+            older: finds the batch with a number that has left the ring, in the journal.
+        """
         if cursor.position >= self.next or not cursor.has_credit:
             return None
-        cursor.position = max(cursor.position, self.first)
-        batch = self._find(cursor.position)
+        batch = older(cursor.position) if cursor.position < self.first else None
+        if batch is None:
+            cursor.position = max(cursor.position, self.first)
+            batch = self._find(cursor.position)
         skip = cursor.position - batch.first
         envelopes = batch.envelopes[skip:] if skip else batch.envelopes
         numbers: Sequence[int] = range(len(envelopes))

@@ -16,7 +16,7 @@ __all__ = [
     "is_semantic",
 ]
 
-PROTOCOL_MAJOR: Final = 1
+PROTOCOL_MAJOR: Final = 2
 PROTOCOL_MINOR: Final = 0
 SCHEMA_VERSION: Final = "1.0"
 """Major and minor of the envelopes: a minor adds optional fields, a major may change the meaning of one."""

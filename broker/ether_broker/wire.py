@@ -3,7 +3,7 @@
 A frame is one ZeroMQ message; the envelopes that wait at the time ride in it together:
 
     frame     = preamble count*( length:u32 ) count*( envelope )
-    preamble  = "ETHR" major:u8 minor:u8 count:u16                                     8 bytes
+    preamble  = "ETHR" major:u8 minor:u8 count:u16 session:u64 number:u64 acknowledged:u64    32 bytes
     envelope  = header source target capability body
     header    = kind:u8 status:u8 flags:u16 len(source):u8 len(target):u8
                 len(capability):u8 attempt:u8 deadline:f64 request_id:16s parent:16s    48 bytes
@@ -29,18 +29,22 @@ __all__ = [
     "FRAME",
     "HEADER",
     "Flag",
+    "Frame",
     "Header",
     "Kind",
     "join_frame",
+    "mark",
     "pack_envelope",
     "pack_lengths",
+    "read_frame",
     "read_header",
+    "read_number",
+    "rehead",
     "split",
-    "split_frame",
     "take_frame",
 ]
 
-PREAMBLE: Final = struct.Struct(">4sBBH")
+PREAMBLE: Final = struct.Struct(">4sBBHQQQ")
 HEADER: Final = struct.Struct(">BBHBBBBd16s16s")
 MAGIC: Final = b"ETHR"
 BATCH: Final = 64
@@ -86,6 +90,10 @@ class Kind(IntEnum):
     """Broker to node: what you monitor went down, and why."""
     BYE = 28
     """Both ways: I leave; nothing follows."""
+    RESEND = 29
+    """Both ways: frames are missing; send again what follows the number that this frame acknowledges."""
+    RESUME = 30
+    """Node to broker: what I hold and what I wait for, after a session ended without me."""
 
 
 @unique
@@ -97,6 +105,12 @@ class Flag(IntFlag):
     """The delegation was given to a node before, which was lost."""
     HANDED_BACK = 2
     """On UNREGISTER and BYE: what was not started may be given to another."""
+    RESENT = 4
+    """Sent in an earlier session too, where it was not acknowledged; it folds into the first by its request id."""
+    VOLATILE = 8
+    """Of a DELEGATION: neither it nor its outcome waits for the journal."""
+    ROUTED = 16
+    """Of a DELEGATION: its capability decided who gets it, and may decide again."""
 
 
 class Header(NamedTuple):
@@ -123,6 +137,9 @@ class Header(NamedTuple):
 _new: Final = tuple.__new__  # a third of the time of Header(…), which packs its arguments twice
 _unpack: Final = HEADER.unpack_from
 _SIZE: Final = HEADER.size
+_unpack_preamble: Final = PREAMBLE.unpack_from
+_MAJOR: Final = bytes([PROTOCOL_MAJOR])
+_UP_TO_MAJOR: Final = 5
 
 
 def pack_envelope(
@@ -174,10 +191,43 @@ def read_header(envelope: bytes) -> Header:
     ))  # fmt: skip
 
 
-def join_frame(envelopes: Sequence[bytes]) -> bytes:
+def rehead(
+    header: Header, envelope: bytes, *, target: bytes | None = None, capability: bytes | None = None,
+    deadline: float | None = None, attempt: int | None = None, flags: int | None = None,
+) -> bytes:  # fmt: skip
+    """The envelope with some of its header changed and the same body."""
+    return pack_envelope(
+        header.kind, request_id=header.request_id, source=header.source,
+        target=header.target if target is None else target,
+        capability=header.capability if capability is None else capability,
+        body=envelope[header.body :], status=header.status,
+        flags=header.flags if flags is None else int(flags),
+        deadline=header.deadline if deadline is None else deadline,
+        parent=header.parent, attempt=header.attempt if attempt is None else attempt,
+    )  # fmt: skip
+
+
+def mark(envelope: bytes, flag: Flag) -> bytes:
+    """The envelope with a flag set."""
+    return b"".join((envelope[:2], (int.from_bytes(envelope[2:4]) | flag).to_bytes(2), envelope[4:]))
+
+
+class Frame(NamedTuple):
+    """A message taken apart."""
+
+    session: int
+    """The id that the broker gave the session; 0 where there is none yet."""
+    number: int
+    """Its place in the session's direction, from 1; 0 is outside the count: never sent again, never acknowledged."""
+    acknowledged: int
+    """Every frame of the other direction up to this number has been taken."""
+    envelopes: list[bytes]
+
+
+def join_frame(envelopes: Sequence[bytes], session: int = 0, number: int = 0, acknowledged: int = 0) -> bytes:
     """Make one frame of several envelopes, 65,535 at most."""
     count = len(envelopes)
-    preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, count)
+    preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, count, session, number, acknowledged)
     return b"".join((preamble, pack_lengths(envelopes), *envelopes))
 
 
@@ -205,29 +255,42 @@ def take_frame(waiting: deque[bytes]) -> tuple[list[bytes], int]:
     return envelopes, size
 
 
-def split_frame(frame: bytes) -> list[bytes]:
-    """Take a frame apart into its envelopes.
+def read_frame(frame: bytes) -> Frame:
+    """Take a frame apart.
 
     Raises:
         MalformedFrame: the bytes are not a frame, or lengths and count do not add up.
-        IncompatibleVersion: the frame has a newer major version of the protocol.
+        IncompatibleVersion: the frame has another major version of the protocol.
     """
+    if frame[:4] != MAGIC:
+        msg = f"A message that begins with {bytes(frame[:4])!r} and not with {MAGIC!r} is no frame."
+        raise MalformedFrame(msg, frame)
+    if frame[4:5] != _MAJOR:
+        _check_major(frame)
     try:
-        magic, major, _minor, count = PREAMBLE.unpack_from(frame)
+        _magic, _major, _minor, count, session, number, acknowledged = _unpack_preamble(frame)
     except struct.error:
         msg = f"A message of {len(frame)} bytes is shorter than a frame's preamble of {PREAMBLE.size}."
         raise MalformedFrame(msg, frame) from None
-    if magic != MAGIC:
-        msg = f"A message that begins with {bytes(magic)!r} and not with {MAGIC!r} is no frame."
-        raise MalformedFrame(msg, frame)
-    if major > PROTOCOL_MAJOR:
-        msg = f"The peer speaks protocol {major} and this Ether {PROTOCOL_MAJOR}: upgrade agent-ether here."
-        raise IncompatibleVersion(msg)
     envelopes = split(frame, PREAMBLE.size, count)
     if envelopes is None:
         msg = f"A frame of {len(frame)} bytes does not hold the {count} envelopes that it announces."
         raise MalformedFrame(msg, frame)
-    return envelopes
+    return _new(Frame, (session, number, acknowledged, envelopes))
+
+
+def read_number(frame: bytes) -> int:
+    """The number of a frame that `join_frame` made."""
+    return int.from_bytes(frame[16:24])
+
+
+def _check_major(frame: bytes) -> None:
+    if len(frame) < _UP_TO_MAJOR:
+        return
+    major = frame[4]
+    which = "here" if major > PROTOCOL_MAJOR else "there"
+    msg = f"The peer speaks protocol {major} and this Ether {PROTOCOL_MAJOR}: upgrade agent-ether {which}."
+    raise IncompatibleVersion(msg)
 
 
 def split(data: bytes, offset: int, count: int) -> list[bytes] | None:

@@ -6,7 +6,7 @@ Cell, Task ──► Answering ──► link
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ether.broker_clock import BrokerClock
 from ether.delegating import Delegating
@@ -26,6 +26,9 @@ from ether_broker.status import Status
 from ether_broker.wire import Flag, Header, Kind, pack_envelope
 
 __all__ = ["Answering"]
+
+_REMEMBERED: Final = 4096
+"""Answered delegations that are remembered at least: as many as can be under way in a link when its broker ends."""
 
 
 class Answering:
@@ -58,6 +61,8 @@ class Answering:
         self._uplink = uplink
         self._stay = stay
         self._orphans: set[Work] = set()
+        self._answered: dict[bytes, int] = {}
+        self._answered_before: dict[bytes, int] = {}
 
     # -- what a cell and its tasks say ----------------------------------------------------------------------------
 
@@ -67,6 +72,7 @@ class Answering:
             self._orphans.discard(work)
             return
         header = work.header
+        self._note(header)
         try:
             envelope = pack_response(
                 response, capability=header.capability, target=header.source, limit=self._stay.limit
@@ -84,12 +90,25 @@ class Answering:
         if self._orphans and work in self._orphans:
             self._orphans.discard(work)
             return
+        self._note(work.header)
         try:
             envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._stay.limit)
         except errors.PayloadTooLarge as error:
             self.refuse(work.header, Status.FAILED_EXECUTION, error)
         else:
             self._uplink.tell(envelope, hold=more)
+
+    def _note(self, header: Header) -> None:
+        answered = self._answered
+        answered[header.request_id] = header.attempt
+        if len(answered) >= _REMEMBERED:
+            self._answered_before, self._answered = answered, {}
+
+    def has_answered(self, header: Header) -> bool:
+        """Whether this attempt at a delegation was answered not long ago."""
+        request_id = header.request_id
+        attempt = self._answered.get(request_id) or self._answered_before.get(request_id)
+        return attempt == header.attempt
 
     def progress(self, task: Task, response: Response) -> None:
         """Send a PROGRESS response."""
@@ -131,7 +150,7 @@ class Answering:
         """Answer a CANCEL of what is not here any more: the broker waits for a last word to give the credit back."""
         self._uplink.tell(pack_envelope(
             Kind.RESPONSE, status=Status.CANCELLED, request_id=cancel.request_id, source=cancel.target,
-            capability=cancel.capability, body=pack({}),
+            capability=cancel.capability, attempt=cancel.attempt, body=pack({}),
         ))  # fmt: skip
 
     def disown(self, work: Work) -> None:

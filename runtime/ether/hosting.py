@@ -27,6 +27,7 @@ from ether_broker.wire import Flag, Header, Kind, pack_envelope
 
 __all__ = ["Hosting"]
 
+_RESENT: Final = int(Flag.RESENT)
 _ACCEPT_AFTER: Final = 0.5
 """Seconds after which the first sign of long work, ACCEPTED, is sent."""
 
@@ -141,16 +142,26 @@ class Hosting:
                 return refusal(reply.body, errors.UsageError)
         return None
 
-    def announce_again(self) -> None:
-        """Register all agents with a broker that does not know them any more; it is not waited for."""
-        for cell in self.cells:
-            if cell.agent is not None:
-                self._uplink.tell(_registration(cell, new_id()))
+    def registrations(self) -> list[bytes]:
+        """REGISTER of every agent, for a broker that does not know them any more."""
+        return [_registration(cell, new_id()) for cell in self.cells if cell.agent is not None]
+
+    def holding(self) -> dict[str, dict[bytes, int]]:
+        """What each agent has and has not answered: {agent: {request id: attempt}}."""
+        return {
+            cell.name: {request_id: work.header.attempt for request_id, work in list(cell.works.items())}
+            for cell in self.cells
+        }
 
     # -- what is asked of them -----------------------------------------------------------------------------------
 
     def take(self, header: Header, envelope: bytes) -> None:
-        """Give a delegation to its agent; what cannot be taken is refused or handed back."""
+        """Give a delegation to its agent; what cannot be taken is refused or handed back.
+
+        One that comes again after its broker was started anew, and is answered or at work here, is not taken twice.
+        """
+        if header.flags & _RESENT and self._answering.has_answered(header):
+            return
         cell = self._cells.get(header.target)
         try:
             if cell is None or self._stay.is_draining or header.target in self._leaving:
@@ -165,7 +176,7 @@ class Hosting:
     def cancel(self, header: Header) -> None:
         """Call off what has ended without its handler."""
         cell = self._cells.get(header.target)
-        if cell is None or not cell.cancel(header.request_id):
+        if cell is None or not cell.cancel(header.request_id, header.attempt):
             self._answering.confirm(header)
 
     def call_off(self) -> None:
@@ -173,7 +184,7 @@ class Hosting:
         for cell in self.cells:
             for request_id, work in list(cell.works.items()):
                 self._answering.disown(work)
-                cell.cancel(request_id)
+                cell.cancel(request_id, work.header.attempt)
 
     def examine(self) -> dict[str, dict[str, object]]:
         """Say ACCEPTED for long work, give up what hangs, and tell the loads of those that work: {agent: load}."""

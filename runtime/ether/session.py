@@ -1,6 +1,8 @@
 """How a node joins a broker, shows that it lives, joins again, and leaves.
 
-HELLO ──► broker ── WELCOME ──► welcomed ──► registered again, and what is lost ends    the broker knows nothing of us
+                                ┌─ it knows what we had with it ──► _resume   goes on with everything
+HELLO ──► broker ── WELCOME ──► welcomed
+                                └─ it knows nothing of it ────────► _restart  registers again; what was owed is lost
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from ether.questions import refusal
 from ether.stay import Stay
 from ether.uplink import Uplink
 from ether.watching import Watching
+from ether_actors.handle import Handle
 from ether_broker import errors
 from ether_broker.ids import new_id
 from ether_broker.link import Receiver
 from ether_broker.payload import pack, unpack
+from ether_broker.status import Status
 from ether_broker.version import SCHEMA_VERSION
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_broker.wire import Flag, Kind, mark, pack_envelope, read_header
 
 __all__ = ["Session"]
 
@@ -34,6 +38,11 @@ logger = logging.getLogger("ether.node")
 _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.1
 _FAREWELL: Final = 1.0
+_MOST: Final = 10_000
+"""Request ids of one RESUME."""
+_RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
+_MARKED: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.CANCEL)})
+_KEPT: Final = frozenset({int(Kind.REGISTER), int(Kind.UNREGISTER), int(Kind.BYE)})
 
 
 class Session:
@@ -81,9 +90,10 @@ class Session:
             for envelope in link.first(min(pause, max(0.001, end - time.monotonic()))):
                 header = read_header(envelope)
                 if header.kind == Kind.WELCOME:
-                    self._begin(unpack(envelope[header.body :]))
+                    welcome = unpack(envelope[header.body :])
+                    self._begin(welcome)
+                    link.begin(welcome["session"], lambda left: [self._registration(), *left])
                     link.open(receiver)
-                    self._register()
                     return
                 if header.kind == Kind.ERROR:
                     raise refusal(unpack(envelope[header.body :]), errors.NodeRefused)
@@ -105,9 +115,9 @@ class Session:
         self._stay.begin(welcome)
         self._broker_clock.begin(welcome["clock"], now)
 
-    def _register(self) -> None:
+    def _registration(self) -> bytes:
         body = pack({"role": "delegator"})
-        self._uplink.send(pack_envelope(Kind.REGISTER, request_id=new_id(), source=self._name.encode(), body=body))
+        return pack_envelope(Kind.REGISTER, request_id=new_id(), source=self._name.encode(), body=body)
 
     # -- staying -------------------------------------------------------------------------------------------------
 
@@ -128,22 +138,70 @@ class Session:
             self._greet()
 
     def welcomed(self, welcome: dict[str, Any]) -> None:
-        """Register again; a broker that was started anew, or has given us up, knows nothing of what was before.
-
-        REGISTER goes out before the handles end: who delegates again at once is known there by then. What waited in the
-        link until now goes ahead of it, and so is not taken for something new.
-        """
+        """Begin a new session, after the broker was started anew or had given us up."""
         stay = self._stay
-        broker, number = stay.broker, stay.number
+        before, goes_on = (stay.broker, stay.number), stay.goes_on(welcome)
         self._begin(welcome)
-        if (stay.broker, stay.number) == (broker, number):
+        if (stay.broker, stay.number) == before:
             return  # we had said HELLO twice
-        owed = self._delegating.pending
-        self._register()
-        self._hosting.announce_again()
-        logger.warning("the broker was lost, and %d delegations with it", len(owed))
+        if goes_on:
+            self._uplink.link.begin(stay.number, self._resume)
+        else:
+            self._restart()
+
+    def _resume(self, left: list[bytes]) -> list[bytes]:
+        """What is said first to a broker that knows us: what we hold, who we are, what it may have missed, what it owes us.
+
+        In this order: it compares what an agent holds when that agent is registered, and answers for what we wait for
+        after it has got again what it had not acknowledged.
+        """
+        holding = self._hosting.holding()
+        again = [
+            mark(envelope, Flag.RESENT) if envelope[0] in _MARKED else envelope
+            for envelope in left
+            if _is_kept(envelope)
+        ]
+        for envelope in again:
+            header = read_header(envelope)
+            if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
+                holding.setdefault(header.source.decode(), {})[header.request_id] = header.attempt
+        awaiting = [handle.request_id for handle in self._delegating.pending]
+        logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
+        return [
+            *_chunks({name: held for name, held in holding.items() if held}),
+            self._registration(),
+            *self._hosting.registrations(),
+            *self._watching.wishes(monitors=True),
+            *again,
+            *self.awaits(awaiting),
+        ]
+
+    @staticmethod
+    def awaits(request_ids: list[bytes]) -> list[bytes]:
+        """RESUME for delegations of ours whose outcome we want, from before this session."""
+        return [
+            pack_envelope(Kind.RESUME, body=pack({"awaiting": request_ids[first : first + _MOST]}))
+            for first in range(0, len(request_ids), _MOST)
+        ]
+
+    def _restart(self) -> None:
+        """Register at a broker that knows nothing of us; what was owed to us ends, and what we did for it is called off.
+
+        REGISTER goes out before the handles end: who delegates again at once is known there by then.
+        """
+        owed: list[Handle] = []
+
+        def renew(left: list[bytes]) -> list[bytes]:
+            owed.extend(self._delegating.pending)
+            control = [envelope for envelope in left if _is_kept(envelope) and envelope[0] not in _MARKED]
+            self._watching.begin_again()
+            return [
+                self._registration(), *self._hosting.registrations(), *self._watching.wishes(monitors=False), *control,
+            ]  # fmt: skip
+
         self._hosting.call_off()
-        self._watching.observe_again(is_new_broker=stay.broker != broker)
+        self._uplink.link.begin(self._stay.number, renew)
+        logger.warning("the broker was lost, and %d delegations with it", len(owed))
         self._delegating.lose(owed)
         self._watching.lose_monitors("broker_lost")
 
@@ -158,3 +216,18 @@ class Session:
     def dismissed(self) -> None:
         """Take the broker's BYE."""
         self._farewell.set()
+
+
+def _chunks(holding: dict[str, dict[bytes, int]]) -> list[bytes]:
+    """RESUME for what is held, as many envelopes as it takes."""
+    return [
+        pack_envelope(Kind.RESUME, body=pack({"holding": {name: items[first : first + _MOST]}}))
+        for name, items in ((name, list(held.items())) for name, held in holding.items())
+        for first in range(0, len(items), _MOST)
+    ]
+
+
+def _is_kept(envelope: bytes) -> bool:
+    """Whether an envelope that was not acknowledged has a meaning in a new session; the rest is said anew there."""
+    kind = envelope[0]
+    return kind in _MARKED or kind in _KEPT or (kind == Kind.MONITOR and read_header(envelope).target == b"node:")

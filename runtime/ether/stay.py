@@ -16,13 +16,15 @@ class Stay:
     The session writes it, and the node, which hears everything; the other parts read it.
     """
 
-    __slots__ = ("broker", "default_timeout", "heard", "is_draining", "limit", "number")
+    __slots__ = ("broker", "default_timeout", "heard", "is_draining", "journal", "limit", "number")
 
     def __init__(self) -> None:
         self.broker = ""
         """The broker's incarnation."""
         self.number = 0
-        """Its number for our stay there."""
+        """The id that it gave the session."""
+        self.journal = ""
+        """The identity of its journal; empty when what it knows dies with it."""
         self.limit = MAX_PAYLOAD
         """Bytes that a payload may have."""
         self.default_timeout = 60.0
@@ -35,8 +37,13 @@ class Stay:
     def begin(self, welcome: dict[str, Any]) -> None:
         """Take over what a WELCOME says."""
         self.broker, self.number = welcome["broker"], welcome["session"]
+        self.journal = welcome["journal"]
         self.limit = welcome["max_payload"]
         self.default_timeout = welcome["default_timeout"]
+
+    def goes_on(self, welcome: dict[str, Any]) -> bool:
+        """Whether the broker that says this knows what we had with the one before: it is the same, or has its journal."""
+        return bool(welcome["broker"] == self.broker or (self.journal and welcome["journal"] == self.journal))
 
     def is_heard(self, now: float) -> bool:
         """Whether the broker has not been silent for so long that it must be gone."""

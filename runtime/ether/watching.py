@@ -68,7 +68,7 @@ class Watching:
         """
         token = new_id()
         monitor = self._monitors[token] = Monitor(target, self._machinery.wait)
-        self._uplink.send(pack_envelope(Kind.MONITOR, request_id=token, target=target.encode()))
+        self._uplink.send(_watch(token, target))
         self._uplink.flush()
         return monitor
 
@@ -89,16 +89,17 @@ class Watching:
 
     # -- another broker, and the end -----------------------------------------------------------------------------
 
-    def observe_again(self, *, is_new_broker: bool) -> None:
-        """Ask again for what passes: the broker knows of no observer of ours any more.
+    def begin_again(self) -> None:
+        """Count from 1 after what is here: another broker numbers what comes."""
+        for observing in self.all_observing:
+            observing.begin_again()
 
-        Args:
-            is_new_broker: its numbers begin anew, so ours do too.
-        """
-        for token, observing in list(self._observing.items()):
-            if is_new_broker:
-                observing.begin_again()
-            self._uplink.tell(_wish(token, observing.observer, observing.following))
+    def wishes(self, *, monitors: bool) -> list[bytes]:
+        """What a broker has to be asked again that knows of no observer of ours, nor, with `monitors`, of a monitor."""
+        wanted = [_wish(token, item.observer, item.following) for token, item in list(self._observing.items())]
+        if monitors:
+            wanted += [_watch(token, monitor.target) for token, monitor in list(self._monitors.items())]
+        return wanted
 
     def lose_monitors(self, reason: str) -> None:
         """Fire all monitors, as OTP's `noconnection`: nobody knows how their targets are."""
@@ -115,3 +116,7 @@ class Watching:
 def _wish(token: bytes, observer: Observer, start: int) -> bytes:
     body = pack({"from": start, "topics": list(observer.topics)})
     return pack_envelope(Kind.OBSERVE, request_id=token, body=body)
+
+
+def _watch(token: bytes, target: str) -> bytes:
+    return pack_envelope(Kind.MONITOR, request_id=token, target=target.encode())

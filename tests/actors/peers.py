@@ -16,7 +16,7 @@ from ether_broker.payload import pack, unpack
 from ether_broker.router import Session
 from ether_broker.status import Status
 from ether_broker.tap import Cursor, read_batch
-from ether_broker.wire import Flag, Header, Kind, join_frame, pack_envelope, read_header, split_frame
+from ether_broker.wire import Flag, Header, Kind, join_frame, pack_envelope, read_frame, read_header
 
 __all__ = ["Bus", "Peer", "Received", "request_id"]
 
@@ -114,7 +114,7 @@ class Bus:
         finally:
             _logger.removeHandler(_BUGS)
         for routing_id, frame in self.records.router.outgoing():
-            for envelope in split_frame(frame):
+            for envelope in read_frame(frame).envelopes:
                 for peer in self.peers:
                     if routing_id[1:] == peer.incarnation:
                         mail = peer.unheard if peer.is_dead else peer.inbox

@@ -201,7 +201,12 @@ def test_an_agent_is_registered_under_the_name_of_the_envelope():
     (registered,) = peer.took(Kind.REGISTERED)
     assert registered.number == number
     assert bus.agent("a").manifest.agent == "a"
-    assert bus.events("agent_up") == [{"event": "agent_up", "agent": "a", "node": "n", "version": "0.1.0"}]
+    (event,) = bus.events("agent_up")
+    assert (event["agent"], event["node"], event["version"]) == ("a", "n", "0.1.0")
+    assert (event["incarnation"], unpack(event["manifest"])) == (
+        bus.peers[0].incarnation,
+        {"capabilities": [{"name": "x.y"}]},
+    )
 
 
 def test_agents_with_the_same_manifest_each_have_their_own_name():

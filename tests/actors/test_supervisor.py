@@ -60,7 +60,7 @@ def test_a_newer_protocol_is_refused_with_the_fix():
     bus = Bus()
     peer = bus.node("n")
 
-    peer.raw(struct.pack(">4sBBH", b"ETHR", 2, 0, 0))
+    peer.raw(struct.pack(">4sBBH", b"ETHR", 3, 0, 0))
     bus.step()
 
     refusal = peer.refusal()

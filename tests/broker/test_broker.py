@@ -12,7 +12,7 @@ import zmq
 from ether_broker.broker import BrokerSocket
 from ether_broker.errors import AddressInUse, InvalidEndpoint
 from ether_broker.router import INCARNATION, Router
-from ether_broker.wire import split_frame
+from ether_broker.wire import read_frame
 from tests.support import wait_until
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
@@ -98,7 +98,7 @@ def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: Broker
 
     broker.transmit(router)
 
-    assert split_frame(listening.recv()) == [b"a", b"b"]
+    assert read_frame(listening.recv()).envelopes == [b"a", b"b"]
 
 
 def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: BrokerSocket):
@@ -152,11 +152,11 @@ def test_a_peer_that_does_not_read_blocks_nobody_and_gets_all_of_it_later(contex
     broker.transmit(router)
     assert broker.is_blocked
     assert not broker.is_blocked
-    assert split_frame(quick.recv()) == [b"x"]
+    assert read_frame(quick.recv()).envelopes == [b"x"]
 
     got: list[bytes] = []
     while len(got) < len(sent):
-        got += split_frame(slow.recv())
+        got += read_frame(slow.recv()).envelopes
         router.retry()
         broker.transmit(router)
     assert got == sent

@@ -11,7 +11,7 @@ import zmq
 
 from ether_broker.errors import InvalidEndpoint, MailboxFull
 from ether_broker.link import BACKLOG, FULL, Link, ZmqLink
-from ether_broker.wire import BATCH, FRAME, join_frame, split_frame
+from ether_broker.wire import BATCH, FRAME, join_frame, read_frame
 
 PATIENCE = 10.0
 
@@ -42,6 +42,9 @@ class Recorder:
             assert self.news.wait_for(condition, PATIENCE)
 
 
+SESSION = 7
+
+
 class Hub:
     """The broker's end."""
 
@@ -59,7 +62,7 @@ class Hub:
     def envelopes(self, count: int) -> list[bytes]:
         found: list[bytes] = []
         while len(found) < count:
-            found += split_frame(self.frame()[1])
+            found += read_frame(self.frame()[1]).envelopes
         return found
 
     def send(self, routing_id: bytes, message: bytes) -> None:
@@ -85,6 +88,7 @@ def hub(context) -> Iterator[Hub]:
 @pytest.fixture
 def link(context, hub: Hub) -> Iterator[ZmqLink]:
     made = ZmqLink("inproc://hub", context)
+    made.begin(SESSION, lambda left: left)
     yield made
     made.close(0.0)
 
@@ -93,7 +97,7 @@ def test_it_greets_from_the_listening_side_and_hears_the_first_answer_before_it_
     link.greet(b"hello")
     routing_id, message = hub.frame()
     assert routing_id == b"r" + link.incarnation
-    assert split_frame(message) == [b"hello"]
+    assert read_frame(message).envelopes == [b"hello"]
 
     assert link.first(0.01) == []
     hub.send(routing_id, join_frame([b"welcome", b"more"]))
@@ -108,7 +112,7 @@ def test_it_talks_on_the_other_side_at_once_and_in_order(link: ZmqLink, hub: Hub
     routing_id, message = hub.frame()
     assert routing_id == b"t" + link.incarnation
     rest = hub.envelopes(199)
-    assert [*split_frame(message), *rest] == [b"%d" % number for number in range(200)]
+    assert [*read_frame(message).envelopes, *rest] == [b"%d" % number for number in range(200)]
 
 
 def test_what_is_held_back_rides_with_what_follows(link: ZmqLink, hub: Hub):
@@ -116,21 +120,21 @@ def test_what_is_held_back_rides_with_what_follows(link: ZmqLink, hub: Hub):
     link.send(b"second", hold=True)
     link.send(b"third")
 
-    assert split_frame(hub.frame()[1]) == [b"first", b"second", b"third"]
+    assert read_frame(hub.frame()[1]).envelopes == [b"first", b"second", b"third"]
 
 
 def test_what_is_held_back_goes_out_though_nothing_follows(link: ZmqLink, hub: Hub):
     link.open(Recorder())
     link.send(b"alone", hold=True)
 
-    assert split_frame(hub.frame()[1]) == [b"alone"]
+    assert read_frame(hub.frame()[1]).envelopes == [b"alone"]
 
 
 def test_flushing_sends_what_is_held_back(link: ZmqLink, hub: Hub):
     link.send(b"held", hold=True)
     link.flush()
 
-    assert split_frame(hub.frame()[1]) == [b"held"]
+    assert read_frame(hub.frame()[1]).envelopes == [b"held"]
 
 
 def test_a_frame_is_bounded_in_count_and_in_bytes(link: ZmqLink, hub: Hub):
@@ -139,7 +143,7 @@ def test_a_frame_is_bounded_in_count_and_in_bytes(link: ZmqLink, hub: Hub):
         link.send(envelope, hold=True)
     link.flush()
 
-    frames = [split_frame(hub.frame()[1]) for _ in range(3)]
+    frames = [read_frame(hub.frame()[1]).envelopes for _ in range(3)]
 
     assert [[len(envelope) for envelope in frame[:2]] for frame in frames] == [[len(big)], [len(big), 1], [1, 1]]
     assert [len(frame) for frame in frames] == [1, FULL - 1, BATCH + 3 - FULL]  # the first FULL went without a flush
@@ -254,7 +258,7 @@ def test_closing_sends_what_waits_and_ends_the_threads(context, hub: Hub):
 
     link.close(1.0)
 
-    assert split_frame(hub.frame()[1]) == [b"last words"]
+    assert read_frame(hub.frame()[1]).envelopes == [b"last words"]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ether-link")]
 
 

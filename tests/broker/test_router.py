@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ether_broker.errors import MalformedFrame
 from ether_broker.payload import unpack
 from ether_broker.router import INCARNATION, SILENCE, Router, Session, topic_of
-from ether_broker.wire import BATCH, Kind, join_frame, pack_envelope, read_header, split_frame
+from ether_broker.wire import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
 
@@ -17,7 +17,7 @@ def entered(router: Router, incarnation: bytes = ONE, node: str = "n", now: floa
 
 
 def outgoing(router: Router) -> list[tuple[bytes, list[bytes]]]:
-    return [(routing_id, split_frame(frame)) for routing_id, frame in router.outgoing()]
+    return [(routing_id, read_frame(frame).envelopes) for routing_id, frame in router.outgoing()]
 
 
 def error_of(envelope: bytes) -> str:

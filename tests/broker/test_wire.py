@@ -18,8 +18,8 @@ from ether_broker.wire import (
     Kind,
     join_frame,
     pack_envelope,
+    read_frame,
     read_header,
-    split_frame,
     take_frame,
 )
 from tests.support import REPOSITORY
@@ -97,7 +97,7 @@ def test_an_envelope_cut_short_within_its_names_is_malformed(envelope, data):
 def test_a_frame_splits_into_what_was_joined(parts):
     frame = join_frame(parts)
 
-    assert split_frame(frame) == parts
+    assert read_frame(frame).envelopes == parts
     assert frame == frame_of(*parts)
 
 
@@ -158,25 +158,25 @@ def test_a_name_of_256_bytes_is_refused_where_it_is_packed():
 )
 def test_bytes_that_are_no_frame_are_malformed_and_shown(frame):
     with pytest.raises(MalformedFrame) as raised:
-        split_frame(frame)
+        read_frame(frame).envelopes
 
     assert raised.value.data == frame[:64]
 
 
 def test_a_newer_major_version_is_refused_with_the_fix():
     with pytest.raises(IncompatibleVersion, match="upgrade agent-ether"):
-        split_frame(frame_of(b"whatever", major=2))
+        read_frame(frame_of(b"whatever", major=2)).envelopes
 
 
 def test_a_newer_minor_version_is_taken():
-    assert split_frame(frame_of(b"abc", minor=9)) == [b"abc"]
+    assert read_frame(frame_of(b"abc", minor=9)).envelopes == [b"abc"]
 
 
 @given(st.binary(max_size=200))
 @example(b"ETHR\x01\x00\x00\x01\x00\x00\x00\x00")
 def test_any_bytes_split_or_are_refused_with_our_own_errors(frame):
     try:
-        parts = split_frame(frame)
+        parts = read_frame(frame).envelopes
     except (MalformedFrame, IncompatibleVersion):
         return
     assert frame_of(*parts, minor=frame[5])[6:] == frame[6:]
@@ -189,7 +189,7 @@ def test_a_mutated_frame_splits_or_is_refused_with_our_own_errors(parts, data):
         frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
 
     try:
-        for part in split_frame(bytes(frame)):
+        for part in read_frame(bytes(frame)).envelopes:
             read_header(part)
     except (MalformedFrame, IncompatibleVersion):
         pass

@@ -10,7 +10,7 @@ import zmq
 
 from ether_broker.ids import new_id
 from ether_broker.payload import pack, unpack
-from ether_broker.wire import Header, Kind, join_frame, pack_envelope, read_header, split_frame
+from ether_broker.wire import Header, Kind, join_frame, pack_envelope, read_frame, read_header
 
 
 class RawPeer:
@@ -44,7 +44,7 @@ class RawPeer:
     def expect(self, *kinds: Kind) -> tuple[Header, dict[str, Any]]:
         """The next envelope of one of the kinds, and its body."""
         while self.listen.poll(5000):
-            for envelope in split_frame(self.listen.recv()):
+            for envelope in read_frame(self.listen.recv()).envelopes:
                 header = read_header(envelope)
                 if header.kind in kinds:
                     body = envelope[header.body :]

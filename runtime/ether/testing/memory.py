@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from ether_actors.supervisor import Supervisor
+from ether_broker.channel import Channel, receive
 from ether_broker.clock import Clock
 from ether_broker.errors import MailboxFull
 from ether_broker.link import BACKLOG, Receiver
 from ether_broker.mailbox import Limits
 from ether_broker.router import INCARNATION
-from ether_broker.wire import join_frame, split_frame, take_frame
+from ether_broker.wire import join_frame, read_frame, take_frame
 
 __all__ = ["MemoryBroker", "MemoryLink"]
 
@@ -117,7 +119,9 @@ class MemoryLink:
         """Whether nothing passes in either direction, as on a wire that was cut: nobody is told."""
         self._broker = broker
         self._receiver: Receiver | None = None
+        self._channel = Channel(0)
         self._greetings: deque[bytes] = deque()
+        self._aside: deque[bytes] = deque()
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._incoming: deque[bytes] = deque()
@@ -136,7 +140,15 @@ class MemoryLink:
     def first(self, timeout: float) -> list[bytes]:  # noqa: ARG002  no time passes here
         """The first envelopes, before `open`; empty when there are none, however long one would wait."""
         self._broker.exchange()
-        return split_frame(self._incoming.popleft()) if self._incoming else []
+        return read_frame(self._incoming.popleft()).envelopes if self._incoming else []
+
+    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]]) -> None:
+        """Begin a session; see `ether_broker.link.Link.begin`."""
+        left = [*self._channel.unacknowledged(), *self._waiting]
+        self._channel = Channel(session)
+        self._aside.clear()
+        self._waiting = deque(renew(left))
+        self._waiting_bytes = sum(map(len, self._waiting))
 
     @property
     def is_receiving_thread(self) -> bool:
@@ -149,8 +161,8 @@ class MemoryLink:
         Raises:
             MailboxFull: 64 MiB wait already.
         """
-        if self._waiting_bytes > BACKLOG:
-            msg = f"{self._waiting_bytes:,} bytes wait to be sent to the broker, which does not take them."
+        if self._waiting_bytes + self._channel.retained_bytes > BACKLOG:
+            msg = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
             raise MailboxFull(msg)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
@@ -182,10 +194,20 @@ class MemoryLink:
             return
         while self._greetings:
             self._broker.inject(b"r" + self.incarnation, self._greetings.popleft())
+        channel = self._channel
+        if not channel.session:
+            return
+        talk = b"t" + self.incarnation
+        while self._aside:
+            self._broker.inject(talk, self._aside.popleft())
+        for number, frame in channel.unsent():
+            self._broker.inject(talk, frame)
+            channel.sent = number
         while self._waiting:
             envelopes, size = take_frame(self._waiting)
             self._waiting_bytes -= size
-            self._broker.inject(b"t" + self.incarnation, join_frame(envelopes))
+            self._broker.inject(talk, channel.pack(envelopes))
+            channel.sent = channel.last
 
     def take(self, frame: bytes) -> None:
         """Take a frame from the broker; while it is cut, the frame is lost."""
@@ -199,7 +221,10 @@ class MemoryLink:
         self._is_delivering = True
         try:
             while self._incoming:
-                self._receiver.received(split_frame(self._incoming.popleft()))
+                message, now = self._incoming.popleft(), self._broker.clock.monotonic()
+                answer = receive(self._channel, message, now, self._receiver.received, self._channel.rewind)
+                if answer is not None:
+                    self._aside.append(answer)
         finally:
             self._is_delivering = False
         return True

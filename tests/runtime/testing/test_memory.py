@@ -10,7 +10,7 @@ from ether_broker.ids import new_id
 from ether_broker.link import BACKLOG, Link
 from ether_broker.payload import pack, unpack
 from ether_broker.router import SILENCE
-from ether_broker.wire import BATCH, Kind, pack_envelope, read_header, split_frame
+from ether_broker.wire import BATCH, Kind, pack_envelope, read_frame, read_header
 
 
 class Receiver:
@@ -85,7 +85,7 @@ def test_envelopes_ride_in_frames_as_on_a_socket():
 
     link.post()
 
-    assert [len(split_frame(frame)) for frame in frames] == [BATCH, 1]
+    assert [len(read_frame(frame).envelopes) for frame in frames] == [BATCH, 1]
 
 
 def test_any_bytes_may_be_injected():

@@ -1,0 +1,202 @@
+"""What a journal tells: a fold over everything that passed, to the state in which its broker ended. Sans-IO.
+
+A DELEGATION opens an entry and a terminal RESPONSE ends it; EVENTs say who is there and who was given what. What a
+broker refused was opened and ended in one step, so it leaves nothing.
+
+    replay() ─► History.apply(…) ─► open, agents, ended, uncollected ─► ether_actors.recovery
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ether_broker.errors import JournalCorrupt
+from ether_broker.ids import to_bytes
+from ether_broker.payload import pack, unpack
+from ether_broker.status import Status
+from ether_broker.wire import HEADER, Kind, read_header
+
+__all__ = ["Accepted", "History", "Present"]
+
+REMEMBERED: Final = 65_536
+"""Ended delegations that are told apart from unknown ones at least."""
+_DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
+_RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
+_ID: Final = slice(16, 32)  # of a header: the request id
+assert HEADER.size == 48  # noqa: PLR2004  the offsets above and in docs/protocol.md
+
+
+@dataclass(slots=True)
+class Accepted:
+    """A delegation without an outcome."""
+
+    envelope: bytes
+    """As it was accepted."""
+    wall: float
+    """When, as Unix time."""
+    clock: float
+    """When, by the clock of that broker; the deadline in the header is by the same clock."""
+    agent: bytes = b""
+    """To whom it was reassigned; empty: to its target."""
+    capability: bytes = b""
+    attempt: int = 1
+    is_running: bool = False
+
+
+@dataclass(slots=True)
+class Present:
+    """An agent that had not left."""
+
+    manifest: bytes
+    """Packed, without the agent's name."""
+    node: str
+    incarnation: bytes
+    is_down: bool = False
+    """Whether its node was lost: its mailbox is kept."""
+    is_shuffled: bool = False
+    """Whether work was given to it out of turn, so that the first in its mailbox need not be the first that came."""
+
+
+class History:
+    """The state that everything up to `next` led to."""
+
+    def __init__(self) -> None:
+        self.next = 1
+        """The number that follows."""
+        self.open: dict[bytes, Accepted] = {}
+        """{request id: delegation}, oldest first."""
+        self.agents: dict[str, Present] = {}
+        self.ended: dict[bytes, bytes] = {}
+        """{request id: who gave the outcome}, the newest."""
+        self.uncollected: dict[bytes, bytes] = {}
+        """{request id: delegator} of the outcomes that its present life may not have seen."""
+        self.leases: dict[str, dict[str, Any]] = {}
+        """{resource: the event of its last grant}."""
+
+    def apply(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
+        """Go on with what one step let pass.
+
+        Raises:
+            JournalCorrupt: an event is not what a broker writes.
+        """
+        opened, ended = self.open, self.ended
+        for envelope in envelopes:
+            kind = envelope[0]
+            if kind == _DELEGATION:
+                opened[envelope[_ID]] = Accepted(envelope, wall, time)
+            elif kind == _RESPONSE:
+                request_id = envelope[_ID]
+                if envelope[1] not in _RUNNING:
+                    if opened.pop(request_id, None) is not None:
+                        self._end(request_id, envelope)
+                elif request_id in opened:
+                    opened[request_id].is_running = True
+            elif kind == _EVENT:
+                self._event(envelope)
+        self.next = first + len(envelopes)
+        if len(ended) > 2 * REMEMBERED:
+            for request_id in list(ended)[:-REMEMBERED]:
+                del ended[request_id]
+                self.uncollected.pop(request_id, None)
+
+    def _end(self, request_id: bytes, envelope: bytes) -> None:
+        header = read_header(envelope)
+        self.ended[request_id] = header.source
+        self.uncollected[request_id] = header.target
+
+    def _event(self, envelope: bytes) -> None:
+        try:
+            body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])
+            handle = _EVENTS.get(body["event"])
+            if handle is not None:
+                handle(self, body)
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"Event near number {self.next} of the journal is not what a broker writes: {error!r}."
+            raise JournalCorrupt(msg) from error
+
+    def _agent_up(self, body: dict[str, Any]) -> None:
+        name = body["agent"]
+        self.agents[name] = Present(body["manifest"], body["node"], body["incarnation"])
+
+    def _agent_down(self, body: dict[str, Any]) -> None:
+        agent = self.agents.get(body["agent"])
+        if agent is None:
+            return
+        if body["reason"] == "node_lost":
+            agent.is_down = True
+        else:
+            del self.agents[body["agent"]]
+
+    def _reassigned(self, body: dict[str, Any]) -> None:
+        accepted = self.open.get(to_bytes(body["request_id"]))
+        if accepted is not None:
+            accepted.agent = body["agent"].encode()
+            accepted.capability = body["capability"].encode()
+            accepted.attempt = body["attempt"]
+            accepted.is_running = False
+        agent = self.agents.get(body["agent"])
+        if agent is not None:
+            agent.is_shuffled = True
+
+    def _lease_granted(self, body: dict[str, Any]) -> None:
+        self.leases[body["resource"]] = body
+
+    def _lease_released(self, body: dict[str, Any]) -> None:
+        held = self.leases.get(body["resource"])
+        if held is not None and held["token"] == body["token"]:
+            held["released"] = True  # the token must not come again
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def pack(self) -> bytes:
+        """The state as bytes, for a checkpoint."""
+        return pack({
+            "version": 1,
+            "next": self.next,
+            "open": [
+                [work.envelope, work.wall, work.clock, work.agent, work.capability, work.attempt, work.is_running]
+                for work in self.open.values()
+            ],
+            "agents": [
+                [name, agent.manifest, agent.node, agent.incarnation, agent.is_down, agent.is_shuffled]
+                for name, agent in self.agents.items()
+            ],
+            "ended": [[request_id, source] for request_id, source in list(self.ended.items())[-REMEMBERED:]],
+            "uncollected": [[request_id, source] for request_id, source in self.uncollected.items()],
+            "leases": self.leases,
+        })  # fmt: skip
+
+    @classmethod
+    def of(cls, body: bytes) -> History:
+        """Read what `pack` made.
+
+        Raises:
+            JournalCorrupt: it is something else, or of a newer version.
+        """
+        history = cls()
+        try:
+            state: dict[str, Any] = unpack(body)
+            if state["version"] != 1:
+                msg = f"The journal's checkpoint has version {state['version']} and this Ether reads 1: upgrade agent-ether."
+                raise JournalCorrupt(msg)
+            history.next = state["next"]
+            history.open = {work[0][_ID]: Accepted(*work) for work in state["open"]}
+            history.agents = {name: Present(*agent) for name, *agent in state["agents"]}
+            history.ended = dict(state["ended"])
+            history.uncollected = dict(state["uncollected"])
+            history.leases = state["leases"]
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            msg = f"The journal's checkpoint is not what a broker writes: {error!r}."
+            raise JournalCorrupt(msg) from error
+        return history
+
+
+_EVENTS: Final = {
+    "agent_up": History._agent_up,  # noqa: SLF001  its own table
+    "agent_down": History._agent_down,  # noqa: SLF001
+    "reassigned": History._reassigned,  # noqa: SLF001
+    "lease_granted": History._lease_granted,  # noqa: SLF001
+    "lease_released": History._lease_released,  # noqa: SLF001
+}

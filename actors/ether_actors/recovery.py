@@ -1,0 +1,115 @@
+"""How a broker takes up what the one before it left: the history of its journal becomes the supervisor's records.
+
+Whatever was accepted and has no outcome goes on. What had been given to a node counts as held by it until the node is back
+and says what it holds, or has not come back in time (`Membership.expect`); so nothing runs twice that must not (G3).
+"""
+
+from __future__ import annotations
+
+from ether_actors.history import Accepted, History, Present
+from ether_actors.ledger import Entry, State
+from ether_actors.membership import Membership
+from ether_actors.records import Records
+from ether_actors.registry import Condition, Registration
+from ether_broker.journal.journal import Journal
+from ether_broker.manifest import Manifest
+from ether_broker.payload import unpack
+from ether_broker.response import ErrorInfo
+from ether_broker.router import Session
+from ether_broker.status import Status
+from ether_broker.wire import Flag, read_header, rehead
+
+__all__ = ["read_history", "recover"]
+
+
+def read_history(journal: Journal) -> History:
+    """Everything that a journal tells.
+
+    Raises:
+        JournalCorrupt: it is not what a broker wrote.
+    """
+    checkpoint = journal.checkpoint
+    history = History() if checkpoint is None else History.of(checkpoint[1])
+    for step in journal.replay():
+        history.apply(*step)
+    return history
+
+
+def recover(records: Records, membership: Membership, history: History) -> None:
+    """Fill empty records with what a history says; `records.now` and `records.wall` are set.
+
+    Raises:
+        InvalidManifest, InvalidEnvelope: an agent's manifest is not what a broker writes.
+    """
+    nodes: dict[bytes, Session] = {}
+    kept: list[Registration] = []
+    for name, agent in history.agents.items():
+        _restore_agent(records, nodes, kept, name, agent)
+    works: dict[bytes, list[Entry]] = {}
+    gone = Session("", b"", records.now, lost="its broker was started anew")
+    for accepted in history.open.values():
+        entry = _restore_work(records, accepted, gone)
+        if entry is not None:
+            _place(records, entry, accepted, history.agents[entry.agent.manifest.agent], works)
+    for request_id, source in history.ended.items():
+        records.ledger.remember(request_id, source)
+    for request_id, source in history.uncollected.items():
+        records.uncollected.keep(source, request_id, None)
+    membership.expect([node for node in nodes.values() if node.agents], works, kept)
+
+
+def _restore_agent(
+    records: Records, nodes: dict[bytes, Session], kept: list[Registration], name: str, agent: Present
+) -> None:  # fmt: skip
+    session = nodes.get(agent.incarnation)
+    if session is None:
+        session = nodes[agent.incarnation] = Session(
+            agent.node, agent.incarnation, records.now, lost="the broker was started anew"
+        )  # fmt: skip
+    manifest = Manifest.parse({**unpack(agent.manifest), "agent": name})
+    condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
+    registration = records.registry.restore(manifest, session, condition)
+    if agent.is_down:
+        session.agents.discard(registration.name)
+        kept.append(registration)
+
+
+def _restore_work(records: Records, accepted: Accepted, gone: Session) -> Entry | None:
+    header = read_header(accepted.envelope)
+    agent = records.registry.get(accepted.agent or header.target)
+    choice = None if agent is None else records.registry.resolve(agent, accepted.capability or header.capability)
+    if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
+        message = f"{header.target.decode(errors='replace')} is not there any more."
+        records.answer(gone, header, Status.REJECTED_CAPABILITY, ErrorInfo(code="agent_gone", message=message))
+        return None
+    deadline = records.now + header.deadline - accepted.clock - (records.wall - accepted.wall)
+    flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
+    envelope = rehead(
+        header, accepted.envelope, target=agent.name, capability=choice.name, deadline=deadline,
+        attempt=accepted.attempt, flags=flags,
+    )  # fmt: skip
+    return Entry(
+        read_header(envelope), envelope, gone, choice, pinned=not header.flags & Flag.ROUTED, deadline=deadline,
+        now=records.now - (records.wall - accepted.wall),
+    )  # fmt: skip
+
+
+def _place(
+    records: Records, entry: Entry, accepted: Accepted, present: Present, works: dict[bytes, list[Entry]]
+) -> None:  # fmt: skip
+    """Put an entry where it was: with its node, if it may have been sent there; else into the mailbox.
+
+    A mailbox is emptied in order and only as far as there is credit, so what is behind the first `window` was not sent.
+    """
+    records.ledger.open(entry)
+    mailbox = entry.agent.mailbox
+    is_within = mailbox.in_flight < mailbox.limits.window or present.is_shuffled
+    if not present.is_down and (accepted.is_running or is_within):
+        mailbox.in_flight += 1
+        entry.holds_credit = True
+        records.ledger.advance(entry, State.SENT)
+        if accepted.is_running:
+            records.ledger.advance(entry, State.RUNNING)
+        works.setdefault(entry.agent.name, []).append(entry)
+    else:
+        mailbox.restore(entry)

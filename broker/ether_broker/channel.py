@@ -1,0 +1,192 @@
+"""One end of a session: frames are numbered both ways, kept until they are acknowledged, and sent again when missing. Sans-IO.
+
+ZeroMQ drops what its queues hold when a connection breaks, and says nothing. So the sender keeps each frame until the other
+end has acknowledged its number, and the receiver takes them in order, each once:
+
+    pack() ─► frame 7 ══► take(7)                    in order: its envelopes count
+    pack() ─► frame 8  ✕                             lost
+    pack() ─► frame 9 ══► take(9)                    a gap: dropped, and asked for
+    rewind() ◄═════════════ RESEND, acknowledged 7
+    unsent() ─► frames 8, 9 ══► take(8), take(9)
+
+A frame is acknowledged when what it caused is settled: at a broker with a journal, after the commit (G2).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
+
+__all__ = ["Channel", "Verdict", "receive"]
+
+UNTOLD: Final = 16
+"""Settled frames after which an acknowledgement is sent by itself, when nothing else goes that way."""
+_ASK_AGAIN: Final = 0.25
+"""Seconds after which a missing frame is asked for once more."""
+_RESEND_KIND: Final = int(Kind.RESEND)
+_RESEND: Final = pack_envelope(Kind.RESEND)
+
+
+class Verdict(Enum):
+    """What becomes of a frame that came."""
+
+    NEW = auto()
+    """Next in order: take its envelopes."""
+    REPEAT = auto()
+    """Taken before."""
+    GAP = auto()
+    """Something before it is missing; drop it, it comes again."""
+    ASK = auto()
+    """As GAP; and send `ask()` now."""
+
+
+class Channel:
+    """One end's view of both directions.
+
+    Sending (`pack`, `unsent`, `rewind`) and receiving (`take`) may be in two threads: each touches its own half, and an
+    acknowledgement that is noted while a frame is packed is at worst noted one frame later.
+
+    Args:
+        session: the session's id.
+    """
+
+    __slots__ = (
+        "_asked", "_asked_at", "_forgotten_bytes", "_next", "_packed_bytes", "_retained", "_told", "received", "sent",
+        "session", "settled",
+    )  # fmt: skip
+
+    def __init__(self, session: int) -> None:
+        self.session = session
+        self.sent = 0
+        """Number of the last frame that the socket took."""
+        self.received = 0
+        """Number of the last frame that was taken in order."""
+        self.settled = 0
+        """Number of the last of them that may be acknowledged."""
+        self._packed_bytes = 0
+        self._forgotten_bytes = 0
+        self._next = 1
+        self._retained: deque[tuple[int, bytes]] = deque()
+        self._told = 0
+        self._asked = -1
+        self._asked_at = 0.0
+
+    # -- sending -------------------------------------------------------------------------------------------------
+
+    def pack(self, envelopes: Sequence[bytes]) -> bytes:
+        """Number a frame and keep it; set `sent` to `last` when the socket has taken it."""
+        number = self._next
+        self._next = number + 1
+        self._told = settled = self.settled
+        frame = join_frame(envelopes, self.session, number, settled)
+        self._retained.append((number, frame))
+        self._packed_bytes += len(frame)
+        return frame
+
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes of the frames that are kept."""
+        return self._packed_bytes - self._forgotten_bytes
+
+    @property
+    def last(self) -> int:
+        """Number of the last frame that was packed; 0 before the first."""
+        return self._next - 1
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the socket has not taken every frame yet."""
+        return self.sent < self._next - 1
+
+    def unsent(self) -> list[tuple[int, bytes]]:
+        """(number, frame) of what was packed and not taken by the socket, in order."""
+        return [item for item in list(self._retained) if item[0] > self.sent]
+
+    def acknowledge(self, number: int) -> None:
+        """Forget the frames up to a number: the other end has them."""
+        retained = self._retained
+        while retained and retained[0][0] <= number:
+            self._forgotten_bytes += len(retained.popleft()[1])
+        if number > self.sent and number < self._next:
+            self.sent = number
+
+    def rewind(self) -> None:
+        """Count as unsent what was not acknowledged: some of it did not arrive."""
+        retained = self._retained
+        self.sent = retained[0][0] - 1 if retained else self._next - 1
+
+    def unacknowledged(self) -> list[bytes]:
+        """The envelopes of every frame that is kept, in order."""
+        return [envelope for _, frame in list(self._retained) for envelope in read_frame(frame).envelopes]
+
+    # -- receiving -----------------------------------------------------------------------------------------------
+
+    def take(self, number: int, now: float) -> Verdict:
+        """Rule on a numbered frame; NEW moves `received` on."""
+        if number == self.received + 1:
+            self.received = number
+            return Verdict.NEW
+        if number <= self.received:
+            return Verdict.REPEAT
+        if self._asked == self.received and now - self._asked_at < _ASK_AGAIN:
+            return Verdict.GAP
+        self._asked, self._asked_at = self.received, now
+        return Verdict.ASK
+
+    @property
+    def owes(self) -> bool:
+        """Whether so much is settled and untold that `acknowledgement()` should go out by itself."""
+        return self.settled - self._told >= UNTOLD
+
+    def acknowledgement(self) -> bytes:
+        """A frame of no envelopes, outside the count."""
+        self._told = self.settled
+        return join_frame((), self.session, 0, self.settled)
+
+    def ask(self) -> bytes:
+        """A frame, outside the count, that asks for what is missing."""
+        self._told = self.settled
+        return join_frame((_RESEND,), self.session, 0, self.settled)
+
+
+def receive(
+    channel: Channel, message: bytes, now: float, take: Callable[[list[bytes]], None], rewind: Callable[[], None]
+) -> bytes | None:
+    """Let a message of the broker arrive at a node.
+
+    Args:
+        channel: the node's end of the session.
+        message: as it came.
+        now: seconds by the node's clock.
+        take: gets the envelopes of a new frame in order, and those outside the count.
+        rewind: sends again what was not acknowledged.
+
+    Returns:
+        A frame to answer with, if one is due.
+
+    Raises:
+        MalformedFrame, IncompatibleVersion: as `read_frame`.
+    """
+    session, number, acknowledged, envelopes = read_frame(message)
+    if session == channel.session:
+        channel.acknowledge(acknowledged)
+    elif session:
+        return None  # of an earlier session
+    if not number:
+        if envelopes and envelopes[0][0] == _RESEND_KIND:
+            rewind()
+        elif envelopes:
+            take(envelopes)
+        return None
+    verdict = channel.take(number, now)
+    if verdict is Verdict.ASK:
+        return channel.ask()
+    if verdict is not Verdict.NEW:
+        return None
+    take(envelopes)
+    channel.settled = number
+    return channel.acknowledgement() if channel.owes else None
