@@ -33,7 +33,7 @@ class SqliteJournal:
     `committed` means that the commit is on the disk (`fsync`), as far as the disk tells the truth.
 
     Args:
-        path: the file; it is made (0600) where it is missing, with its folders (0700).
+        path: the file; it is made (0600) where it is missing, with its folder (0700).
             Beside it are `PATH.lock`, `PATH-wal` and `PATH-shm` as long as it is open.
 
     Raises:

@@ -81,6 +81,8 @@ class Writer:
         self._asleep = False
         self._stopping = False
         self._ended = False
+        self._calm = False
+        """Whether nothing has been appended for `CALM`."""
         self._quiet_until = 0.0
         self._thread = threading.Thread(target=self._run, name="ether-journal", daemon=True)
 
@@ -134,7 +136,8 @@ class Writer:
         if self._collections:
             self._collect()
         elif self._indexer.behind and time.monotonic() >= self._quiet_until:
-            if self._sleep(CALM):
+            self._calm = self._calm or self._sleep(CALM)
+            if self._calm:
                 self._index()
         else:
             self._sleep(RETRY if self._indexer.behind else None)
@@ -156,6 +159,7 @@ class Writer:
 
     def _commit(self) -> bool:
         """Write the group; False when that failed, and the time until the next try has passed."""
+        self._calm = False
         batches = [append.batch for append in self._group if append.batch.envelopes]
         try:
             if batches or self._checkpoint:

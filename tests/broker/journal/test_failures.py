@@ -1,0 +1,215 @@
+"""The world breaks while the journal is open: it says why, keeps what is queued, and goes on when the cause is gone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ether_broker.errors import (
+    EtherError,
+    JournalCorrupt,
+    JournalFull,
+    JournalLocked,
+    JournalReadOnly,
+    JournalUnavailable,
+)
+from ether_broker.journal.failure import explain
+from ether_broker.journal.reader import JournalReader
+from ether_broker.journal.sqlite import SqliteJournal
+from tests.broker.journal.support import close_quietly, put, settle
+from tests.support import wait_until
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() or subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], check=False, capture_output=True
+    ).returncode:  # fmt: skip
+        pytest.skip("making a small file system needs the right to mount")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def in_trouble(journal: SqliteJournal, kind: type[EtherError]) -> EtherError:
+    return wait_until(lambda: journal.trouble if type(journal.trouble) is kind else None, what=kind.__name__)
+
+
+def test_a_full_disk_is_told_and_service_resumes_when_there_is_room(small_disk: Path):
+    # Given a disk with little room
+    journal = SqliteJournal(small_disk / "journal.db")
+    put(journal, [b"before"])
+    ballast = small_disk / "ballast"
+    with ballast.open("wb") as file:
+        file.write(bytes(os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize - 200_000))
+    told: list[str] = []
+    journal.on_commit = lambda: told.append(journal.trouble.code if journal.trouble else "")
+
+    # When more is appended than there is room for
+    for index in range(40):
+        ticket = journal.append(journal.next, 0.0, 0.0, [bytes([index]) * 20_000])
+    trouble = in_trouble(journal, JournalFull)
+    committed = journal.committed
+
+    # Then it says so, keeps what is queued, and what a reader sees is whole
+    assert "has no room on its disk" in str(trouble)
+    assert committed < ticket
+    assert journal.queued_bytes == 20_000 * (ticket - committed)
+    with JournalReader(journal.path) as reader:
+        assert reader.verify().problem is None
+
+    # And it goes on by itself
+    ballast.unlink()
+    settle(journal, ticket)
+    assert journal.trouble is None
+    assert told[-1] == ""
+    assert "journal_full" in told
+    assert [batch.envelopes[0] for batch in journal.replay()] == [
+        b"before",
+        *(bytes([index]) * 20_000 for index in range(40)),
+    ]
+    journal.close()
+
+
+def test_closing_with_a_full_disk_says_what_is_not_committed(small_disk: Path):
+    journal = SqliteJournal(small_disk / "journal.db")
+    put(journal, [b"before"])
+    for index in range(300):
+        journal.append(journal.next, 0.0, 0.0, [bytes([index % 256]) * 20_000])
+    in_trouble(journal, JournalFull)
+    left = 300 - journal.committed + 1
+
+    with pytest.raises(JournalFull, match=f"{left} envelopes were not committed when the journal was closed"):
+        journal.close()
+
+    (small_disk / "ballast").unlink(missing_ok=True)
+    with JournalReader(journal.path) as reader:
+        assert reader.last == 301 - left
+
+
+def test_a_database_limit_is_a_full_disk_too(journal: SqliteJournal):
+    put(journal, [b"before"])
+    connection = journal._store.connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count={pages}")
+    ticket = journal.append(2, 0.0, 0.0, [b"x" * 100_000])
+    in_trouble(journal, JournalFull)
+
+    connection.execute("PRAGMA max_page_count=1000000")
+    settle(journal, ticket)
+
+    assert [len(batch.envelopes) for batch in journal.replay()] == [1, 1]
+
+
+def test_a_program_that_locks_the_file_is_waited_for(journal: SqliteJournal):
+    put(journal, [b"before"])
+    with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ticket = journal.append(2, 0.0, 0.0, [b"after"])
+        assert "is locked by another program" in str(in_trouble(journal, JournalLocked))
+        other.execute("ROLLBACK")
+        settle(journal, ticket)
+
+    assert journal.trouble is None
+
+
+def test_a_file_that_is_taken_away_is_noticed_and_taken_up_again(journal: SqliteJournal):
+    put(journal, [b"before"])
+    away = journal.path.with_name("away")
+    journal.path.rename(away)
+    ticket = journal.append(2, 0.0, 0.0, [b"after"])
+    assert "was removed or replaced" in str(in_trouble(journal, JournalUnavailable))
+
+    away.rename(journal.path)
+    settle(journal, ticket)
+
+    assert journal.trouble is None
+
+
+def test_a_collection_during_trouble_says_so(journal: SqliteJournal):
+    with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(JournalLocked):
+            journal.gc(0.0)
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a closed journal, in which nothing can be written."""
+    folder = tmp_path / "archive"
+    SqliteJournal(folder / "journal.db").close()
+    if os.geteuid():
+        folder.chmod(0o500)
+        yield folder
+        folder.chmod(0o700)
+        return
+    if subprocess.run(["mount", "--bind", "-o", "ro", folder, folder], check=False, capture_output=True).returncode:
+        pytest.skip("root may write everywhere but where it has mounted read-only, and may not mount")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_journal_that_may_not_be_written_says_so_and_can_be_read(read_only: Path):
+    path = read_only / "journal.db"
+
+    with pytest.raises(JournalReadOnly, match="may not be written"):
+        SqliteJournal(path)
+
+    with JournalReader(path) as reader:
+        assert (reader.last, reader.verify().problem) == (0, None)
+    assert list(read_only.iterdir()) == [path]
+
+
+def test_damage_of_the_file_while_it_is_written_is_told(path: Path):
+    journal = SqliteJournal(path)
+    for index in range(200):
+        put(journal, [bytes([index]) * 4000])
+    journal.close()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(8192)
+        file.write(b"\xa5" * (size - 8192))
+
+    with pytest.raises(JournalCorrupt, match="is damaged"):
+        SqliteJournal(path)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (errno.ENOSPC, JournalFull),
+        (errno.EDQUOT, JournalFull),
+        (errno.EROFS, JournalReadOnly),
+        (errno.EACCES, JournalReadOnly),
+        (errno.EIO, JournalUnavailable),
+        (errno.ENOTDIR, JournalUnavailable),
+    ],
+)
+def test_each_error_of_the_system_has_its_own(code: int, kind: type[EtherError], path: Path):
+    error = explain(OSError(code, os.strerror(code)), path)
+
+    assert type(error) is kind
+    assert str(path) in str(error)
+    assert os.strerror(code) in str(error)
+
+
+def test_a_bug_of_the_writer_is_told_to_whoever_waits(journal: SqliteJournal, caplog: pytest.LogCaptureFixture):
+    told: list[str] = []
+    journal.on_commit = lambda: told.append(journal.trouble.code if journal.trouble else "")
+    journal.append(1, 0.0, 0.0, ["text"])  # type: ignore[list-item]  # the bug
+
+    wait_until(lambda: told == ["internal"])
+    assert "ended by a bug" in str(journal.trouble)
+    assert "has a bug" in caplog.text
+    with pytest.raises(EtherError, match="1 envelopes were not committed"):
+        journal.close()
+    close_quietly(journal)

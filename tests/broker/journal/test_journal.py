@@ -1,0 +1,72 @@
+"""What holds for a journal of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ether_broker.errors import Closed, InternalError
+from ether_broker.journal.journal import Journal
+from ether_broker.journal.memory import MemoryJournal
+from ether_broker.journal.sqlite import SqliteJournal
+from tests.support import run_python, wait_until
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def kind(request, tmp_path: Path) -> Iterator[Journal]:
+    journal: Journal = MemoryJournal() if request.param == "memory" else SqliteJournal(tmp_path / "journal.db")
+    yield journal
+    journal.close()
+
+
+def test_a_new_journal_begins_at_one(kind: Journal):
+    assert (kind.next, kind.committed, kind.trouble, kind.checkpoint, kind.queued_bytes) == (1, 0, None, None, 0)
+    assert list(kind.replay()) == []
+    assert kind.read(1) is None
+    assert kind.outcome(bytes(16)) is None
+
+
+def test_tickets_rise_by_one_and_are_committed_in_order(kind: Journal):
+    assert [kind.append(kind.next, 0.0, 0.0, [b"a", b"b"]) for _ in range(3)] == [1, 2, 3]
+    wait_until(lambda: kind.committed == 3)
+    assert (kind.next, kind.queued_bytes) == (7, 0)
+
+
+def test_nothing_at_all_has_its_ticket_too_and_takes_no_number(kind: Journal):
+    ticket = kind.append(5, 0.0, 0.0, [])
+
+    wait_until(lambda: kind.committed == ticket)
+    assert kind.next == 1
+
+
+def test_a_number_is_given_once(kind: Journal):
+    kind.append(1, 0.0, 0.0, [b"a"])
+
+    with pytest.raises(InternalError, match="Envelope 1 is appended where 2 is due"):
+        kind.append(1, 0.0, 0.0, [b"b"])
+
+
+def test_numbers_may_be_skipped(kind: Journal):
+    kind.append(10, 0.0, 0.0, [b"a"])
+
+    assert kind.next == 11
+
+
+def test_a_closed_journal_takes_nothing(kind: Journal):
+    kind.close()
+    kind.close()
+
+    with pytest.raises(Closed):
+        kind.append(1, 0.0, 0.0, [b"a"])
+
+
+def test_a_checkpoint_may_be_put(kind: Journal):
+    kind.put_checkpoint(1, b"state")
+
+
+def test_the_protocol_and_the_memory_kind_bring_no_sqlite():
+    loaded = run_python("import ether_broker.journal.memory, ether_broker.journal.journal, sys; print(*sys.modules)")
+
+    assert "sqlite3" not in loaded.split()
