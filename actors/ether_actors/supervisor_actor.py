@@ -16,6 +16,7 @@ import pykka
 from ether_actors.supervisor import Supervisor
 from ether_broker.broker import BrokerSocket
 from ether_broker.clock import Clock, SystemClock
+from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
     from pykka._actor import ActorInbox
@@ -80,6 +81,7 @@ class SupervisorActor(pykka.ThreadingActor):
         self._socket = socket
         self._clock = clock or SystemClock()
         self.supervisor = supervisor or Supervisor(tap_interval=TAP_INTERVAL)
+        self.supervisor.records.journal.on_commit = socket.wake  # what the commit holds may leave now
         self.actor_inbox.attach(socket)
 
     @classmethod
@@ -117,6 +119,12 @@ class SupervisorActor(pykka.ThreadingActor):
         return result
 
     def on_stop(self) -> None:
-        """Send what waits and let go of the address."""
-        self._socket.transmit(self.supervisor.records.router)
+        """Commit and send what waits, and let go of the journal and the address."""
+        records = self.supervisor.records
+        try:
+            records.journal.close()
+        except EtherError as error:
+            logger.warning("the journal was not closed in order: %s", error)
+        records.router.release(records.journal.committed)
+        self._socket.transmit(records.router)
         self._socket.close()

@@ -19,7 +19,7 @@ from ether_broker.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.version import SCHEMA_VERSION
-from ether_broker.wire import Header, Kind, pack_envelope
+from ether_broker.wire import Flag, Header, Kind, pack_envelope
 
 __all__ = [
     "id_bytes",
@@ -33,7 +33,17 @@ __all__ = [
 ]
 
 _IN_HEADER: Final = frozenset(
-    {"request_id", "from_agent", "to_agent", "capability", "parent", "attempt", "status", "schema_version"}
+    {
+        "request_id",
+        "from_agent",
+        "to_agent",
+        "capability",
+        "parent",
+        "attempt",
+        "status",
+        "durability",
+        "schema_version",
+    }
 )
 _PAYLOADS: Final = {"params_payload": "params", "context_payload": "context_slice", "data_payload": "data"}
 _READ_AS: Final = {alias: field for field, alias in _PAYLOADS.items()}
@@ -48,6 +58,7 @@ _STATUSES: Final = {status.value: status for status in Status}
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _COMPLETED: Final = int(Status.COMPLETED)
+_VOLATILE: Final = int(Flag.VOLATILE)
 _packb = ormsgpack.packb
 _M = TypeVar("_M", bound=Model)
 
@@ -122,6 +133,7 @@ def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int
         target=(delegation.to_agent or "").encode(),
         capability=delegation.capability.encode(),
         body=_body(delegation),
+        flags=Flag.VOLATILE if delegation.durability == "memory" else 0,
         deadline=deadline,
         parent=id_bytes(delegation.parent) if delegation.parent else NO_ID,
         attempt=delegation.attempt,
@@ -285,6 +297,8 @@ def read_delegation(header: Header, envelope: bytes) -> Delegation:
     fields["capability"] = _name(header.capability)
     if header.parent != NO_ID:
         fields["parent"] = to_text(header.parent)
+    if header.flags & _VOLATILE:
+        fields["durability"] = "memory"
     return Delegation.trusted(fields) if is_plain else _validated(Delegation, fields)
 
 

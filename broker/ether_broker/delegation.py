@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum, unique
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -81,6 +81,9 @@ class Delegation(Model):
     conversation: str | None = None
     traceparent: str | None = None
     """W3C trace context."""
+    durability: Literal["memory", "journal"] | None = None
+    """`memory` waits for no journal: it is faster and may be lost with the broker. None is as the bus has it; what the bus
+    does not have cannot be asked of it."""
     attempt: Annotated[int, Field(ge=1, le=255)] = 1
     """1 for the first run; rises when an idempotent capability is redelivered (G3)."""
     timestamp: float | None = None

@@ -17,11 +17,9 @@ from typing import Any, Final
 
 import zmq
 
+from ether.broker_host import BrokerHost
 from ether.lifeline import Lifeline, end
 from ether.stopping import Stopping
-from ether_actors.supervisor import Supervisor
-from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
-from ether_broker.broker import BrokerSocket
 from ether_broker.errors import EtherError
 from ether_broker.mailbox import Limits
 
@@ -42,16 +40,13 @@ def main() -> None:
     _raise_descriptor_limit()
     with Stopping(lambda _number: None) as stopping, zmq.Context() as context:
         try:
-            socket = BrokerSocket(request["bind"], context)
+            host = BrokerHost(request["bind"], context, Limits(**request["limits"]), request["journal"])
         except EtherError as error:
             lifeline.failed(error.code, str(error))
             sys.exit(2)
-        supervisor = SupervisorActor.start(
-            socket, Supervisor(limits=Limits(**request["limits"]), tap_interval=TAP_INTERVAL)
-        )
-        lifeline.ready(endpoint=socket.endpoint)
-        code = _serve(stopping, supervisor, request["drain"])
-        supervisor.stop(block=True, timeout=5.0)
+        lifeline.ready(endpoint=host.endpoint)
+        code = _serve(stopping, host.supervisor, request["drain"])
+        host.stop()
         context.destroy(linger=1000)
     end(code)
 

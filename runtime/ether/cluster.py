@@ -211,6 +211,7 @@ class Cluster:
             "bind": self._bind,
             "folder": self._folder,
             "drain": self.spec.drain,
+            "journal": self.spec.journal,
             "limits": {"count": limits.count, "size": limits.size, "window": limits.window},
         }
 

@@ -43,6 +43,10 @@ class ClusterSection(Section):
     """The default address is made of it."""
     bind: Annotated[str | None, BeforeValidator(_endpoint)] = None
     """The broker's address: tcp://HOST:PORT or ipc:///PATH; default: the user's own for the cluster's name."""
+    durability: Literal["journal", "memory"] = "journal"
+    """What survives the broker: journal, everything that was accepted; memory, nothing."""
+    journal: str | None = None
+    """The journal's file; default: the user's own for the cluster's name."""
     drain: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DRAIN
     """Seconds that running work has when the cluster ends."""
     start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0

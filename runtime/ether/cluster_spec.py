@@ -129,6 +129,8 @@ class ClusterSpec:
     """Seconds."""
     backoff: Backoff = field(default_factory=Backoff)
     """The delays between restarts of one process."""
+    journal: str | None = None
+    """The file in which the broker keeps everything that passes (durability `journal`, G2); None keeps nothing."""
 
     def __post_init__(self) -> None:
         """Check."""

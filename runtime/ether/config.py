@@ -27,6 +27,7 @@ from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.yaml_document import Place, YamlDocument
 from ether_actors.child_spec import Restart
 from ether_broker.errors import InvalidSpec, nearest
+from ether_broker.journal.place import default_journal
 from ether_broker.mailbox import Limits
 
 __all__ = ["json_schema", "load", "of_agents"]
@@ -227,7 +228,18 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
         log_level=cluster.log_level,
         intensity=cluster.intensity,
         period=cluster.period,
+        journal=_journal(cluster),
     )
+
+
+def _journal(cluster: ClusterSection) -> str | None:
+    if cluster.durability == "memory":
+        if cluster.journal is not None:
+            raise InvalidSpec(
+                f"durability memory keeps no journal, and one is named, {cluster.journal}: leave one of the two out."
+            )
+        return None
+    return cluster.journal or str(default_journal(cluster.name))
 
 
 _SETTINGS: Final[dict[str, type[Section]]] = {"cluster": ClusterSection, "limits": LimitsSection}

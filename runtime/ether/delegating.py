@@ -16,15 +16,27 @@ from ether_actors.handle import Handle
 from ether_broker import errors
 from ether_broker.codec import id_bytes, pack_delegation, pack_request
 from ether_broker.delegation import Delegation
-from ether_broker.payload import EMPTY, Payload
+from ether_broker.payload import EMPTY, Payload, pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
 from ether_broker.wire import Header, Kind, pack_envelope
 
-__all__ = ["Delegating"]
+__all__ = ["Delegating", "awaiting"]
 
+_MOST: Final = 10_000
+"""Request ids of one RESUME."""
+_COLLECT: Final = 10.0
+"""Seconds in which the outcome of what has ended must have come."""
 GRACE: Final = 2.0
 """Seconds after a deadline in which the supervisor's word must have come; then the broker is out of reach."""
+
+
+def awaiting(request_ids: list[bytes]) -> list[bytes]:
+    """RESUME for delegations whose outcome we want, from before this session."""
+    return [
+        pack_envelope(Kind.RESUME, body=pack({"awaiting": request_ids[first : first + _MOST]}))
+        for first in range(0, len(request_ids), _MOST)
+    ]
 
 
 class Delegating:
@@ -68,6 +80,9 @@ class Delegating:
         if stay.is_draining and delegation.parent is None:
             msg = "The runtime has been closed and delegates nothing more."
             raise errors.Closed(msg)
+        if delegation.durability == "journal" and not stay.journal:
+            msg = "This bus keeps no journal, so nothing in it outlives the broker: start it with one (`ether up --journal`)."
+            raise errors.UsageError(msg)
         if deadline is None:
             deadline = self.machinery.monotonic() + stay.default_timeout
         if delegation.context_sha256 is None and delegation.context_payload != EMPTY:
@@ -111,6 +126,26 @@ class Delegating:
         except errors.MailboxFull as error:
             self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
         return handle
+
+    def take_up(self, wanted: list[tuple[bytes, str, float | None]]) -> list[Handle]:
+        """Wait for delegations that an earlier life of this node's name sent.
+
+        Args:
+            wanted: (request id, capability, seconds to the deadline; None when it has ended).
+        """
+        now = self.machinery.monotonic()
+        handles = []
+        for request_id, capability, left in wanted:
+            handle = self._pending.get(request_id)
+            if handle is None:
+                deadline = now + (_COLLECT if left is None else left)
+                handle = self.machinery.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
+                self._pending[request_id] = handle
+            handles.append(handle)
+        for envelope in awaiting([handle.request_id for handle in handles]):
+            self._uplink.tell(envelope)
+        self.flush()
+        return handles
 
     def deliver(self, header: Header, envelope: bytes) -> None:
         """Hand a response to its handle."""

@@ -172,6 +172,7 @@ class Node:
         """Show life, fire timers, relieve the pool, and end what the broker will not end any more."""
         machinery = self.machinery
         now = machinery.monotonic()
+        self._session.ticked()
         machinery.pool.relieve()
         for call in self._timers.take_due(now):
             machinery.run(call)

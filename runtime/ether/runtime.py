@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import zmq
 
 from ether.agent_ref import AgentRef
+from ether.broker_host import BrokerHost
 from ether.dead_letter import DeadLetterView
-from ether.embedded_broker import EmbeddedBroker
 from ether.known_requests import KnownRequests
 from ether.machinery import Machinery
 from ether.monitor import Monitor
@@ -24,6 +24,7 @@ from ether_actors.pool import Pool
 from ether_broker.clock import SystemClock
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.errors import Closed, UsageError
+from ether_broker.ids import to_bytes
 from ether_broker.link import ZmqLink
 from ether_broker.mailbox import Limits
 from ether_broker.payload import Payload
@@ -52,6 +53,8 @@ class Runtime:
         limits: bounds of the agents' mailboxes at the embedded broker.
         drain: seconds that running work has when the runtime is closed.
         bind: an address for the embedded broker, so that others can join too; default: none, only this process.
+        journal: a file in which the embedded broker keeps everything that passes, so that what was accepted survives
+            its end (durability `journal`, G2); default: nothing is kept (durability `memory`).
     """
 
     def __init__(
@@ -62,16 +65,18 @@ class Runtime:
         limits: Limits | None = None,
         drain: float = 5.0,
         bind: str | None = None,
+        journal: str | os.PathLike[str] | None = None,
     ) -> None:
         self._name = name or _default_name()
         self._threads = threads
         self._limits = limits
         self._drain = drain
         self._bind = bind
+        self._journal = journal
         self._url: str | None = None
         self._join_timeout = _JOIN
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._broker: EmbeddedBroker | None = None
+        self._broker: BrokerHost | None = None
         self._node: Node | None = None
         self._known = KnownRequests()
 
@@ -106,6 +111,7 @@ class Runtime:
         Raises:
             UsageError: it is open already.
             AddressInUse, InvalidEndpoint, BrokerUnavailable, NodeRefused: as the constructors say.
+            JournalLocked, JournalCorrupt, JournalTooNew, JournalUnavailable: the journal cannot be used.
         """
         if self._node is not None:
             msg = "The runtime is open already: open it once, or make another."
@@ -114,7 +120,7 @@ class Runtime:
         try:
             url = self._url
             if url is None:
-                self._broker = EmbeddedBroker(self._bind, self._context, self._limits)
+                self._broker = BrokerHost(self._bind, self._context, self._limits, self._journal)
                 url = self._broker.endpoint
             link = ZmqLink(url, self._context)
             node = Node(self._name, link, Machinery(SystemClock(), pool=Pool(self._threads)))
@@ -305,6 +311,30 @@ class Runtime:
             delegation = delegation.model_copy(update=missing)
         deadline = None if delegation.timeout is None else node.machinery.monotonic() + delegation.timeout
         return node.delegating.delegate(delegation, deadline)
+
+    def collect(self, request_ids: Iterable[str] = (), *, timeout: float = 10.0) -> list[Handle]:
+        """Take up what an earlier life of this runtime's name had delegated: open, or ended without its knowing.
+
+        A broker hands an outcome out once; with a journal also again, to who names its request id. After the broker itself
+        was started anew, outcomes may be among them that the earlier life had seen.
+
+        Args:
+            request_ids: of further delegations of this name, however long ago they ended.
+            timeout: seconds to wait for the list.
+
+        Returns:
+            Handles, those of ended delegations first; what the bus knows nothing of ends FAILED_EXECUTION `broker_lost`.
+
+        Raises:
+            ValueError: a request id is no UUID.
+            Closed: the runtime is not open.
+        """
+        found = self._tell("ether.outcomes", timeout=timeout)
+        named = [to_bytes(text) for text in request_ids]
+        known = {bytes(item["request_id"]) for item in found}
+        wanted = [(bytes(item["request_id"]), str(item["capability"]), item["left"]) for item in found]
+        wanted += [(request_id, "", None) for request_id in named if request_id not in known]
+        return self.node.delegating.take_up(wanted)
 
     # -- watching ------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import time
 from typing import Any, Final
 
 from ether.broker_clock import BrokerClock
-from ether.delegating import Delegating
+from ether.delegating import Delegating, awaiting
 from ether.hosting import Hosting
 from ether.machinery import Machinery
 from ether.questions import refusal
@@ -36,7 +36,7 @@ __all__ = ["Session"]
 logger = logging.getLogger("ether.node")
 
 _FIRST_PAUSE: Final = 0.005
-_LONGEST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 0.2
 _FAREWELL: Final = 1.0
 _MOST: Final = 10_000
 """Request ids of one RESUME."""
@@ -72,6 +72,9 @@ class Session:
         self._watching = watching
         self._delegating = delegating
         self._farewell = threading.Event()
+        self._owed: list[bytes] = []
+        self._greet_at = 0.0
+        self._pause = _FIRST_PAUSE
 
     # -- joining -------------------------------------------------------------------------------------------------
 
@@ -113,6 +116,7 @@ class Session:
         now = self._machinery.monotonic()
         self._stay.heard = now
         self._stay.begin(welcome)
+        self._pause = _FIRST_PAUSE
         self._broker_clock.begin(welcome["clock"], now)
 
     def _registration(self) -> bytes:
@@ -132,10 +136,31 @@ class Session:
             self._greet()
 
     def refused(self, body: dict[str, Any]) -> None:
-        """Take an ERROR that answers nothing that was asked: the broker may have forgotten us."""
-        logger.warning("the broker refused a message: %s", body.get("message"))
-        if "HELLO" in str(body.get("message")) and not self._stay.is_draining:
+        """Take an ERROR that answers nothing that was asked: the broker may have forgotten us.
+
+        HELLO is said again with growing pauses, of which chance takes up to half, so that many nodes do not come at once.
+        """
+        if "HELLO" not in str(body.get("message")):
+            logger.warning("the broker refused a message: %s", body.get("message"))
+            return
+        now = self._machinery.monotonic()
+        if now >= self._greet_at and not self._stay.is_draining:
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._greet_at = now + self._pause * (1.0 - self._machinery.random.random() / 2)
             self._greet()
+
+    def ticked(self) -> None:
+        """Ask for what the broker owes us from before this session.
+
+        A tick after the session began: a delegation that was on its way into the link then is at the broker by now, and
+        not unknown there.
+        """
+        if not self._owed:
+            return
+        pending = {handle.request_id for handle in self._delegating.pending}
+        owed, self._owed = self._owed, []
+        for envelope in awaiting([request_id for request_id in owed if request_id in pending]):
+            self._uplink.tell(envelope)
 
     def welcomed(self, welcome: dict[str, Any]) -> None:
         """Begin a new session, after the broker was started anew or had given us up."""
@@ -150,10 +175,9 @@ class Session:
             self._restart()
 
     def _resume(self, left: list[bytes]) -> list[bytes]:
-        """What is said first to a broker that knows us: what we hold, who we are, what it may have missed, what it owes us.
+        """What is said first to a broker that knows us: what we hold, who we are, what it may have missed.
 
-        In this order: it compares what an agent holds when that agent is registered, and answers for what we wait for
-        after it has got again what it had not acknowledged.
+        In this order: it compares what an agent holds when that agent is registered.
         """
         holding = self._hosting.holding()
         again = [
@@ -165,23 +189,14 @@ class Session:
             header = read_header(envelope)
             if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
                 holding.setdefault(header.source.decode(), {})[header.request_id] = header.attempt
-        awaiting = [handle.request_id for handle in self._delegating.pending]
-        logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
+        self._owed = [handle.request_id for handle in self._delegating.pending]
+        logger.warning("the broker is back: %d delegations are waited for", len(self._owed))
         return [
             *_chunks({name: held for name, held in holding.items() if held}),
             self._registration(),
             *self._hosting.registrations(),
             *self._watching.wishes(monitors=True),
             *again,
-            *self.awaits(awaiting),
-        ]
-
-    @staticmethod
-    def awaits(request_ids: list[bytes]) -> list[bytes]:
-        """RESUME for delegations of ours whose outcome we want, from before this session."""
-        return [
-            pack_envelope(Kind.RESUME, body=pack({"awaiting": request_ids[first : first + _MOST]}))
-            for first in range(0, len(request_ids), _MOST)
         ]
 
     def _restart(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,6 +56,25 @@ def up(
         typer.Option("--nodes", metavar="N", min=1, help="Processes, each with these agents.", show_default="1"),
     ] = None,
     drain: DrainOption = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", help="Of the cluster: its address and its journal.", show_default="the file's, or default"
+        ),
+    ] = None,
+    durability: Annotated[
+        str | None,
+        typer.Option(
+            "--durability",
+            metavar="journal|memory",
+            help="Whether what was accepted survives the broker.",
+            show_default="the file's, or journal",
+        ),
+    ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option("--journal", metavar="FILE", help="The journal.", show_default="the file's, or this user's own"),
+    ] = None,
     output_format: FormatOption = None,
 ) -> None:
     """Run a bus on this machine, until SIGTERM or Ctrl-C: a broker with its supervisor, and nodes with agents.
@@ -63,7 +82,11 @@ def up(
     Prints the bus's URL on stdout once all agents are up. The first signal drains, a second one ends it at once.
     """
     out = output_of(ctx, output_format)
-    spec = _spec(what, nodes, bind, drain)
+    overrides = {
+        "cluster.name": name, "cluster.bind": bind, "cluster.drain": drain, "cluster.durability": durability,
+        "cluster.journal": journal,
+    }  # fmt: skip
+    spec = _spec(what, nodes, overrides)
     from ether.cluster import up as run
 
     raise typer.Exit(run(spec, on_event=_teller(spec, out)))
@@ -108,7 +131,7 @@ def node(
     raise typer.Exit(code)
 
 
-def _spec(what: Sequence[str], nodes: int | None, bind: str | None, drain: float | None) -> ClusterSpec:
+def _spec(what: Sequence[str], nodes: int | None, overrides: dict[str, Any]) -> ClusterSpec:
     """The cluster of a command line; options count more than the environment, and that more than the file.
 
     Raises:
@@ -117,7 +140,6 @@ def _spec(what: Sequence[str], nodes: int | None, bind: str | None, drain: float
     """
     from ether.config import load, of_agents
 
-    overrides = {"cluster.bind": bind, "cluster.drain": drain}
     files = [word for word in what if _is_file(word)]
     if not files:
         return of_agents(what, nodes or 1, overrides)

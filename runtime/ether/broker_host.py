@@ -1,0 +1,75 @@
+"""A broker with its supervisor and its journal, in a thread of this process."""
+
+from __future__ import annotations
+
+import itertools
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
+
+import zmq
+
+from ether_broker.mailbox import Limits
+
+if TYPE_CHECKING:
+    from ether_broker.journal.journal import Journal
+
+__all__ = ["BrokerHost"]
+
+_numbers = itertools.count(1)
+_PATIENCE: Final = 5.0
+_NETWORK_PATIENCE: Final = 1.0
+"""Seconds in which a connection that broke on a network may be made anew, before its node counts as lost."""
+
+
+class BrokerHost:
+    """Runs from when it is made until `stop`.
+
+    Args:
+        bind: its address; None is one that only sockets of the same context see.
+        context: whose socket it has.
+        limits: bounds of the agents' mailboxes.
+        journal: the file in which everything is kept; None keeps nothing.
+
+    Raises:
+        AddressInUse, InvalidEndpoint: it cannot listen there.
+        JournalLocked, JournalCorrupt, JournalTooNew, JournalUnavailable: the journal cannot be used.
+    """
+
+    def __init__(
+        self, bind: str | None, context: zmq.Context[zmq.Socket[bytes]], limits: Limits | None,
+        journal: str | PathLike[str] | None = None,
+    ) -> None:  # fmt: skip
+        # Imported here: a runtime that joins a bus needs none of it.
+        from ether_actors.supervisor import Supervisor
+        from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
+        from ether_broker.broker import BrokerSocket
+        from ether_broker.clock import SystemClock
+
+        clock = SystemClock()
+        opened = _open(journal)
+        try:
+            patience = _NETWORK_PATIENCE if (bind or "").startswith("tcp://") else 0.0
+            supervisor = Supervisor(limits=limits, tap_interval=TAP_INTERVAL, journal=opened, patience=patience)
+            supervisor.recover(clock.monotonic(), clock.wall())
+            socket = BrokerSocket(bind or f"inproc://ether-{next(_numbers)}", context)
+        except BaseException:
+            opened.close()
+            raise
+        self.supervisor: Any = SupervisorActor.start(socket, supervisor, clock)
+        """Its pykka ref."""
+        self.endpoint = socket.endpoint
+        """The address that it listens at."""
+
+    def stop(self) -> None:
+        """End it, waiting at most 5 s."""
+        self.supervisor.stop(block=True, timeout=_PATIENCE)
+
+
+def _open(path: str | PathLike[str] | None) -> Journal:
+    if path is None:
+        from ether_broker.journal.memory import MemoryJournal
+
+        return MemoryJournal()
+    from ether_broker.journal.sqlite import SqliteJournal
+
+    return SqliteJournal(path)
