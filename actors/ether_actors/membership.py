@@ -142,6 +142,7 @@ class Membership:
         missing, self._expected = self._expected, {}
         for session in missing.values():
             session.lost = "it did not come back after the broker was started anew"
+            session.is_expected = False
             self._lost(session)
         self._unclaimed.clear()
 

@@ -6,6 +6,8 @@ and says what it holds, or has not come back in time (`Membership.expect`); so n
 
 from __future__ import annotations
 
+from typing import Final
+
 from ether_actors.history import Accepted, History, Present
 from ether_actors.ledger import Entry, State
 from ether_actors.membership import Membership
@@ -20,6 +22,8 @@ from ether_broker.status import Status
 from ether_broker.wire import Flag, read_header, rehead
 
 __all__ = ["read_history", "recover"]
+
+_ANEW: Final = "the broker was started anew"
 
 
 def read_history(journal: Journal) -> History:
@@ -46,9 +50,9 @@ def recover(records: Records, membership: Membership, history: History) -> None:
     for name, agent in history.agents.items():
         _restore_agent(records, nodes, kept, name, agent)
     works: dict[bytes, list[Entry]] = {}
-    gone = Session("", b"", records.now, lost="its broker was started anew")
+    gone = Session("", b"", records.now, lost=_ANEW)
     for accepted in history.open.values():
-        entry = _restore_work(records, accepted, gone)
+        entry = _restore_work(records, accepted, history, nodes, gone)
         if entry is not None:
             _place(records, entry, accepted, history.agents[entry.agent.manifest.agent], works)
     for request_id, source in history.ended.items():
@@ -64,7 +68,7 @@ def _restore_agent(
     session = nodes.get(agent.incarnation)
     if session is None:
         session = nodes[agent.incarnation] = Session(
-            agent.node, agent.incarnation, records.now, lost="the broker was started anew"
+            agent.node, agent.incarnation, records.now, lost=_ANEW, is_expected=True
         )  # fmt: skip
     manifest = Manifest.parse({**unpack(agent.manifest), "agent": name})
     condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
@@ -74,13 +78,17 @@ def _restore_agent(
         kept.append(registration)
 
 
-def _restore_work(records: Records, accepted: Accepted, gone: Session) -> Entry | None:
+def _restore_work(
+    records: Records, accepted: Accepted, history: History, nodes: dict[bytes, Session], gone: Session
+) -> Entry | None:  # fmt: skip
     header = read_header(accepted.envelope)
+    source = history.agents.get(header.source.decode(errors="replace"))
+    delegator = gone if source is None else nodes.get(source.incarnation, gone)
     agent = records.registry.get(accepted.agent or header.target)
     choice = None if agent is None else records.registry.resolve(agent, accepted.capability or header.capability)
     if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
         message = f"{header.target.decode(errors='replace')} is not there any more."
-        records.answer(gone, header, Status.REJECTED_CAPABILITY, ErrorInfo(code="agent_gone", message=message))
+        records.answer(delegator, header, Status.REJECTED_CAPABILITY, ErrorInfo(code="agent_gone", message=message))
         return None
     deadline = records.now + header.deadline - accepted.clock - (records.wall - accepted.wall)
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
@@ -89,7 +97,7 @@ def _restore_work(records: Records, accepted: Accepted, gone: Session) -> Entry 
         attempt=accepted.attempt, flags=flags,
     )  # fmt: skip
     return Entry(
-        read_header(envelope), envelope, gone, choice, pinned=not header.flags & Flag.ROUTED, deadline=deadline,
+        read_header(envelope), envelope, delegator, choice, pinned=not header.flags & Flag.ROUTED, deadline=deadline,
         now=records.now - (records.wall - accepted.wall),
     )  # fmt: skip
 

@@ -282,7 +282,8 @@ class Rulings:
         records.ledger.advance(entry, State.ENDED, entry.agent.name)
         if entry.delegator.lost:
             records.uncollected.keep(entry.source, entry.request_id, envelope)
-            records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
+            if not entry.delegator.is_expected:
+                records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
         else:
             self._forward(entry, envelope)
         records.passing.append(envelope)
@@ -359,7 +360,7 @@ class Rulings:
         if was_waiting:
             entry.agent.mailbox.forget(entry)
         envelope = records.answer(session, header, status, error, attempt=entry.attempt)
-        if session.lost:
+        if session.lost and not session.is_expected:
             records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self._count(status, entry)
         self._end_children(entry)
