@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ether_broker.errors import JournalLocked, JournalUnavailable
+from ether_broker.journal.reader import JournalReader
+from ether_broker.journal.retention import Removed, collect_closed
+from ether_broker.journal.sqlite import SqliteJournal
+from tests.broker.journal.support import delegation, indexed, put, request
+
+OLD, NEW = b"o" * 50_000, b"n" * 50_000
+
+
+def fill(journal: SqliteJournal) -> None:
+    """Thirty commits of ten, a second apart from 1000 s on; each tenth has a large body, the last two share theirs."""
+    for index in range(30):
+        payload = (OLD if index < 10 else NEW) if index % 10 == 0 else b""
+        put(journal, [delegation(index * 10 + n, payload=payload) for n in range(10)], wall=1000.0 + index)
+
+
+def checkpoint(journal: SqliteJournal, number: int) -> None:
+    journal.put_checkpoint(number, b"state")
+    put(journal, [b"end"], wall=2000.0)
+
+
+def test_what_is_old_and_below_the_checkpoint_goes(journal: SqliteJournal):
+    fill(journal)
+    checkpoint(journal, 301)
+    indexed(journal)
+
+    removed = journal.gc(1015.0)
+
+    assert removed[:3] == (15, 150, 1)
+    assert removed.bytes > 50_000
+    with JournalReader(journal.path) as reader:
+        verdict = reader.verify()
+        assert (verdict.problem, verdict.first, verdict.envelopes) == (None, 151, 151)
+        assert (reader.first, reader.record(150)) == (151, None)
+        assert reader.of_request(request(5)) == []
+        assert next(reader.entries()).number == 151
+        assert next(reader.entries(after=1000.0)).number == 151
+    assert journal.read(150) is None
+    assert journal.read(151) is not None
+
+
+@pytest.mark.parametrize(("number", "left"), [(None, 1), (1, 1), (155, 151), (301, 301)])
+def test_what_the_checkpoint_does_not_cover_stays(journal: SqliteJournal, number: int | None, left: int):
+    fill(journal)
+    if number is not None:
+        checkpoint(journal, number)
+
+    journal.gc(9999.0)
+
+    with JournalReader(journal.path) as reader:
+        assert reader.first == left
+        assert reader.verify().problem is None
+    assert [batch.first for batch in journal.replay()][:1] == [number or 1]
+
+
+def test_a_body_stays_as_long_as_one_commit_uses_it(journal: SqliteJournal):
+    fill(journal)
+    checkpoint(journal, 301)
+
+    assert journal.gc(1015.0).bodies == 1
+    assert journal.gc(1025.0).bodies == 1
+    with JournalReader(journal.path) as reader:
+        assert reader.verify().problem is None
+
+
+def test_everything_may_go_but_the_checkpoint_and_the_numbers(path: Path):
+    journal = SqliteJournal(path)
+    fill(journal)
+    journal.put_checkpoint(301, b"state")
+    put(journal, [])
+    journal.close()
+
+    assert collect_closed(path, 9999.0)[:3] == (30, 300, 2)
+    assert collect_closed(path, 9999.0) == Removed()
+
+    assert path.stat().st_size < 150_000
+    journal = SqliteJournal(path)
+    assert (journal.next, journal.checkpoint, list(journal.replay())) == (301, (301, b"state"), [])
+    put(journal, [b"more"])
+    journal.close()
+    with JournalReader(path) as reader:
+        assert reader.verify().problem is None
+        assert [record.number for record in reader.entries()] == [301]
+
+
+def test_a_kept_hash_of_the_last_removed_commit_is_still_known(journal: SqliteJournal):
+    fill(journal)
+    with JournalReader(journal.path) as reader:
+        kept = reader.verify().hash
+        checkpoint(journal, 301)
+        journal.gc(1030.0)
+
+        assert reader.first == 301
+        assert reader.verify(kept).problem is None
+
+
+def test_commits_go_on_during_a_collection(journal: SqliteJournal):
+    fill(journal)
+    checkpoint(journal, 301)
+    commits: list[int] = []
+    journal.on_commit = lambda: commits.append(journal.committed)
+    result = journal._writer.collect(9999.0)
+    for _ in range(20):
+        put(journal, [b"more"], wall=3000.0)
+
+    assert result.result(10).commits == 30
+    assert len(commits) == 20
+    assert journal.next == 322
+
+
+def test_a_closed_journal_of_a_living_broker_is_not_touched(journal: SqliteJournal):
+    with pytest.raises(JournalLocked):
+        collect_closed(journal.path, 9999.0)
+
+
+def test_there_is_nothing_to_collect_where_no_journal_is(path: Path):
+    with pytest.raises(JournalUnavailable):
+        collect_closed(path, 9999.0)
+
+    assert not path.exists()
+
+
+def test_closing_ends_a_collection_between_two_steps(path: Path):
+    journal = SqliteJournal(path)
+    fill(journal)
+    checkpoint(journal, 301)
+    result = journal._writer.collect(9999.0)
+    journal.close()
+
+    assert result.cancelled() or result.result().commits == 30
+    with JournalReader(path) as reader:
+        assert reader.verify().problem is None
+    collect_closed(path, 9999.0)
+    with JournalReader(path) as reader:
+        assert reader.verify().problem is None
+        assert reader.first == 301
