@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ether_actors.leasing import Leasing
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Registration
 from ether_broker.codec import pack_response, read_delegation
@@ -23,10 +24,11 @@ PREFIX: Final = b"ether."
 
 
 class Administration:
-    """Answers delegations of `ether.*` at once, inside the supervisor's turn."""
+    """Answers delegations of `ether.*`: most at once, inside the supervisor's turn; `_LATER` when their time has come."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, leasing: Leasing) -> None:
         self._records = records
+        self._leasing = leasing
 
     def handle(self, session: Session, header: Header, envelope: bytes) -> None:
         """Answer one delegation."""
@@ -40,9 +42,10 @@ class Administration:
             error = ErrorInfo(code="forged_sender", message=message)
             records.answer(session, header, Status.REJECTED_CAPABILITY, error)
             return
-        action = _ACTIONS.get(header.capability.decode(errors="replace"))
-        if action is None:
-            hint = nearest(header.capability.decode(errors="replace"), _ACTIONS)
+        name = header.capability.decode(errors="replace")
+        action, later = _ACTIONS.get(name), _LATER.get(name)
+        if action is None and later is None:
+            hint = nearest(name, (*_ACTIONS, *_LATER))
             error = ErrorInfo(code="no_holder", message=f"The bus has no such capability.{hint}")
             records.answer(session, header, Status.REJECTED_CAPABILITY, error)
             return
@@ -51,6 +54,10 @@ class Administration:
             if not isinstance(params, dict):
                 msg = "params is a map here."
                 raise InvalidEnvelope(msg)
+            if later is not None:
+                later(self._leasing, session, header, envelope, params)
+                return
+            assert action is not None
             data = action(self, {**params, "source": header.source} if action is Administration.outcomes else params)
         except EtherError as failure:
             error = ErrorInfo(code=failure.code, message=str(failure))
@@ -166,6 +173,10 @@ class Administration:
         letter = letters.discard(number) if params.get("discard") else letters.get(number)
         return {**_summary(letter), "envelope": letter.envelope}
 
+    def leases(self, params: dict[str, Any]) -> list[dict[str, Any]]:
+        """Every lease, the oldest first, with who waits for it; one only with `resource`."""
+        return self._leasing.tell(params.get("resource"))
+
 
 def _whole(params: dict[str, Any], name: str, default: int | None) -> int:
     value = params.get(name, default)
@@ -226,5 +237,11 @@ _ACTIONS: Final[dict[str, Callable[[Administration, dict[str, Any]], object]]] =
     "ether.outcomes": Administration.outcomes,
     "ether.dead-letters": Administration.dead_letters,
     "ether.dead-letter": Administration.dead_letter,
+    "ether.leases": Administration.leases,
 }
+_LATER: Final[dict[str, Callable[[Leasing, Session, Header, bytes, dict[str, Any]], None]]] = {
+    "ether.lease": Leasing.claim,
+    "ether.release": Leasing.release,
+}
+"""What answers for itself, at once or in a later turn."""
 CAPABILITIES: Final = tuple(_ACTIONS)

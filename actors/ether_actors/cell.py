@@ -363,6 +363,7 @@ class Cell:
             self._finish(work, value.model_copy(update={
                 "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
                 "attempt": task.attempt, "timestamp": self._host.wall(),
+                "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
             }))  # fmt: skip
             return
         payload = Payload.of(value, where="the result")

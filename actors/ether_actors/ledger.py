@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -123,6 +124,9 @@ class Ledger:
         self._ended_before: dict[bytes, bytes] = {}
         self._remembered = remembered
         self.deadlines: Deadlines[Entry] = Deadlines()
+        self.bound: Container[bytes] = ()
+        """Delegations that something hangs on; `on_left` is told when one of them ends, or goes back into a mailbox."""
+        self.on_left: Callable[[Entry], None] = lambda _entry: None
 
     def __len__(self) -> int:
         """Delegations without an outcome."""
@@ -172,6 +176,8 @@ class Ledger:
         entry.state = state
         if state is _ENDED:
             self._end(entry, by)
+        if self.bound and (state is _ENDED or state is _QUEUED) and entry.request_id in self.bound:
+            self.on_left(entry)
 
     def _end(self, entry: Entry, by: bytes) -> None:
         request_id = entry.request_id

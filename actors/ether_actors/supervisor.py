@@ -4,7 +4,8 @@ who calls whom       SupervisorActor ── step(arrivals, now) ──► Superv
                                                                    │ by the envelope's kind
                      Rulings         delegations, responses  ◄─────┤
                      Membership      nodes, agents, watchers ◄─────┤
-                     Administration  `ether.*`               ◄─────┘
+                     Administration  `ether.*`               ◄─────┤
+                     └─ Leasing      `ether.lease`           ◄─────┘
                      all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ether_actors.administration import PREFIX, Administration
+from ether_actors.leasing import Leasing
 from ether_actors.membership import Membership
 from ether_actors.records import Records
 from ether_actors.recovery import read_history, recover
@@ -63,7 +65,8 @@ class Supervisor:
         self.records = Records(limits or Limits(), tap, journal, router, make_id)
         self._rulings = Rulings(self.records)
         self._membership = Membership(self.records, self._rulings, to_text(make_id()))
-        self._administration = Administration(self.records)
+        self.leasing = Leasing(self.records)
+        self._administration = Administration(self.records, self.leasing)
         self._tap_interval = tap_interval
         self._fed = tap.next
         self._feed_at = _NEVER
@@ -101,6 +104,7 @@ class Supervisor:
             for envelope in envelopes:
                 self._take(session, routing_id, envelope)
         self._rulings.due()
+        self.leasing.due()
         self._membership.beat()
         if records.passing:
             passing, records.passing = records.passing, []
@@ -123,7 +127,7 @@ class Supervisor:
         if self.records.router.has_lost or self._is_behind:  # a peer was found gone while the last answers left
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
-        beat = min(self._membership.next_beat, self._feed_at)
+        beat = min(self._membership.next_beat, self._feed_at, self.leasing.next_due())
         return beat if deadline is None else min(beat, deadline)
 
     def _take(self, session: Session | None, routing_id: bytes, envelope: bytes) -> None:
@@ -159,7 +163,8 @@ class Supervisor:
         membership = self._membership
         match header.kind:
             case Kind.CANCEL:
-                self._rulings.cancel(session, header, envelope)
+                if not self.leasing.cancel(session, header):
+                    self._rulings.cancel(session, header, envelope)
             case Kind.HEARTBEAT:
                 membership.heartbeat(session, header, envelope)
             case Kind.TAP_ACK:

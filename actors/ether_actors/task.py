@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ether_actors.budget import BudgetAccount
+from ether_actors.lease import Lease, resource_of
 from ether_broker.codec import read_delegation
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.errors import Closed, EtherError, UsageError
@@ -24,6 +26,9 @@ PROGRESS_INTERVAL: Final = 0.02
 """Seconds between two progress responses without data; those that come faster are folded into the newest."""
 MAX_PROGRESS_DATA: Final = 10_000
 """Progress responses with data that one task may send."""
+_OFF_THE_BUS: Final = (
+    "This task runs off the bus (Agent.execute), so there is nobody to {}: start the agent in a Runtime."
+)
 
 
 class Host(Protocol):
@@ -117,6 +122,11 @@ class Task:
         is cancelled at its next await.
         """
         return self._cancelled
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the handler has returned, or the delegation has ended without it."""
+        return self._closed or self._cancelled
 
     @property
     def remaining(self) -> float:
@@ -214,8 +224,7 @@ class Task:
         """
         host = self._open_host("delegate")
         if host is None:
-            msg = "This task runs off the bus (Agent.execute), so there is nobody to delegate to: start the agent in a Runtime."
-            raise UsageError(msg)
+            raise UsageError(_OFF_THE_BUS.format("delegate to"))
         given = self.budget.reserve(budget)
         parent = self.delegation
         left = self.remaining
@@ -236,6 +245,50 @@ class Task:
         if given is not None:
             handle.add_done_callback(lambda done: self._settle(done, given))
         return handle
+
+    def lease(
+        self, path: str | os.PathLike[str] | None = None, *, resource: str | None = None, wait: float | None = None
+    ) -> Lease:  # fmt: skip
+        """The right to be the only writer of a file, or of what else has a name; enter it by `with` or `async with`.
+
+        Only one delegation on the bus holds it at a time; the others wait in line. See `Lease`.
+
+        Args:
+            path: of the file; a relative one begins at this process's working directory. All agents that write it have to
+                see it under one path: the bus compares the paths, not what is there.
+            resource: the name of something that is no file, such as `database:customers`.
+            wait: seconds of patience; 0 is none, None is as long as the delegation has.
+
+        Raises:
+            UsageError: off the bus; both or neither of path and resource; `wait` is negative.
+            Closed: the handler has returned.
+        """
+        if self._open_host("lease") is None:
+            raise UsageError(_OFF_THE_BUS.format("give leases"))
+        if (path is None) == (resource is None):
+            msg = "task.lease: give either a path, as in task.lease('report.md'), or resource='NAME'."
+            raise UsageError(msg)
+        if wait is not None and not wait >= 0:
+            msg = f"task.lease(wait={wait}): seconds of patience, 0 or more; None is as long as the delegation has."
+            raise UsageError(msg)
+        if path is not None:
+            return Lease(self, *resource_of(path), wait)
+        return Lease(self, str(resource), None, wait)
+
+    def ask_bus(self, capability: str, params: dict[str, Any], timeout: float | None) -> Handle:
+        """Delegate to the bus itself for this task: costs nothing of its budget.
+
+        Raises:
+            Closed: the handler has returned.
+        """
+        host = self._open_host(capability)
+        assert host is not None
+        left = self.remaining if timeout is None else min(timeout, self.remaining)
+        delegation = Delegation.parse({
+            "request_id": host.new_id(), "from_agent": self.agent, "capability": capability, "params": params,
+            "parent": self.request_id, "timestamp": host.wall(), "timeout": max(1e-6, left),
+        })  # fmt: skip
+        return host.delegate(delegation, self._now() + left)
 
     def respond(self, status: Status = Status.COMPLETED, data: Any = None, **fields: Any) -> Response:
         """Make the response that the handler returns, where there is more to say than the data.

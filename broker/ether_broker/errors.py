@@ -18,11 +18,19 @@ EtherError
 │   ├── AddressInUse           the broker's address is taken
 │   ├── NodeRefused            the broker does not let this node in
 │   ├── MailboxFull            a bounded queue has no room
+<<<<<<< HEAD
 │   └── JournalUnavailable     the journal cannot be written or read now
 │       ├── JournalFull        its disk has no room
 │       ├── JournalReadOnly    it may not be written
 │       └── JournalLocked      another process has it
 ├── JournalCorrupt             the journal's bytes are not what was written
+=======
+│   ├── LeaseHeld              another delegation holds the lease
+│   └── TooManyLeases          an agent has as many leases as it may
+├── LeaseLost                  the lease is not yours, or not yours any more
+├── LeaseDeadlock              the lease would be waited for in a circle
+├── ArtifactMismatch           a file is not what the response sealed
+>>>>>>> 28c5c99 (supervisor: leases with fencing tokens; artifacts sealed and checked (G5))
 ├── ProtocolError              a peer broke the wire protocol
 │   ├── MalformedFrame         bytes that are not a frame
 │   └── IncompatibleVersion    a newer major version of protocol or schema
@@ -46,6 +54,7 @@ from typing import Any, Protocol
 __all__ = [
     "AddressInUse",
     "AgentCrash",
+    "ArtifactMismatch",
     "BrokerUnavailable",
     "Cancelled",
     "Closed",
@@ -58,12 +67,18 @@ __all__ = [
     "InvalidEnvelope",
     "InvalidManifest",
     "InvalidSpec",
+<<<<<<< HEAD
     "JournalCorrupt",
     "JournalFull",
     "JournalLocked",
     "JournalReadOnly",
     "JournalTooNew",
     "JournalUnavailable",
+=======
+    "LeaseDeadlock",
+    "LeaseHeld",
+    "LeaseLost",
+>>>>>>> 28c5c99 (supervisor: leases with fencing tokens; artifacts sealed and checked (G5))
     "MailboxFull",
     "MalformedFrame",
     "MissingExtra",
@@ -73,6 +88,7 @@ __all__ = [
     "ProtocolError",
     "Rejected",
     "TimedOut",
+    "TooManyLeases",
     "Unavailable",
     "Unfinished",
     "UnknownAgent",
@@ -211,6 +227,7 @@ class MailboxFull(Unavailable):
     code = "mailbox_full"
 
 
+<<<<<<< HEAD
 class JournalUnavailable(Unavailable):
     """The journal cannot be written or read now; what was committed is safe, and it goes on when the cause is gone."""
 
@@ -239,6 +256,54 @@ class JournalCorrupt(EtherError):
     """The bytes of the journal are not what was written, or the file is no journal."""
 
     code = "journal_corrupt"
+=======
+class LeaseHeld(Unavailable):
+    """Another delegation holds the lease, and did so until the patience for it ended."""
+
+    code = "lease_held"
+
+
+class TooManyLeases(Unavailable):
+    """An agent has as many leases, and waits for as many, as it may."""
+
+    code = "too_many_leases"
+
+
+class LeaseLost(EtherError):
+    """The lease is not yours, or not yours any more: its delegation has ended, or a newer one has been granted.
+
+    Nothing was written.
+    """
+
+    code = "lease_lost"
+
+
+class LeaseDeadlock(EtherError):
+    """The lease would be waited for in a circle: whoever holds it waits, in the end, for the one that asks."""
+
+    code = "lease_deadlock"
+
+
+class ArtifactMismatch(EtherError):
+    """A file is not what its response sealed (G5): changed, gone, or never sealed.
+
+    Attributes:
+        path: the artifact's.
+        expected: the sealed SHA-256 in hex; None when there is none.
+        found: that of the file; None when it could not be read.
+    """
+
+    code = "artifact_mismatch"
+
+    def __init__(self, message: str, path: str = "", expected: str | None = None, found: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.expected = expected
+        self.found = found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.path, self.expected, self.found)
+>>>>>>> 28c5c99 (supervisor: leases with fencing tokens; artifacts sealed and checked (G5))
 
 
 class ProtocolError(EtherError):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Final, Self
 
 from pydantic import Field
 
 from ether_broker import errors
+from ether_broker.artifact import Artifact
 from ether_broker.delegation import Delegation
 from ether_broker.frozen import FrozenDict
 from ether_broker.model import AgentName, FrozenMap, Model, SchemaVersion
@@ -14,16 +16,7 @@ from ether_broker.payload import EMPTY, Payload
 from ether_broker.status import Status
 from ether_broker.version import SCHEMA_VERSION
 
-__all__ = ["Artifact", "ErrorInfo", "Response"]
-
-
-class Artifact(Model):
-    """A file that the specialist made; its digest seals it (G5)."""
-
-    path: str
-    sha256: str | None = None
-    size: Annotated[int, Field(ge=0)] | None = None
-    """Bytes."""
+__all__ = ["ErrorInfo", "Response"]
 
 
 class ErrorInfo(Model):
@@ -97,6 +90,19 @@ class Response(Model):
         if self.status is Status.COMPLETED:
             return self
         raise _ERRORS.get(self.status, errors.Unfinished)(self)
+
+    def verify(self, root: str | os.PathLike[str] = "") -> Self:
+        """Check that every artifact is still what the specialist sealed, and return itself (G5).
+
+        Args:
+            root: where relative paths begin; default: the working directory of this process.
+
+        Raises:
+            ArtifactMismatch: one was changed, is not there, or was never sealed.
+        """
+        for artifact in self.artifacts:
+            artifact.verify(root)
+        return self
 
     def explain(self) -> str:
         """One sentence: the status and its reason."""

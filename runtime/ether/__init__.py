@@ -19,12 +19,15 @@ from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.budget import BudgetAccount
 from ether_actors.capability import capability
 from ether_actors.handle import Handle, Stream, as_completed
+from ether_actors.lease import Lease
 from ether_actors.observer import Observation, Observer
 from ether_actors.task import Task
+from ether_broker.artifact import Artifact
 from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
 from ether_broker.errors import (
     AddressInUse,
     AgentCrash,
+    ArtifactMismatch,
     BrokerUnavailable,
     Cancelled,
     Closed,
@@ -36,12 +39,16 @@ from ether_broker.errors import (
     InvalidEnvelope,
     InvalidManifest,
     InvalidSpec,
+    LeaseDeadlock,
+    LeaseHeld,
+    LeaseLost,
     MailboxFull,
     NodeRefused,
     OutcomeError,
     PayloadTooLarge,
     Rejected,
     TimedOut,
+    TooManyLeases,
     Unavailable,
     Unfinished,
     UnknownAgent,
@@ -53,7 +60,7 @@ from ether_broker.errors import (
 from ether_broker.frozen import thaw
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
-from ether_broker.response import Artifact, ErrorInfo, Response
+from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import AgentStatus, Status
 
 if TYPE_CHECKING:
@@ -76,6 +83,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Agent",
     "AsyncAgent",
     "BudgetAccount",
+    "Lease",
     "Task",
     "ThreadedAgent",
     "capability",
@@ -108,6 +116,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     # Errors
     "AddressInUse",
     "AgentCrash",
+    "ArtifactMismatch",
     "BrokerUnavailable",
     "Cancelled",
     "Closed",
@@ -119,6 +128,9 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "InvalidEnvelope",
     "InvalidManifest",
     "InvalidSpec",
+    "LeaseDeadlock",
+    "LeaseHeld",
+    "LeaseLost",
     "MailboxFull",
     "NodeRefused",
     "OutcomeError",
@@ -126,6 +138,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "ProcessFailed",
     "Rejected",
     "TimedOut",
+    "TooManyLeases",
     "Unavailable",
     "Unfinished",
     "UnknownAgent",

@@ -389,6 +389,10 @@ class Runtime:
         """Every node on the bus."""
         return self._tell("ether.nodes")  # type: ignore[no-any-return]
 
+    def leases(self) -> list[dict[str, Any]]:
+        """Every lease that is held, the oldest first: resource, agent, node, delegation, token, who waits for it."""
+        return self._tell("ether.leases")  # type: ignore[no-any-return]
+
     def statistics(self) -> dict[str, Any]:
         """Counts since the broker started: accepted, open, outcomes, dead letters, the tap's next number."""
         return self._tell("ether.statistics")  # type: ignore[no-any-return]

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from ether_broker.artifact import Artifact
 from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
 from ether_broker.ids import to_text
 from ether_broker.manifest import Capability, Depth, Interface, Manifest
-from ether_broker.response import Artifact, ErrorInfo, Response
+from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
 
 __all__ = [

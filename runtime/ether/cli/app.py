@@ -20,6 +20,7 @@ from ether.cli.commands import (
     dead_letters,
     delegate,
     doctor,
+    leases,
     review,
     schema,
     top,
@@ -141,5 +142,5 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for group in (up, review, delegate, agents, dead_letters, top, bench, schema, doctor, version):
+for group in (up, review, delegate, agents, leases, dead_letters, top, bench, schema, doctor, version):
     group.add_to(app)

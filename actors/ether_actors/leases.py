@@ -1,0 +1,356 @@
+"""Leases: who may write what at the moment (G5). A state machine without sockets or clocks.
+
+    claim ──► granted, with a token above every other ──► released, or its delegation ended ──► the next in line
+       ├────► refused at once: held (and no wait), a deadlock, too many
+       └────► waits in line ──► granted, or withdrawn: late, cancelled, its delegation ended
+
+A lease is on a resource, a text that says nothing to the machine, and belongs to one delegation: it ends with that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ether_actors.deadlines import Deadlines
+from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
+
+__all__ = ["MOST_LEASES", "Claim", "Effect", "Granted", "Held", "Leases", "Released", "Withdrawn"]
+
+MOST_LEASES: Final = 1_000
+"""Leases that one agent may hold and wait for at a time, over all its delegations."""
+
+
+@dataclass(eq=False, slots=True)
+class Claim:
+    """A delegation that asks for a lease."""
+
+    ask: bytes
+    """Request id of the asking itself."""
+    resource: str
+    agent: str
+    holder: bytes
+    """Request id of the delegation that is to hold it."""
+    deadline: float
+    """Seconds by the broker's clock until which it waits."""
+    since: float = 0.0
+    """When it came, by the same clock."""
+    slot: int = 0
+    ahead: Claim | None = None
+    """Its neighbours in line; None at the ends."""
+    behind: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease that is held."""
+
+    resource: str
+    agent: str
+    holder: bytes
+    """Request id of the delegation that holds it."""
+    token: int
+    """Above that of every lease granted before, on any resource."""
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A claim was granted."""
+
+    claim: Claim
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A lease is not held any more."""
+
+    held: Held
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A claim waits no more, and was not granted."""
+
+    claim: Claim
+    reason: str
+    """`late`, `cancelled`, or why its delegation left."""
+
+
+Effect = Granted | Released | Withdrawn
+
+
+@dataclass(slots=True)
+class _Stake:
+    """What one delegation holds and waits for."""
+
+    held: dict[str, Held] = field(default_factory=dict)
+    waiting: dict[bytes, Claim] = field(default_factory=dict)
+
+
+class Leases:
+    """Leases that are held, and who waits for them, first come first served.
+
+    Promises: at most one holder a resource; tokens rise with each grant; a waiting claim is granted or withdrawn, and
+    never forgotten; when a delegation has left, it holds and waits for nothing. Does not notice that a delegation waits
+    for something else than leases and its own sub-delegations, such as a place in a mailbox.
+
+    Args:
+        parent_of: the request id of the delegation that an open one was made for; None without one.
+        most: leases that one agent may hold and wait for.
+    """
+
+    def __init__(self, parent_of: Callable[[bytes], bytes | None], *, most: int = MOST_LEASES) -> None:
+        self._parent_of = parent_of
+        self._most = most
+        self._held: dict[str, Held] = {}
+        self._first: dict[str, Claim] = {}
+        self._last: dict[str, Claim] = {}
+        self._claims: dict[bytes, Claim] = {}
+        self._counts: dict[str, int] = {}
+        self._deadlines: Deadlines[Claim] = Deadlines()
+        self.stakes: dict[bytes, _Stake] = {}
+        """The delegations that hold or wait for something, by request id."""
+        self.token = 0
+        """The highest that was granted."""
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def holder(self, resource: str) -> Held | None:
+        """The lease on a resource, if it is held."""
+        return self._held.get(resource)
+
+    def line(self, resource: str) -> Iterator[Claim]:
+        """The claims that wait for a resource, first come first."""
+        claim = self._first.get(resource)
+        while claim is not None:
+            yield claim
+            claim = claim.behind
+
+    def waiting(self, ask: bytes) -> Claim | None:
+        """The claim of that request id, if it waits."""
+        return self._claims.get(ask)
+
+    @property
+    def held(self) -> list[Held]:
+        """All leases, in the order in which they were granted."""
+        return sorted(self._held.values(), key=lambda held: held.token)
+
+    def next(self) -> float | None:
+        """When the first claim is late, in seconds by the broker's clock; None when none waits."""
+        return self._deadlines.next()
+
+    # -- claims --------------------------------------------------------------------------------------------------
+
+    def claim(self, claim: Claim, now: float, *, may_wait: bool = True) -> list[Effect]:
+        """Grant a lease, or let the claim wait: then nothing comes back.
+
+        Raises:
+            LeaseHeld: somebody holds it, and the claim may not wait.
+            LeaseDeadlock: whoever holds it waits for the one that asks.
+            TooManyLeases: its agent has as many as it may.
+        """
+        assert claim.ask not in self._claims
+        if self._counts.get(claim.agent, 0) >= self._most:
+            msg = (
+                f"{claim.agent} holds and waits for {self._most:,} leases, as many as an agent may: release some first."
+            )
+            raise TooManyLeases(msg)
+        held = self._held.get(claim.resource)
+        claim.since = now
+        if held is None:
+            return [self._grant(claim, now)]
+        if not may_wait:
+            raise LeaseHeld(f"{_who(held)} holds the lease on {claim.resource!r}.")
+        self._check_circle(claim, held)
+        self._wait(claim)
+        return []
+
+    def _grant(self, claim: Claim, now: float) -> Granted:
+        assert claim.resource not in self._held, "a second writer"
+        self.token += 1
+        held = Held(claim.resource, claim.agent, claim.holder, self.token, now)
+        self._hold(held)
+        return Granted(claim, held)
+
+    def _hold(self, held: Held) -> None:
+        self._held[held.resource] = held
+        self.stakes.setdefault(held.holder, _Stake()).held[held.resource] = held
+        self._count(held.agent, 1)
+
+    def _wait(self, claim: Claim) -> None:
+        last = self._last.get(claim.resource)
+        if last is None:
+            self._first[claim.resource] = claim
+        else:
+            last.behind, claim.ahead = claim, last
+        self._last[claim.resource] = claim
+        self._claims[claim.ask] = claim
+        self.stakes.setdefault(claim.holder, _Stake()).waiting[claim.ask] = claim
+        self._count(claim.agent, 1)
+        claim.slot = self._deadlines.set(claim.ask, claim.deadline, claim)
+
+    def _check_circle(self, claim: Claim, held: Held) -> None:
+        """Refuse to wait for what waits for the claim.
+
+        A delegation waits for its sub-delegations, for the lease that it claims, and so for everybody ahead in that line.
+        Looked at from the claim backwards, those who wait for it are found without asking who is whose child.
+        """
+        last = self._last.get(claim.resource)
+        behind = held.holder if last is None else last.holder
+        seen = {claim.holder}
+        found = [claim.holder]
+        while found:
+            holder = found.pop()
+            if holder == behind:
+                raise LeaseDeadlock(_circle(claim, held))
+            for waiter in self._waiting_for(holder):
+                if waiter not in seen:
+                    seen.add(waiter)
+                    found.append(waiter)
+
+    def _waiting_for(self, holder: bytes) -> Iterator[bytes]:
+        parent = self._parent_of(holder)
+        if parent is not None:
+            yield parent
+        stake = self.stakes.get(holder)
+        if stake is None:
+            return
+        for resource in stake.held:
+            first = self._first.get(resource)
+            if first is not None:
+                yield first.holder
+        for claim in stake.waiting.values():
+            if claim.behind is not None:
+                yield claim.behind.holder
+
+    # -- endings -------------------------------------------------------------------------------------------------
+
+    def release(self, holder: bytes, token: int, now: float) -> list[Effect]:
+        """Release a lease for the delegation that holds it; one that it does not hold is no error."""
+        stake = self.stakes.get(holder)
+        for held in list(stake.held.values()) if stake is not None else ():
+            if held.token == token:
+                return self._release(held, "released", now)
+        return []
+
+    def left(self, holder: bytes, reason: str, now: float) -> list[Effect]:
+        """Take everything from a delegation that has ended, or begins anew elsewhere."""
+        stake = self.stakes.get(holder)
+        if stake is None:
+            return []
+        effects: list[Effect] = []
+        for claim in list(stake.waiting.values()):  # first, so that it is not granted what it just lost
+            self._forget(claim)
+            effects.append(Withdrawn(claim, reason))
+        for held in list(stake.held.values()):
+            effects += self._release(held, reason, now)
+        assert holder not in self.stakes
+        return effects
+
+    def withdraw(self, ask: bytes) -> list[Effect]:
+        """Call a claim off that waits."""
+        claim = self._claims.get(ask)
+        if claim is None:
+            return []
+        self._forget(claim)
+        return [Withdrawn(claim, "cancelled")]
+
+    def due(self, now: float) -> list[Effect]:
+        """Withdraw what has waited until its deadline."""
+        late = self._deadlines.due(now)
+        for claim in late:
+            self._forget(claim)
+        return [Withdrawn(claim, "late") for claim in late]
+
+    def _release(self, held: Held, reason: str, now: float) -> list[Effect]:
+        del self._held[held.resource]
+        stake = self.stakes[held.holder]
+        del stake.held[held.resource]
+        self._tidy(held.holder, held.agent)
+        effects: list[Effect] = [Released(held, reason)]
+        while (claim := self._first.get(held.resource)) is not None:
+            self._forget(claim)
+            if claim.deadline > now:
+                effects.append(self._grant(claim, now))
+                break
+            effects.append(Withdrawn(claim, "late"))  # its slot of time has not ended yet, but its time has
+        return effects
+
+    def _forget(self, claim: Claim) -> None:
+        """Take a claim out of its line."""
+        del self._claims[claim.ask]
+        self._deadlines.clear(claim.ask, claim.slot)
+        self._step_out(claim)
+        del self.stakes[claim.holder].waiting[claim.ask]
+        self._tidy(claim.holder, claim.agent)
+
+    def _step_out(self, claim: Claim) -> None:
+        ahead, behind, resource = claim.ahead, claim.behind, claim.resource
+        if ahead is not None:
+            ahead.behind = behind
+        elif behind is not None:
+            self._first[resource] = behind
+        else:
+            del self._first[resource]
+        if behind is not None:
+            behind.ahead = ahead
+        elif ahead is not None:
+            self._last[resource] = ahead
+        else:
+            del self._last[resource]
+        claim.ahead = claim.behind = None
+
+    def _tidy(self, holder: bytes, agent: str) -> None:
+        stake = self.stakes[holder]
+        if not stake.held and not stake.waiting:
+            del self.stakes[holder]
+        self._count(agent, -1)
+
+    def _count(self, agent: str, change: int) -> None:
+        count = self._counts.get(agent, 0) + change
+        assert count >= 0
+        if count:
+            self._counts[agent] = count
+        else:
+            del self._counts[agent]
+
+    # -- recovery ------------------------------------------------------------------------------------------------
+
+    def restore(self, resource: str, agent: str, holder: bytes, token: int, since: float = 0.0) -> None:
+        """Enter a lease as it was granted before a restart, in the order of the grants; tokens go on above it."""
+        before = self._held.get(resource)
+        if before is not None:
+            self.forget(resource, before.token)
+        self._hold(Held(resource, agent, holder, token, since))
+        self.begin_above(token)
+
+    def forget(self, resource: str, token: int) -> None:
+        """Enter that a restored lease was released before the restart; its line has not been entered yet."""
+        held = self._held.get(resource)
+        if held is None or held.token != token:
+            return
+        assert resource not in self._first
+        del self._held[resource]
+        del self.stakes[held.holder].held[resource]
+        self._tidy(held.holder, held.agent)
+
+    def begin_above(self, token: int) -> None:
+        """Let every token from now on be above this one."""
+        self.token = max(self.token, token)
+
+
+def _who(held: Held) -> str:
+    return f"{held.agent} (delegation {held.holder.hex()[:8]}, token {held.token})"
+
+
+def _circle(claim: Claim, held: Held) -> str:
+    if held.holder == claim.holder:
+        return f"This delegation holds the lease on {claim.resource!r} already, and would wait for itself."
+    return (
+        f"{_who(held)} holds the lease on {claim.resource!r} and waits for this delegation of {claim.agent}, "
+        "if only by others: release it before you delegate, and take leases in one order everywhere."
+    )
