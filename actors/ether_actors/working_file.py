@@ -57,7 +57,7 @@ class WorkingFile:
     def try_enter(self) -> bool:
         """As `enter`, but False at once while the fence is locked."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return self._guarded(lambda: None)
+        return self._guarded(self._clear)
 
     def replace(self, data: bytes) -> None:
         """Write the whole file: a reader sees the old one or the new one, also after a crash. Errors as `enter`."""
@@ -67,6 +67,14 @@ class WorkingFile:
             self._patiently(lambda: self._guarded(lambda: part.replace(self.path)))
         finally:
             part.unlink(missing_ok=True)
+
+    def _clear(self) -> None:
+        """Remove what writers with older leases left when they were killed; it can replace nothing any more."""
+        before = f".{self.path.name}."
+        for name in [entry.name for entry in self.path.parent.iterdir()]:
+            token = name.removeprefix(before).partition("-")[0]
+            if name.startswith(before) and name.endswith(".part") and token.isdecimal() and int(token) < self._token:
+                self.path.with_name(name).unlink(missing_ok=True)
 
     def _write(self, part: Path, data: bytes) -> None:
         with part.open("xb") as file:

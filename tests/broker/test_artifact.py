@@ -1,0 +1,114 @@
+"""Artifacts: what is sealed, and what is found out when it is taken in."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from ether_broker.artifact import Artifact
+from ether_broker.errors import ArtifactMismatch
+from ether_broker.response import Response
+from ether_broker.status import Status
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "report.md"
+    path.write_bytes(b"# Report\n" * 300_000)
+    return path
+
+
+def test_a_sealed_file_is_read_copied_and_verified(file: Path, tmp_path: Path):
+    artifact = Artifact.of(file)
+    copy = tmp_path / "copy.md"
+    copy.write_text("was here before")
+
+    assert artifact.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert artifact.size == file.stat().st_size
+    assert artifact.verify() is artifact
+    assert artifact.read() == file.read_bytes()
+    assert artifact.copy_to(copy) == copy
+    assert copy.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("change", [b"# Report\n" * 299_999 + b"# reporT\n", b"", b"# Report\n" * 300_000 + b"x"])
+def test_a_changed_file_is_found_out_and_nothing_of_it_taken_in(file: Path, tmp_path: Path, change: bytes):
+    artifact = Artifact.of(file)
+    file.write_bytes(change)
+    copy = tmp_path / "copy.md"
+    copy.write_text("was here before")
+
+    for take in (artifact.verify, artifact.read, lambda: artifact.copy_to(copy)):
+        with pytest.raises(ArtifactMismatch, match="is not what was sealed") as caught:
+            take()
+        assert (caught.value.expected, caught.value.path) == (artifact.sha256, str(file))
+        assert caught.value.found == hashlib.sha256(change).hexdigest()
+
+    assert copy.read_text() == "was here before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.md", "report.md"]
+
+
+def test_a_size_that_does_not_fit_the_digest_is_found_out(file: Path):
+    artifact = Artifact.of(file).model_copy(update={"size": 1})
+
+    with pytest.raises(ArtifactMismatch, match="of 1 bytes"):
+        artifact.verify()
+
+
+def test_a_missing_file_is_a_mismatch_and_root_says_where_it_is(file: Path, tmp_path: Path):
+    artifact = Artifact.of(file).model_copy(update={"path": "report.md"})
+
+    with pytest.raises(ArtifactMismatch, match=r"cannot be read here.*`root`") as caught:
+        artifact.verify(root=tmp_path / "elsewhere")
+    assert caught.value.found is None
+
+    assert artifact.read(root=tmp_path) == file.read_bytes()
+    assert artifact.copy_to(tmp_path / "copy.md", root=tmp_path).exists()
+
+
+def test_what_is_no_file_is_not_read_and_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    sealed = Artifact(path=str(tmp_path / "pipe"), sha256="0" * 64)
+
+    for path in ("pipe", "."):
+        with pytest.raises(OSError):
+            Artifact.of(tmp_path / path)
+        with pytest.raises(ArtifactMismatch):
+            sealed.model_copy(update={"path": str(tmp_path / path)}).read()
+
+
+def test_sealing_takes_what_is_there_and_leaves_the_rest(file: Path):
+    sealed = Artifact(path=str(file)).sealed()
+
+    assert sealed == Artifact.of(file)
+    file.write_bytes(b"changed")
+    assert sealed.sealed() is sealed
+    for path in ("https://example.org/a.md", "no/such/file.md", "a\0b", "x" * 5_000):
+        assert Artifact(path=path).sealed() == Artifact(path=path)
+
+
+def test_what_was_never_sealed_is_not_taken_in(file: Path):
+    with pytest.raises(ArtifactMismatch, match="was not sealed"):
+        Artifact(path=str(file)).read()
+
+
+def test_a_response_is_verified_with_all_its_artifacts(file: Path, tmp_path: Path):
+    other = tmp_path / "other.md"
+    other.write_text("other")
+    artifacts = (Artifact.of(file), Artifact.of(other))
+    response = Response(request_id="", status=Status.COMPLETED, artifacts=artifacts)
+
+    assert response.verify() is response
+    other.write_text("changed")
+    with pytest.raises(ArtifactMismatch, match=r"other\.md"):
+        response.verify()
+
+
+def test_a_mismatch_survives_pickling():
+    error = pickle.loads(pickle.dumps(ArtifactMismatch("m", "p", "e", "f")))
+
+    assert (str(error), error.path, error.expected, error.found) == ("m", "p", "e", "f")
