@@ -265,6 +265,9 @@ def resource_of(path: str | os.PathLike[str]) -> tuple[str, Path]:
     except (ValueError, TypeError) as error:
         msg = f"task.lease({path!r}): {error}. Give a path, or resource='NAME' for what is no file."
         raise UsageError(msg) from None
+    if not Path(real).name:
+        msg = f"task.lease({path!r}): {real} is a directory, and a lease is on one file."
+        raise UsageError(msg)
     return str(real), Path(real)
 
 

@@ -315,6 +315,7 @@ def test_one_file_has_one_lease_by_whatever_name(tmp_path: Path, monkeypatch: py
         (("",), {}, "resource='NAME'"),
         (("a\0b",), {}, "resource='NAME'"),
         ((7,), {}, "resource='NAME'"),
+        (("/",), {}, "is a directory"),
     ],
 )
 def test_what_can_be_no_lease_is_said_before_anything_is_sent(arguments, options, match):

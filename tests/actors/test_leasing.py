@@ -115,6 +115,9 @@ def test_a_lease_ends_with_its_delegation_whatever_the_outcome(outcome: Status):
 
     assert world.answer("b")["resource"] == "r"
     assert world.events() == ["a granted", "a released ended", "b granted"]
+    *_, released, granted, told, outcome = world.bus.tapped
+    assert (released.body["event"], granted.body["event"]) == ("lease_released", "lease_granted")
+    assert (told.header.target, outcome.number) == (b"b", world.work["a"])
 
 
 def test_a_lease_ends_with_a_timeout_and_with_a_cancellation():
@@ -395,3 +398,14 @@ def test_a_claim_of_a_delegation_that_is_not_there_after_a_restart_ends_with_it(
 
     assert not bus.supervisor.leasing.leases.held
     assert not bus.supervisor.leasing.leases.stakes
+
+
+def test_work_that_still_waits_in_a_mailbox_holds_nothing():
+    world = Writers("a")
+    for _ in range(ROOM.window):
+        number = world.d.delegate("d", to="a", timeout=30.0)
+    world.bus.step()
+
+    world.ask("a", parent=number)
+
+    assert world.refusal("a") == (Status.REJECTED_CONTEXT, "not_your_parent")

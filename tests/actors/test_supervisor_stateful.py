@@ -39,10 +39,11 @@ def manifests(draw: st.DrawFn, agent: str) -> Manifest:
 
 class Supervision(RuleBasedStateMachine):
     books: Books
+    books_type: type[Books] = Books
 
     @initialize(count=st.integers(0, 3), window=st.integers(1, 3), size=st.sampled_from([250, 1 << 20]), data=st.data())
     def a_bus_with_two_nodes(self, count: int, window: int, size: int, data: st.DataObject) -> None:
-        self.books = Books(Limits(count=count, window=window, size=size))
+        self.books = self.books_type(Limits(count=count, window=window, size=size))
         self.bus = self.books.bus
         for names in (AGENTS[:2], AGENTS[2:]):
             self.a_node_comes(data, names)

@@ -326,3 +326,16 @@ def test_off_the_bus_there_is_nobody_to_delegate_to():
         task.delegate("x")
     task.progress(0.5)
     assert (task.remaining, task.cancelled) == (float("inf"), False)
+
+
+def test_an_artifact_is_sealed_when_the_handler_answers(tmp_path):
+    file = tmp_path / "report.md"
+    file.write_bytes(b"abc")
+
+    def work(task: Task) -> Response:
+        return task.respond(artifacts=[{"path": str(file)}, {"path": "https://example.org/a.md"}])
+
+    sealed, elsewhere = run(work).unwrap().artifacts
+
+    assert sealed.read() == b"abc"
+    assert (sealed.size, elsewhere.sha256) == (3, None)

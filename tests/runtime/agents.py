@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import signal
@@ -67,6 +68,31 @@ class Worker(Agent):
         marker.write_text(str(os.getpid()))
         wait_for(folder / "go", task)
         return {"agent": self.agent_name, "pid": os.getpid(), "attempt": task.attempt, "cancelled": task.cancelled}
+
+
+class Writer(Agent):
+    """Writes a file in its folder, one line at a time, when it is told to go on."""
+
+    max_concurrency = 4
+
+    @capability("write.line")
+    def line(self, folder: str, word: str, task: Task):
+        with task.lease(Path(folder, "report.md")) as lease:
+            Path(folder, f"{word}.holds").write_text(str(os.getpid()))
+            wait_for(Path(folder, f"{word}.go"), task)
+            lease.check()
+            before = lease.path.read_text() if lease.path.exists() else ""
+            artifact = lease.write(f"{before}{word}\n")
+            return task.respond(data={"token": lease.token, "pid": os.getpid()}, artifacts=[artifact])
+
+    @capability("write.race")
+    async def race(self, folder: str, word: str, task: Task) -> int:
+        """Read, wait a moment, and write what was read and a line more."""
+        async with task.lease(Path(folder, "race.md")) as lease:
+            before = lease.path.read_text() if lease.path.exists() else ""
+            await asyncio.sleep(0.001)
+            lease.write(f"{before}{word}\n")
+            return lease.token
 
 
 class Caller(Agent):
