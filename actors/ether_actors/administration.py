@@ -20,7 +20,9 @@ from ether_broker.wire import Header, Kind, read_header
 
 __all__ = ["CAPABILITIES", "Administration"]
 
+
 PREFIX: Final = b"ether."
+"""What the supervisor's own capabilities begin with."""
 
 
 class Administration:

@@ -72,8 +72,10 @@ class History:
         """{request id: who gave the outcome}, the newest."""
         self.uncollected: dict[bytes, bytes] = {}
         """{request id: delegator} of the outcomes that its present life may not have seen."""
-        self.leases: dict[str, dict[str, Any]] = {}
-        """{resource: the event of its last grant}."""
+        self.leases: dict[str, tuple[str, bytes, int]] = {}
+        """{resource: (agent, request id, token)} of those that were not released."""
+        self.token = 0
+        """The highest fencing token that was given."""
 
     def apply(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         """Go on with what one step let pass.
@@ -141,12 +143,13 @@ class History:
             agent.is_shuffled = True
 
     def _lease_granted(self, body: dict[str, Any]) -> None:
-        self.leases[body["resource"]] = body
+        self.leases[body["resource"]] = body["agent"], to_bytes(body["request_id"]), body["token"]
+        self.token = max(self.token, body["token"])
 
     def _lease_released(self, body: dict[str, Any]) -> None:
         held = self.leases.get(body["resource"])
-        if held is not None and held["token"] == body["token"]:
-            held["released"] = True  # the token must not come again
+        if held is not None and held[2] == body["token"]:
+            del self.leases[body["resource"]]
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -165,7 +168,8 @@ class History:
             ],
             "ended": [[request_id, source] for request_id, source in list(self.ended.items())[-REMEMBERED:]],
             "uncollected": [[request_id, source] for request_id, source in self.uncollected.items()],
-            "leases": self.leases,
+            "leases": [[resource, *held] for resource, held in self.leases.items()],
+            "token": self.token,
         })  # fmt: skip
 
     @classmethod
@@ -186,7 +190,8 @@ class History:
             history.agents = {name: Present(*agent) for name, *agent in state["agents"]}
             history.ended = dict(state["ended"])
             history.uncollected = dict(state["uncollected"])
-            history.leases = state["leases"]
+            history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in state["leases"]}
+            history.token = state["token"]
         except (KeyError, TypeError, ValueError, IndexError) as error:
             msg = f"The journal's checkpoint is not what a broker writes: {error!r}."
             raise JournalCorrupt(msg) from error

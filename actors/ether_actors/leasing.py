@@ -15,7 +15,7 @@ from ether_actors.leases import Claim, Effect, Granted, Held, Leases, Released, 
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
 from ether_actors.rulings import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
-from ether_broker.codec import id_bytes, read_delegation
+from ether_broker.codec import read_delegation
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import EtherError, InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.ids import NO_ID, to_text
@@ -55,6 +55,7 @@ class Leasing:
         self.leases: Final = Leases(self._parent_of)
         records.ledger.bound = self.leases.stakes
         records.ledger.on_left = self._left
+        records.claims = self._asking.keys()
 
     def _parent_of(self, holder: bytes) -> bytes | None:
         entry = self._records.ledger.get(holder)
@@ -217,16 +218,8 @@ class Leasing:
 
     # -- recovery ------------------------------------------------------------------------------------------------
 
-    def fold(self, event: dict[str, Any]) -> None:
-        """Enter a `lease_granted` or `lease_released` from the journal, in its order; other events change nothing."""
-        if event.get("event") == "lease_granted":
-            holder = id_bytes(event["request_id"])
-            self.leases.restore(event["resource"], event["agent"], holder, event["token"], self._records.now)
-        elif event.get("event") == "lease_released":
-            self.leases.forget(event["resource"], event["token"])
-
     def reopen(self, envelope: bytes) -> None:
-        """Enter an `ether.lease` that had no answer before the restart; after every `fold`, in the journal's order."""
+        """Enter an `ether.lease` that had no answer before the restart; after those that held one, in the journal's order."""
         header = read_header(envelope)
         records = self._records
         params = read_delegation(header, envelope).params or {}

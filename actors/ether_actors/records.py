@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.ledger import Ledger
@@ -49,6 +49,8 @@ class Records:
         self.ledger = Ledger()
         self.dead_letters = DeadLetters()
         self.uncollected = Uncollected()
+        self.claims: Collection[bytes] = ()
+        """Delegations of `ether.lease` that wait for their lease."""
         self.journal = journal
         self.tap = tap
         self.make_id = make_id

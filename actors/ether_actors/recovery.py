@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ether_actors.history import Accepted, History, Present
+from ether_actors.leasing import Leasing
 from ether_actors.ledger import Entry, State
 from ether_actors.membership import Membership
 from ether_actors.records import Records
@@ -19,10 +20,11 @@ from ether_broker.payload import unpack
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import Flag, read_header, rehead
+from ether_broker.wire import Flag, Header, read_header, rehead
 
-__all__ = ["read_history", "recover"]
+__all__ = ["read_history", "recover", "restore_leases"]
 
+_LEASE: Final = b"ether.lease"
 _ANEW: Final = "the broker was started anew"
 
 
@@ -39,7 +41,7 @@ def read_history(journal: Journal) -> History:
     return history
 
 
-def recover(records: Records, membership: Membership, history: History) -> None:
+def recover(records: Records, membership: Membership, leasing: Leasing, history: History) -> None:
     """Fill empty records with what a history says; `records.now` and `records.wall` are set.
 
     Raises:
@@ -50,8 +52,12 @@ def recover(records: Records, membership: Membership, history: History) -> None:
     for name, agent in history.agents.items():
         _restore_agent(records, nodes, kept, name, agent)
     works: dict[bytes, list[Entry]] = {}
+    claims: list[bytes] = []
     gone = Session("", b"", records.now, lost=_ANEW)
     for accepted in history.open.values():
+        if read_header(accepted.envelope).capability == _LEASE:
+            claims.append(_renewed(records, accepted))
+            continue
         entry = _restore_work(records, accepted, history, nodes, gone)
         if entry is not None:
             _place(records, entry, accepted, history.agents[entry.agent.manifest.agent], works)
@@ -59,7 +65,20 @@ def recover(records: Records, membership: Membership, history: History) -> None:
         records.ledger.remember(request_id, source)
     for request_id, source in history.uncollected.items():
         records.uncollected.keep(source, request_id, None)
+    restore_leases(records, leasing, history, claims)
     membership.expect([node for node in nodes.values() if node.agents], works, kept)
+
+
+def restore_leases(records: Records, leasing: Leasing, history: History, claims: list[bytes]) -> None:
+    """Enter the leases whose holders may still be at work, and whoever waited for one; see `recover`."""
+    for resource, (agent_name, holder, token) in history.leases.items():
+        entry = records.ledger.get(holder)
+        if entry is not None and entry.holds_credit:
+            leasing.leases.restore(resource, agent_name, holder, token, records.now)
+    if history.token:
+        leasing.leases.begin_above(history.token)
+    for claim in claims:
+        leasing.reopen(claim)
 
 
 def _restore_agent(
@@ -90,7 +109,7 @@ def _restore_work(
         message = f"{header.target.decode(errors='replace')} is not there any more."
         records.answer(delegator, header, Status.REJECTED_CAPABILITY, ErrorInfo(code="agent_gone", message=message))
         return None
-    deadline = records.now + header.deadline - accepted.clock - (records.wall - accepted.wall)
+    deadline = _deadline(records, accepted, header)
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(
         header, accepted.envelope, target=agent.name, capability=choice.name, deadline=deadline,
@@ -100,6 +119,18 @@ def _restore_work(
         read_header(envelope), envelope, delegator, choice, pinned=not header.flags & Flag.ROUTED, deadline=deadline,
         now=records.now - (records.wall - accepted.wall),
     )  # fmt: skip
+
+
+def _deadline(records: Records, accepted: Accepted, header: Header) -> float:
+    """The deadline by the clock of this broker."""
+    return records.now + header.deadline - accepted.clock - (records.wall - accepted.wall)
+
+
+def _renewed(records: Records, accepted: Accepted) -> bytes:
+    """An envelope with its deadline by the clock of this broker."""
+    header = read_header(accepted.envelope)
+    deadline = _deadline(records, accepted, header) if header.deadline else 0.0
+    return rehead(header, accepted.envelope, deadline=deadline)
 
 
 def _place(

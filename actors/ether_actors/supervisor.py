@@ -85,7 +85,7 @@ class Supervisor:
         records = self.records
         records.now, records.wall = now, wall
         history = read_history(records.journal)
-        recover(records, self._membership, history)
+        recover(records, self._membership, self.leasing, history)
         records.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[bytes, bytes]], now: float, wall: float) -> None:

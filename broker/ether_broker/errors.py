@@ -18,19 +18,16 @@ EtherError
 │   ├── AddressInUse           the broker's address is taken
 │   ├── NodeRefused            the broker does not let this node in
 │   ├── MailboxFull            a bounded queue has no room
-<<<<<<< HEAD
 │   └── JournalUnavailable     the journal cannot be written or read now
 │       ├── JournalFull        its disk has no room
 │       ├── JournalReadOnly    it may not be written
 │       └── JournalLocked      another process has it
 ├── JournalCorrupt             the journal's bytes are not what was written
-=======
 │   ├── LeaseHeld              another delegation holds the lease
 │   └── TooManyLeases          an agent has as many leases as it may
 ├── LeaseLost                  the lease is not yours, or not yours any more
 ├── LeaseDeadlock              the lease would be waited for in a circle
 ├── ArtifactMismatch           a file is not what the response sealed
->>>>>>> 28c5c99 (supervisor: leases with fencing tokens; artifacts sealed and checked (G5))
 ├── ProtocolError              a peer broke the wire protocol
 │   ├── MalformedFrame         bytes that are not a frame
 │   └── IncompatibleVersion    a newer major version of protocol or schema
@@ -67,18 +64,15 @@ __all__ = [
     "InvalidEnvelope",
     "InvalidManifest",
     "InvalidSpec",
-<<<<<<< HEAD
     "JournalCorrupt",
     "JournalFull",
     "JournalLocked",
     "JournalReadOnly",
     "JournalTooNew",
     "JournalUnavailable",
-=======
     "LeaseDeadlock",
     "LeaseHeld",
     "LeaseLost",
->>>>>>> 28c5c99 (supervisor: leases with fencing tokens; artifacts sealed and checked (G5))
     "MailboxFull",
     "MalformedFrame",
     "MissingExtra",
@@ -227,7 +221,6 @@ class MailboxFull(Unavailable):
     code = "mailbox_full"
 
 
-<<<<<<< HEAD
 class JournalUnavailable(Unavailable):
     """The journal cannot be written or read now; what was committed is safe, and it goes on when the cause is gone."""
 
@@ -256,7 +249,8 @@ class JournalCorrupt(EtherError):
     """The bytes of the journal are not what was written, or the file is no journal."""
 
     code = "journal_corrupt"
-=======
+
+
 class LeaseHeld(Unavailable):
     """Another delegation holds the lease, and did so until the patience for it ended."""
 
@@ -303,7 +297,6 @@ class ArtifactMismatch(EtherError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.path, self.expected, self.found)
->>>>>>> 28c5c99 (supervisor: leases with fencing tokens; artifacts sealed and checked (G5))
 
 
 class ProtocolError(EtherError):

@@ -7,8 +7,8 @@ import pytest
 from ether_actors.registry import Condition
 from ether_broker.errors import MalformedFrame
 from ether_broker.manifest import Capability, Manifest
-from ether_broker.router import SILENCE
 from ether_broker.payload import unpack
+from ether_broker.router import SILENCE
 from ether_broker.wire import Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 
