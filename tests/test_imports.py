@@ -6,7 +6,7 @@ import types
 
 from tests.support import REPOSITORY, run_python
 
-HEAVY = {"asyncio", "click", "jinja2", "nats", "rich", "sqlite3", "typer", "yaml"}
+HEAVY = {"asyncio", "click", "ifaddr", "jinja2", "nats", "rich", "sqlite3", "typer", "yaml", "zeroconf"}
 
 
 def test_importing_ether_brings_nothing_heavy() -> None:

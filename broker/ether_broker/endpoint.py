@@ -8,8 +8,12 @@ import stat
 from typing import Final
 
 from ether_broker.errors import InvalidEndpoint
+from ether_broker.model import NAME_PATTERN
 
-__all__ = ["check_endpoint", "default_endpoint", "prepare_endpoint"]
+__all__ = ["LAN", "check_endpoint", "default_endpoint", "lan_name", "prepare_endpoint"]
+
+LAN: Final = "lan://"
+"""Begins what stands for a broker that is to be found on the local network; not an address that one can have."""
 
 _TCP = re.compile(r"tcp://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+|\*):(\d{1,5}|\*)")
 _IPC_LIMIT: Final = 107
@@ -36,6 +40,19 @@ def check_endpoint(endpoint: str) -> str:
         msg = f"{endpoint!r} is no address of a broker: write tcp://HOST:PORT or ipc:///PATH."
         raise InvalidEndpoint(msg)
     return endpoint
+
+
+def lan_name(url: str) -> str | None:
+    """The name in `lan://NAME`; None in `lan://`, which means the only broker there is.
+
+    Raises:
+        InvalidEndpoint: it is neither.
+    """
+    name = url.removeprefix(LAN)
+    if not url.startswith(LAN) or (name and not re.fullmatch(NAME_PATTERN, name)):
+        msg = f"{url!r} names no broker of the local network: write lan://NAME, or lan:// for the only one."
+        raise InvalidEndpoint(msg)
+    return name or None
 
 
 def default_endpoint(name: str = "default") -> str:

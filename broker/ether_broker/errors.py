@@ -11,10 +11,12 @@ EtherError
 │   ├── UnknownDeadLetter      no dead letter of that number
 │   ├── InvalidEndpoint        not an address that a broker can have
 │   ├── InvalidSpec            a child spec, cluster file or option that cannot be
+│   ├── UntrustedBroker        a broker shows a key that is not known here
 │   └── MissingExtra           an optional dependency is not installed
 ├── Closed                     you closed it: runtime, handle, mailbox, observer
 ├── Unavailable                the world broke it; trying again may help
 │   ├── BrokerUnavailable      nobody answers at the broker's address
+│   ├── DiscoveryUnavailable   the local network cannot be asked for brokers
 │   ├── AddressInUse           the broker's address is taken
 │   ├── NodeRefused            the broker does not let this node in
 │   ├── MailboxFull            a bounded queue has no room
@@ -55,6 +57,7 @@ __all__ = [
     "BrokerUnavailable",
     "Cancelled",
     "Closed",
+    "DiscoveryUnavailable",
     "DuplicateAgent",
     "EtherError",
     "Failed",
@@ -88,6 +91,7 @@ __all__ = [
     "UnknownAgent",
     "UnknownDeadLetter",
     "Unserialisable",
+    "UntrustedBroker",
     "UsageError",
     "WaitTimeout",
     "nearest",
@@ -178,6 +182,12 @@ class InvalidSpec(UsageError):
     code = "invalid_spec"
 
 
+class UntrustedBroker(UsageError):
+    """A broker that was found on the network shows another key than the one known here, or a key and none is known."""
+
+    code = "untrusted_broker"
+
+
 class MissingExtra(UsageError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
@@ -201,6 +211,12 @@ class BrokerUnavailable(Unavailable):
     """Nobody answers at the broker's address."""
 
     code = "broker_unavailable"
+
+
+class DiscoveryUnavailable(Unavailable):
+    """The system does not let us ask the local network for brokers, or tell it of one."""
+
+    code = "discovery_unavailable"
 
 
 class AddressInUse(Unavailable):

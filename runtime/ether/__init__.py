@@ -31,6 +31,7 @@ from ether_broker.errors import (
     BrokerUnavailable,
     Cancelled,
     Closed,
+    DiscoveryUnavailable,
     DuplicateAgent,
     EtherError,
     Failed,
@@ -43,6 +44,7 @@ from ether_broker.errors import (
     LeaseHeld,
     LeaseLost,
     MailboxFull,
+    MissingExtra,
     NodeRefused,
     OutcomeError,
     PayloadTooLarge,
@@ -54,6 +56,7 @@ from ether_broker.errors import (
     UnknownAgent,
     UnknownDeadLetter,
     Unserialisable,
+    UntrustedBroker,
     UsageError,
     WaitTimeout,
 )
@@ -67,11 +70,14 @@ if TYPE_CHECKING:
     from ether.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec
     from ether.errors import ProcessFailed
     from ether_actors.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+    from ether_broker.discovery.advert import Advert
+    from ether_broker.discovery.browser import discover
 
 __version__ = "0.1.0"
 
 __all__ = [  # noqa: RUF022  grouped by subject
     # Running
+    "Advert",
     "AgentRef",
     "AgentSpec",
     "Cluster",
@@ -79,6 +85,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Limits",
     "NodeSpec",
     "Runtime",
+    "discover",
     # Agents
     "Agent",
     "AsyncAgent",
@@ -120,6 +127,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "BrokerUnavailable",
     "Cancelled",
     "Closed",
+    "DiscoveryUnavailable",
     "DuplicateAgent",
     "EtherError",
     "Failed",
@@ -132,6 +140,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "LeaseHeld",
     "LeaseLost",
     "MailboxFull",
+    "MissingExtra",
     "NodeRefused",
     "OutcomeError",
     "PayloadTooLarge",
@@ -144,20 +153,23 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "UnknownAgent",
     "UnknownDeadLetter",
     "Unserialisable",
+    "UntrustedBroker",
     "UsageError",
     "WaitTimeout",
     "__version__",
 ]  # fmt: skip
 
 _LATER = {
+    "Advert": "ether_broker.discovery.advert",
     "AgentSpec": "ether.cluster",
     "Cluster": "ether.cluster",
     "ClusterSpec": "ether.cluster",
     "NodeSpec": "ether.cluster",
     "ProcessFailed": "ether.errors",
+    "discover": "ether_broker.discovery.browser",
     **dict.fromkeys(("Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"), "ether_actors.child_spec"),
 }
-"""Names that are imported when first used: not everybody starts processes or supervision trees."""
+"""Names that are imported when first used: not everybody starts processes or supervision trees, or has a network."""
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ether.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NodeSpec, Posting, postings
 from ether.errors import ProcessFailed
@@ -24,8 +24,12 @@ from ether.lifeline import is_starting
 from ether.outlet import to_stderr
 from ether.stopping import Stopping
 from ether.warden import ProcessSpec, ProcessStatistics, Warden
+from ether_actors.tree import Lifecycle
 from ether_broker.endpoint import default_endpoint
 from ether_broker.errors import Closed, UsageError
+
+if TYPE_CHECKING:
+    from ether_broker.discovery.advertiser import Advertiser
 
 __all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
 
@@ -53,7 +57,7 @@ class Cluster:
 
     What a node's death does to its work is the broker's to rule (G3). A broker that died comes back at the same
     address and the nodes join it again by themselves; what was delegated before ends FAILED_EXECUTION with code
-    `broker_lost`.
+    `broker_lost`. With `advertise=True` the broker is found on the local network (`ether.discover`) while it is up.
 
     Args:
         nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start. Or a whole
@@ -88,6 +92,7 @@ class Cluster:
             "on_event": on_event, "on_output": on_output, "on_failed": on_failed
         }  # fmt: skip
         self._warden: Warden | None = None
+        self._advertiser: Advertiser | None = None
         self._folder: str | None = None
         self._url = ""
         self._bind = ""
@@ -100,6 +105,8 @@ class Cluster:
         Raises:
             UsageError: it is open already; or a script does this while one of its nodes imports it.
             AddressInUse: somebody has the address.
+            MissingExtra: it is to be advertised, and the extra `lan` is not installed.
+            DiscoveryUnavailable: it is to be advertised, and the system does not let us use multicast DNS.
             InvalidSpec: an agent's `module:Class` cannot be imported, or is no agent.
             ProcessFailed: a process did not come up in time, or an agent's `__init__` or `on_start` raised.
             EtherError: any other that a process met as it started; in all cases nothing is left running.
@@ -112,6 +119,10 @@ class Cluster:
                 'put what the script does under `if __name__ == "__main__":`.'
             )
         spec = self.spec
+        if spec.advertise:
+            from ether_broker.discovery.mdns import require
+
+            require()
         self._warden = warden = Warden(
             intensity=spec.intensity, period=spec.period, backoff=spec.backoff, **self._watchers
         )
@@ -132,6 +143,17 @@ class Cluster:
             warden.add(self._process(node.name, "ether.node_process", self._node_request(node, cast)))
         for node in spec.nodes:
             warden.wait_up(node.name)
+        if spec.advertise:
+            self._advertise(warden)
+
+    def _advertise(self, warden: Warden) -> None:
+        """Announce the broker, now that its agents are up; whenever it is down, it is not announced."""
+        from ether.advertising import advertise
+
+        def is_up() -> bool:
+            return any(one.name == _BROKER and one.state is Lifecycle.RUNNING for one in warden.statistics())
+
+        self._advertiser = advertise(self.spec.name, self._bind, is_up=is_up, on_event=self._watchers["on_event"])
 
     def close(self, drain: float | None = None) -> None:
         """Drain and end; the same as leaving the `with` block. A second call does nothing.
@@ -145,13 +167,15 @@ class Cluster:
         try:
             if drain == 0:
                 warden.kill()
+            if self._advertiser is not None:
+                self._advertiser.close()
             warden.stop()
         except BaseException:  # such as a second Ctrl-C
             warden.kill()
             raise
         finally:
             warden.close()
-            self._warden = None
+            self._warden = self._advertiser = None
             self._remove_files()
 
     def kill(self) -> None:

@@ -47,6 +47,8 @@ class ClusterSection(Section):
     """What survives the broker: journal, everything that was accepted; memory, nothing."""
     journal: str | None = None
     """The journal's file; default: the user's own for the cluster's name."""
+    advertise: bool = False
+    """Whether other machines of the local network can find the broker by the cluster's name."""
     drain: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DRAIN
     """Seconds that running work has when the cluster ends."""
     start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0

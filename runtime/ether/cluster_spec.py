@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from ether_actors.agent import default_name
 from ether_actors.child_spec import Backoff, Restart
 from ether_broker.endpoint import check_endpoint
-from ether_broker.errors import InvalidSpec, nearest
+from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.mailbox import Limits
 from ether_broker.model import NAME_PATTERN
 
@@ -105,7 +105,7 @@ class ClusterSpec:
 
     Raises:
         InvalidSpec: there is no node, two have one name, or a field has a value that it cannot have.
-        InvalidEndpoint: `bind` is no address.
+        InvalidEndpoint: `bind` is no address; or it is to be advertised, and no other machine reaches it.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -115,6 +115,9 @@ class ClusterSpec:
     bind: str | None = None
     """The broker's address, `tcp://HOST:PORT` (`*` takes a free port) or `ipc:///PATH`. None is a socket in a
     private folder for `Cluster`, and the user's default address for `up`."""
+    advertise: bool = False
+    """Whether other machines of the local network can find the broker by the cluster's name; `bind` must be a TCP
+    address that they reach."""
     drain: float = DRAIN
     """Seconds that running work has when the cluster ends."""
     start_timeout: float = 30.0
@@ -145,6 +148,8 @@ class ClusterSpec:
             raise InvalidSpec("A node is named 'broker', as the broker's process is: choose another name.")
         if self.bind is not None:
             check_endpoint(self.bind)
+        if self.advertise:
+            _check_advertised(self.name, self.bind)
         if self.log_level not in LOG_LEVELS:
             hint = nearest(self.log_level, LOG_LEVELS)
             raise InvalidSpec(f"{self.log_level!r} is no log level.{hint}")
@@ -254,6 +259,21 @@ def _reference(cls: type) -> str:
             f"{cls.__qualname__} cannot be imported by another process: define it at the top of a module."
         )
     return f"{module}:{cls.__qualname__}"
+
+
+def _check_advertised(name: str, bind: str | None) -> None:
+    from ether_broker.discovery.addresses import is_loopback
+    from ether_broker.discovery.advert import MAX_NAME
+
+    host = (bind or "").removeprefix("tcp://").rpartition(":")[0]
+    if bind is None or not bind.startswith("tcp://") or is_loopback(host):
+        now = "it has none" if bind is None else f"{bind} is for this machine only"
+        raise InvalidEndpoint(
+            f"A broker that is advertised needs an address that other machines reach, and {now}: "
+            "say --bind 'tcp://*:7421', or `bind` in the file."
+        )
+    if len(name) > MAX_NAME:
+        raise InvalidSpec(f"The cluster is named {name!r}: to be advertised, take {MAX_NAME} characters at most.")
 
 
 def _check_name(what: str, name: object) -> None:

@@ -26,7 +26,7 @@ from ether.cluster_file import START, AgentEntry, ClusterFile, ClusterSection, L
 from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.yaml_document import Place, YamlDocument
 from ether_actors.child_spec import Restart
-from ether_broker.errors import InvalidSpec, nearest
+from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.journal.place import default_journal
 from ether_broker.mailbox import Limits
 
@@ -49,6 +49,7 @@ def load(
     Raises:
         InvalidSpec: the file, a variable or an override is not valid; every problem is told with its place, the
             nearest valid key, and what would be right.
+        InvalidEndpoint: the broker is to be advertised, and no other machine reaches its address.
     """
     document = YamlDocument.read(Path(path))
     return _Reader(document.data, document, overrides, environ).spec()
@@ -118,9 +119,9 @@ class _Reader:
         )
         try:
             return _spec(file, nodes)
-        except InvalidSpec as error:
+        except (InvalidSpec, InvalidEndpoint) as error:
             name = self._document.name if self._document else ""
-            raise InvalidSpec(f"{name}: {error}") from None
+            raise type(error)(f"{name}: {error}") from None
 
     def _explain(self, problem: Any) -> tuple[Place, str]:
         """One problem in words, and where it is."""
@@ -222,6 +223,7 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
         nodes,
         name=cluster.name,
         bind=cluster.bind,
+        advertise=cluster.advertise,
         drain=cluster.drain,
         start_timeout=cluster.start_timeout,
         limits=Limits(limits.mailbox_count, limits.mailbox_bytes, limits.window),

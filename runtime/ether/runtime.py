@@ -23,6 +23,7 @@ from ether_actors.observer import Observer
 from ether_actors.pool import Pool
 from ether_broker.clock import SystemClock
 from ether_broker.delegation import Budget, Delegation
+from ether_broker.endpoint import LAN
 from ether_broker.errors import Closed, UsageError
 from ether_broker.ids import to_bytes
 from ether_broker.link import ZmqLink
@@ -87,7 +88,8 @@ class Runtime:
         """A runtime that joins the bus at `url` when it is opened.
 
         Args:
-            url: `tcp://HOST:PORT` or `ipc:///PATH`.
+            url: `tcp://HOST:PORT` or `ipc:///PATH`; or `lan://NAME`, the broker that is advertised under that name on
+                the local network when the runtime is opened, and `lan://` for the only one there is.
             name: as above.
             threads: as above.
             drain: as above.
@@ -97,6 +99,8 @@ class Runtime:
             InvalidEndpoint: on opening; not an address.
             BrokerUnavailable: on opening; nobody answers there.
             NodeRefused: on opening; the broker does not let this node in.
+            MissingExtra, UntrustedBroker, UsageError, EtherError: on opening, with `lan://`; as
+                `ether_broker.discovery.locate`.
         """
         runtime = cls(name=name, threads=threads, drain=drain)
         runtime._url = url
@@ -118,7 +122,7 @@ class Runtime:
             raise UsageError(msg)
         self._context = zmq.Context()
         try:
-            url = self._url
+            url = None if self._url is None else _address(self._url)
             if url is None:
                 self._broker = BrokerHost(self._bind, self._context, self._limits, self._journal)
                 url = self._broker.endpoint
@@ -425,6 +429,14 @@ class Runtime:
         handle = self.send(letter.again(self.node.machinery.new_id(), timeout))
         self.delegate("ether.dead-letter", {"number": number, "discard": True}).result(15.0)
         return handle
+
+
+def _address(url: str) -> str:
+    if not url.startswith(LAN):
+        return url
+    from ether_broker.discovery.locate import located
+
+    return located(url).url
 
 
 def _default_name() -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ether_actors.history import History
+from ether_actors.recovery import restore_leases
 from ether_broker.codec import read_response
 from ether_broker.payload import pack
 from ether_broker.status import Status

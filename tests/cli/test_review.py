@@ -8,6 +8,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from ether import Runtime
+from ether.scout.agent import Scout
 from tests.cli.command import Command
 
 
@@ -71,3 +73,28 @@ def test_a_bad_argument_is_a_usage_error(alone: Command, tmp_path: Path, words: 
 
     assert (done.code, done.out) == (2, "")
     assert said in done.err
+
+
+@pytest.mark.slow
+def test_the_scouts_of_a_bus_that_is_there_do_it(own: Command, own_bus: Runtime, code: Path, tmp_path: Path) -> None:
+    own_bus.start_many(Scout, 2)
+
+    done = own("review", str(code), "--output", str(tmp_path), "--connect", own_bus.url, "-o", "json")
+
+    assert done.code == 0, done
+    assert done.json["summary"]["processes"] == 1
+    assert sum(row["outcomes"].get("COMPLETED", 0) for row in own_bus.agents()) == 4
+
+
+def test_a_bus_without_scouts_is_told_with_the_way_to_one(own: Command, own_bus: Runtime, code: Path) -> None:
+    done = own("review", str(code), "--connect", own_bus.url)
+
+    assert (done.code, done.out) == (2, "")
+    assert "ether node ether.scout.agent:Scout" in done.err
+
+
+def test_processes_of_its_own_and_a_bus_that_is_there_exclude_each_other(ether: Command, code: Path, host: str) -> None:
+    done = ether("review", str(code), "--connect", host, "-j", "2")
+
+    assert (done.code, done.out) == (2, "")
+    assert "leave one of them out" in done.err

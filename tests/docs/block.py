@@ -11,7 +11,9 @@ A fence says what happens to its block:
     ```console              the same for lines that start with `$ `. The lines below such a command are what
                             it prints, stdout and stderr together; with none, only its exit code is checked.
     ```text                 right after a block that is run: what that prints on stdout
-    ```python no-run        (or bash, console) is not run: it needs a second machine. Used sparingly.
+    ```bash on=alpha        (or console) run on the host of that name, with a folder and a shell of its own; the hosts
+                            of a document are on one network (`tests/network.py`).
+    ```python no-run        (or bash, console) is not run: it needs what no test has. Used sparingly.
 
 In an expected output a line `...` stands for any lines, none too, and `...` in a line for any text.
 """
@@ -52,6 +54,7 @@ class Block:
     code: str
     file: str | None = None
     runs: bool = True
+    host: str | None = None
 
 
 @dataclass(slots=True)
@@ -78,18 +81,20 @@ def blocks_of(document: Path) -> list[Block]:
 
 def _block(place: str, info: list[str], code: str) -> Block:
     language, *annotations = info or [""]
-    file, runs = None, language in _RUN
+    file, runs, host = None, language in _RUN, None
     if language in _MISNAMED:
         raise Failed(f"{place}: say {_MISNAMED[language]}, not {language}: this block would not be run")
     for annotation in annotations:
         key, _, value = annotation.partition("=")
         if key == "file" and value:
             file = value
+        elif key == "on" and value:
+            host = value
         elif annotation == "no-run":
             runs = False
         else:
-            raise Failed(f"{place}: {annotation!r} is neither no-run nor file=NAME")
-    return Block(place, language, code, file, runs)
+            raise Failed(f"{place}: {annotation!r} is neither no-run, nor file=NAME, nor on=HOST")
+    return Block(place, language, code, file, runs, host)
 
 
 def commands_of(block: Block, folder: Path) -> list[Command]:

@@ -13,16 +13,20 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from tests.docs.block import Block, Failed, blocks_of, commands_of, prints_as_told
+from tests.network import network_of
 from tests.support import REPOSITORY, SOURCE_ROOTS, child_environment, processes_with, wait_until
 
 __all__ = ["Session", "run_document"]
 
 ETHER: Final = "from ether.cli import main\n\nmain()\n"
+
+SHELL: Final = ("bash", "--noprofile", "--norc")
 
 _MARK = "SNIPPETS_DOCUMENT"
 _LINE_SECONDS = 60.0
@@ -36,12 +40,13 @@ class Session:
     SIGTERM they are killed, and that is `Failed`.
     """
 
-    def __init__(self, folder: Path, ether: str = ETHER) -> None:
+    def __init__(self, folder: Path, ether: str = ETHER, shell: Sequence[str] = SHELL) -> None:
         """Link the sources into an empty folder and start the shell.
 
         Args:
             folder: an empty one.
             ether: the Python script that is the command `ether`; a test may give another than ours.
+            shell: the command line that starts it; on another host, say.
         """
         self.folder = folder / "work"
         """Where blocks are run and written."""
@@ -64,7 +69,7 @@ class Session:
             "XDG_RUNTIME_DIR": str(folder),  # the user's default bus is another's
         }
         self._shell = subprocess.Popen(
-            ["bash", "--noprofile", "--norc"],
+            list(shell),
             cwd=self.folder,
             env=child_environment(environment),
             stdin=subprocess.PIPE,
@@ -165,12 +170,28 @@ def run_document(document: Path, folder: Path, ether: str = ETHER) -> int:
     """
     blocks = blocks_of(document)
     count = 0
-    with Session(folder, ether) as session:
+    with _sessions(blocks, folder, ether) as sessions:
         for block, below in zip(blocks, [*blocks[1:], None], strict=True):
             if block.runs or block.file is not None:
-                session.run(block, below.code if below is not None and below.language == "text" else None)
+                told = below.code if below is not None and below.language == "text" else None
+                sessions[block.host].run(block, told)
                 count += 1
     return count
+
+
+@contextlib.contextmanager
+def _sessions(blocks: Sequence[Block], folder: Path, ether: str) -> Iterator[dict[str | None, Session]]:
+    """{host: its session}; None is this machine, and the only one unless the document says `on=HOST`."""
+    names = list(dict.fromkeys(block.host for block in blocks if block.host))
+    with contextlib.ExitStack() as stack:
+        sessions: dict[str | None, Session] = {}
+        network = stack.enter_context(network_of(*names)) if names else None
+        for name in (None, *names):
+            own = folder / (name or "here")
+            own.mkdir()
+            shell = SHELL if network is None or name is None else network.command(name, SHELL)
+            sessions[name] = stack.enter_context(Session(own, ether, shell))
+        yield sessions
 
 
 def _write_command(path: Path, text: str) -> None:

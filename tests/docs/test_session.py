@@ -89,7 +89,7 @@ def test_python_runs_a_file_that_the_document_wrote(follow: Follow) -> None:
 
 
 def test_an_unknown_annotation_is_told(follow: Follow) -> None:
-    with pytest.raises(Failed, match=r"page\.md:1: 'norun' is neither no-run nor file=NAME"):
+    with pytest.raises(Failed, match=r"page\.md:1: 'norun' is neither no-run, nor file=NAME, nor on=HOST"):
         follow("'''python norun\n'''")
 
 
@@ -156,3 +156,27 @@ def test_blocks_in_lists_are_found(tmp_path: Path) -> None:
     (block,) = blocks_of(document)
 
     assert (block.place, block.code) == ("page.md:3", "x = 1\n")
+
+
+@pytest.mark.slow
+def test_each_host_has_a_name_a_folder_and_a_shell_of_its_own(follow: Follow) -> None:
+    text = """
+'''python on=alpha file=host.py
+import os
+print(os.uname().nodename, os.environ.get("PLACE"), os.path.exists("beta.txt"))
+'''
+'''text
+alpha None False
+'''
+'''text file=beta.txt on=beta
+here
+'''
+'''python on=beta
+import os
+print(os.uname().nodename, os.path.exists("host.py"), os.path.exists("beta.txt"))
+'''
+'''text
+beta False True
+'''
+"""
+    assert follow(text) == 3

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from ether import InvalidSpec, Limits
+from ether import InvalidEndpoint, InvalidSpec, Limits
 from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.config import json_schema, load, of_agents
 from ether_actors.child_spec import Restart
@@ -212,3 +212,24 @@ def test_the_schema_takes_what_the_reader_takes(tmp_path: Path):
         "Seconds that running work"
     )
     json.dumps(schema)
+
+
+def test_a_file_may_have_its_broker_advertised(tmp_path: Path):
+    text = "cluster: {advertise: true, bind: 'tcp://*:7421'}\nnodes: [{name: n1}]"
+
+    assert read(tmp_path, text).advertise
+    assert read(tmp_path, "nodes: [{name: n1}]", cluster__advertise=True, cluster__bind="tcp://10.0.0.1:1").advertise
+    assert not read(tmp_path, "nodes: [{name: n1}]").advertise
+
+
+@pytest.mark.parametrize(
+    "bind", ["null", "'ipc:///tmp/a'", "'tcp://127.0.0.1:1'", "'tcp://localhost:1'", "'tcp://[::1]:1'"]
+)
+def test_a_broker_that_only_this_machine_reaches_is_not_advertised(tmp_path: Path, bind: str):
+    with pytest.raises(InvalidEndpoint, match=r"cluster\.yaml: .*--bind 'tcp://\*:7421'"):
+        read(tmp_path, f"cluster: {{advertise: true, bind: {bind}}}\nnodes: [{{name: n1}}]")
+
+
+def test_a_name_that_is_too_long_for_the_network_is_not_advertised():
+    with pytest.raises(InvalidSpec, match="63 characters"):
+        ClusterSpec.of(1, name="x" * 64, bind="tcp://*:1", advertise=True)

@@ -19,6 +19,7 @@ from ether.cli.commands import (
     bench,
     dead_letters,
     delegate,
+    discover,
     doctor,
     leases,
     review,
@@ -27,6 +28,7 @@ from ether.cli.commands import (
     up,
     version,
 )
+from ether.cli.discover_words import with_lan_urls
 from ether.cli.exit_code import ExitCode, code_of_error
 from ether.cli.options import FormatOption, Settings, settings_of
 from ether.cli.output import Format, as_json, warn
@@ -55,6 +57,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and end it with the exit code of the error that it raises."""
         try:
+            ctx.args = with_lan_urls(ctx.args)
             return super().invoke(ctx)
         except _PASS:
             raise
@@ -142,5 +145,5 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for group in (up, review, delegate, agents, leases, dead_letters, top, bench, schema, doctor, version):
+for group in (up, review, delegate, agents, leases, dead_letters, top, discover, bench, schema, doctor, version):
     group.add_to(app)

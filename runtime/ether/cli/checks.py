@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import zmq
 
-from ether.cli.connection import connectable, is_listening, joined
+from ether.cli.connection import connectable, is_listening, joined, wait_for
 from ether.cli.output import seconds
 from ether.cli.versions import LIBRARIES, library_version
-from ether_broker.endpoint import default_endpoint, prepare_endpoint
+from ether_broker.endpoint import LAN, default_endpoint, prepare_endpoint
 from ether_broker.errors import EtherError, InvalidEndpoint
 
 __all__ = ["Check", "Verdict", "checks"]
@@ -35,6 +35,8 @@ _SKEW: Final = 1.0
 """Seconds between two wall clocks that timestamps in logs should not differ by."""
 _RESOLUTION: Final = 1e-3
 _PATIENCE: Final = 2.0
+_GLANCE: Final = 0.05
+"""Seconds of listening that show whether one can."""
 
 
 @unique
@@ -71,6 +73,7 @@ def checks(connect: str | None) -> Iterator[Check]:
     yield ipc_folder()
     yield open_files()
     yield clock()
+    yield lan()
     yield from bus(connect)
 
 
@@ -149,12 +152,36 @@ def clock() -> Check:
     return Check("clock", Verdict.OK, detail)
 
 
+def lan() -> Check:
+    """Whether buses of the local network can be found, and ours be advertised."""
+    from ether_broker.discovery.browser import browse
+    from ether_broker.errors import MissingExtra
+
+    try:
+        from ether_broker.discovery.addresses import own_addresses
+
+        addresses = own_addresses()
+        browse(_GLANCE)
+    except MissingExtra as error:
+        return Check("lan", Verdict.OK, "discovery is not installed", str(error))
+    except EtherError as error:
+        return Check("lan", Verdict.WARN, str(error), "free UDP port 5353, or use --connect")
+    if not addresses:
+        return Check("lan", Verdict.WARN, "no address but loopback", "connect this machine to a network")
+    return Check("lan", Verdict.OK, f"multicast DNS can be used at {', '.join(addresses)}")
+
+
 def bus(connect: str | None) -> Iterator[Check]:
     """The bus, and how fast it answers; without `connect` it need not be there."""
     try:
         url = connectable(connect or default_endpoint())
     except InvalidEndpoint as error:
         yield Check("broker", Verdict.FAIL, str(error), "correct --connect or ETHER_CONNECT")
+        return
+    try:
+        url = wait_for(url, 0.0) if url.startswith(LAN) else url
+    except EtherError as error:
+        yield Check("broker", Verdict.FAIL, str(error), "see what is advertised: `ether discover`")
         return
     if not is_listening(url, _PATIENCE):
         if connect is None:

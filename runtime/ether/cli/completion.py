@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ether_broker.endpoint import default_endpoint
+from ether_broker.endpoint import LAN, default_endpoint
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
@@ -36,8 +36,11 @@ def complete_endpoints(incomplete: str) -> list[str]:
 def _ask(incomplete: str, names: _Names) -> list[str]:
     from ether.cli.connection import joined
 
+    connect = os.environ.get("ETHER_CONNECT")
+    if connect is not None and connect.startswith(LAN):  # to look for it would take longer than anybody waits
+        return []
     try:
-        with joined(os.environ.get("ETHER_CONNECT"), patience=_PATIENCE) as bus:
+        with joined(connect, patience=_PATIENCE) as bus:
             return sorted(name for name in names(bus) if name.startswith(incomplete))
     except EtherError:
         return []

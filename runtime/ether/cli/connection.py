@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ether_broker.endpoint import check_endpoint, default_endpoint
+from ether_broker.endpoint import LAN, check_endpoint, default_endpoint, lan_name
 from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
 
 if TYPE_CHECKING:
@@ -56,13 +56,18 @@ def joined(connect: str | None, wait: float = 0.0, *, patience: float | None = N
 
 
 def wait_for(connect: str | None, wait: float) -> str:
-    """Wait until something listens at an address, and return it.
+    """Wait until something listens at an address, and return it; of a `lan://` URL, the address that is found.
 
     Raises:
         InvalidEndpoint: not an address that can be connected to.
         BrokerUnavailable: nobody listened there within `wait` seconds.
+        EtherError: as `ether_broker.discovery.locate`.
     """
     url = connectable(connect or default_endpoint())
+    if url.startswith(LAN):
+        from ether_broker.discovery.locate import TIMEOUT, located
+
+        return located(url, timeout=max(wait, TIMEOUT)).url
     limit = time.monotonic() + wait
     while not is_listening(url):
         if time.monotonic() >= limit:
@@ -100,6 +105,9 @@ def connectable(url: str) -> str:
     Raises:
         InvalidEndpoint: it cannot be; the message says why.
     """
+    if url.startswith(LAN):
+        lan_name(url)
+        return url
     check_endpoint(url)
     if url.startswith("inproc://") or "*" in url:
         msg = f"{url!r} is an address to bind: connect to tcp://HOST:PORT or ipc:///PATH."

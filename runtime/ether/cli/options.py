@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from ether.cli.completion import complete_agents, complete_capabilities, complete_endpoints
+from ether.cli.discover_words import CONNECT, DISCOVER
 from ether.cli.output import Format, Output
 
 __all__ = [
@@ -37,10 +38,11 @@ FormatOption = Annotated[
 ConnectOption = Annotated[
     str | None,
     typer.Option(
-        "--connect",
+        CONNECT,
+        DISCOVER,
         metavar="URL",
         envvar="ETHER_CONNECT",
-        help="The bus, as tcp://HOST:PORT or ipc:///PATH.",
+        help="The bus, as tcp://HOST:PORT or ipc:///PATH; or --discover [NAME], which looks for it on the network.",
         show_default="this user's own, as `ether up` binds it",
         rich_help_panel=_BUS,
         autocompletion=complete_endpoints,

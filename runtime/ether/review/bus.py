@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from ether.review.drive import Bus
 
-__all__ = ["default_processes", "open_bus"]
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
 
-_SCOUT = "ether.scout.agent:Scout"
+__all__ = ["SCOUT", "default_processes", "open_bus", "scout_nodes"]
+
+SCOUT: Final = "ether.scout.agent:Scout"
+_EXPLORE: Final = "scout.explore_directory"
 
 
 @contextmanager
@@ -34,10 +39,20 @@ def open_bus(processes: int) -> Iterator[Bus]:
         return
     from ether.cluster import Cluster
 
-    with Cluster(nodes=processes, agents=[_SCOUT]) as cluster, Runtime.connect(cluster.url) as bus:
+    with Cluster(nodes=processes, agents=[SCOUT]) as cluster, Runtime.connect(cluster.url) as bus:
         yield bus
 
 
 def default_processes(tasks: int) -> int:
     """One node for each processor that this process may use, at most one a task: more would only take turns."""
     return max(1, min(len(os.sched_getaffinity(0)), tasks))
+
+
+def scout_nodes(bus: Runtime) -> set[str]:
+    """The nodes that have a scout, of a bus that is there."""
+    scouts = {
+        manifest["agent"]
+        for manifest in bus.manifests()
+        if any(held["name"] == _EXPLORE for held in manifest["capabilities"])
+    }
+    return {str(row["node"]) for row in bus.agents() if row["agent"] in scouts}

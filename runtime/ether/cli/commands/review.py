@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ether.cli.options import FormatOption, output_of, settings_of
+from ether.cli.connection import joined
+from ether.cli.discover_words import CONNECT, DISCOVER
+from ether.cli.options import FormatOption, WaitOption, output_of, settings_of
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
+    from ether.runtime import Runtime
     from ether.scout.explore import PassName
 
 __all__ = ["add_to"]
@@ -54,27 +58,64 @@ def review(
         float | None,
         typer.Option("--timeout", metavar="SECONDS", help="For each directory under each pass.", show_default="600"),
     ] = None,
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            CONNECT,
+            DISCOVER,
+            metavar="URL",
+            help="Use the scouts of this bus, or with --discover [NAME] of one on the network, instead of own ones; "
+            "the directories have to be there under the same paths.",
+        ),
+    ] = None,
+    wait: WaitOption = 0.0,
     output_format: FormatOption = None,
 ) -> None:
     """Review code bases: each directory under three passes, over agents in several processes, in one report.
 
     Exit code 1 if a task failed; findings are no failure. `-o json` prints what review.json holds.
     """
+    from ether.review.bus import scout_nodes
     from ether.review.job import DEFAULT_TIMEOUT
     from ether.review.job import review as run
 
     out = output_of(ctx, output_format)
-    done = run(
-        directories,
-        output,
-        processes=processes,
-        timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
-        passes=_passes(passes or ()),
-        stream=io.StringIO() if settings_of(ctx).quiet else sys.stderr,
-    )
+    if connect is not None and processes is not None:
+        msg = "--processes starts scouts and --connect or --discover uses those that are there: leave one of them out."
+        raise UsageError(msg)
+    names = _passes(passes or ())
+    with _scouts(connect, wait) as bus:
+        done = run(
+            directories,
+            output,
+            processes=processes if bus is None else len(scout_nodes(bus)),
+            timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
+            passes=names,
+            stream=io.StringIO() if settings_of(ctx).quiet else sys.stderr,
+            open_bus=None if bus is None else lambda _processes: nullcontext(bus),
+        )
     sentence = done.report["summary"]["sentence"]
     out.value(done.report, f"{sentence} See {done.markdown_path} and {done.json_path}.")
     raise typer.Exit(done.exit_code)
+
+
+@contextmanager
+def _scouts(connect: str | None, wait: float) -> Iterator[Runtime | None]:
+    """The bus that is there, with scouts; None if there is to be one of our own.
+
+    Raises:
+        EtherError: as `joined`; UsageError: no scout is on it.
+    """
+    if connect is None:
+        yield None
+        return
+    from ether.review.bus import SCOUT, scout_nodes
+
+    with joined(connect, wait) as bus:
+        if not scout_nodes(bus):
+            msg = f"No scout is on the bus: start some with `ether node {SCOUT}` and the same --connect or --discover."
+            raise UsageError(msg)
+        yield bus
 
 
 def _passes(names: Sequence[str]) -> Sequence[PassName]:

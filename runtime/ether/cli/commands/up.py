@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,6 +55,10 @@ def up(
         int | None,
         typer.Option("--nodes", metavar="N", min=1, help="Processes, each with these agents.", show_default="1"),
     ] = None,
+    advertise: Annotated[
+        bool,
+        typer.Option("--advertise", help="Let other machines find it (`--discover`); needs --bind 'tcp://*:PORT'."),
+    ] = False,
     drain: DrainOption = None,
     name: Annotated[
         str | None,
@@ -84,7 +88,7 @@ def up(
     out = output_of(ctx, output_format)
     overrides = {
         "cluster.name": name, "cluster.bind": bind, "cluster.drain": drain, "cluster.durability": durability,
-        "cluster.journal": journal,
+        "cluster.journal": journal, "cluster.advertise": advertise or None,
     }  # fmt: skip
     spec = _spec(what, nodes, overrides)
     from ether.cluster import up as run
@@ -131,7 +135,7 @@ def node(
     raise typer.Exit(code)
 
 
-def _spec(what: Sequence[str], nodes: int | None, overrides: dict[str, Any]) -> ClusterSpec:
+def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) -> ClusterSpec:
     """The cluster of a command line; options count more than the environment, and that more than the file.
 
     Raises:
