@@ -9,6 +9,8 @@ EtherError
 │   ├── DuplicateAgent         the name is taken by a living agent
 │   ├── UnknownAgent           no agent of that name
 │   ├── UnknownDeadLetter      no dead letter of that number
+│   ├── UnknownJournal         no journal where one was named
+│   ├── UnknownEntry           nothing in the journal is meant
 │   ├── InvalidEndpoint        not an address that a broker can have
 │   ├── InvalidSpec            a child spec, cluster file or option that cannot be
 │   ├── UntrustedBroker        a broker shows a key that is not known here
@@ -90,6 +92,8 @@ __all__ = [
     "Unfinished",
     "UnknownAgent",
     "UnknownDeadLetter",
+    "UnknownEntry",
+    "UnknownJournal",
     "Unserialisable",
     "UntrustedBroker",
     "UsageError",
@@ -168,6 +172,18 @@ class UnknownDeadLetter(UsageError):
     """No dead letter has that number, or it has been dropped for newer ones."""
 
     code = "unknown_dead_letter"
+
+
+class UnknownJournal(UsageError):
+    """No journal is where one was named."""
+
+    code = "unknown_journal"
+
+
+class UnknownEntry(UsageError):
+    """Nothing in the journal has that number or request id, or more than one thing has."""
+
+    code = "unknown_entry"
 
 
 class InvalidEndpoint(UsageError):

@@ -9,9 +9,10 @@ from tests.cli.command import Command
 from tests.support import run_python
 
 COMMANDS = [
-    "up", "node", "review", "exec", "delegate", "agents", "capabilities", "nodes", "dead-letters", "top", "bench",
-    "schema", "doctor", "version",
+    "up", "node", "review", "exec", "delegate", "agents", "capabilities", "nodes", "dead-letters", "top", "log",
+    "trace", "bench", "schema", "doctor", "version",
 ]  # fmt: skip
+SUBCOMMANDS = ["dead-letters list", "dead-letters show", "dead-letters redrive", "log show", "log verify", "log gc"]
 
 
 def test_help_names_every_command(alone: Command) -> None:
@@ -22,7 +23,7 @@ def test_help_names_every_command(alone: Command) -> None:
     assert alone().out == done.out
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "dead-letters list", "dead-letters show", "dead-letters redrive"])
+@pytest.mark.parametrize("command", [*COMMANDS, *SUBCOMMANDS])
 def test_every_command_has_help(alone: Command, command: str) -> None:
     done = alone(*command.split(), "--help")
 
@@ -35,6 +36,8 @@ def test_every_command_has_help(alone: Command, command: str) -> None:
     [
         (["agnts"], "No such command 'agnts'. Did you mean 'agents'?"),
         (["dead-letters", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["log", "veryfy"], "No such command 'veryfy'. Did you mean 'verify'?"),
+        (["trace"], "Missing argument 'ID'"),
         (["agents", "--conect", "x"], "No such option: --conect. Did you mean '--connect'?"),
         (["exec", "greeter"], "Missing argument 'CAPABILITY'"),
         (["up"], "Missing argument"),
@@ -84,7 +87,17 @@ def test_a_bug_is_told_with_its_traceback_and_code_70(alone: Command, monkeypatc
 
 
 def test_only_what_is_drawn_or_run_is_imported() -> None:
-    heavy = ("rich", "yaml", "asyncio", "jinja2", "ether.bench", "ether.cluster", "ether.review", "ether.scout")
+    heavy = (
+        "rich",
+        "yaml",
+        "asyncio",
+        "sqlite3",
+        "jinja2",
+        "ether.bench",
+        "ether.cluster",
+        "ether.review",
+        "ether.scout",
+    )
     code = f"import sys, ether.cli.app; print([name for name in {heavy} if name in sys.modules])"
 
     assert run_python(code) == "[]\n"

@@ -6,7 +6,7 @@ import hashlib
 import os
 import struct
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,8 @@ from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import connect_reader
 from ether_broker.journal.query import Query
 from ether_broker.journal.record import Record
+from ether_broker.journal.requests import Requests
+from ether_broker.journal.retention import Removed, removable
 from ether_broker.journal.rows import Rows
 from ether_broker.journal.store import exclusive
 from ether_broker.journal.verify import Verdict, verify
@@ -49,6 +51,7 @@ class JournalReader:
         self._made_files = not self._log.exists()
         self._connection = connect_reader(self.path)
         self._rows = Rows(self._connection, self.path)
+        self._requests = Requests(self._connection, self._rows)
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +149,39 @@ class JournalReader:
     def children(self, request_id: bytes) -> list[Record]:
         """The delegations that the handler of this one made, in order."""
         return list(self._find(Query(parent=request_id)))
+
+    def of_requests(self, request_ids: Iterable[bytes]) -> list[Record]:
+        """Everything about several delegations, in order; one look at what is not indexed yet serves all."""
+        with explained(self.path):
+            numbers = self._requests.numbers(request_ids)
+        return [record for number in numbers if (record := self.record(number))]
+
+    def requests(self, low: bytes, high: bytes, limit: int) -> list[bytes]:
+        """Request ids of delegations from `low` to `high`, both included, in order; some `limit` of them if there are more.
+
+        Raises:
+            JournalCorrupt, JournalUnavailable: it cannot be read.
+        """
+        with explained(self.path):
+            return self._requests.between(low, high, limit)
+
+    def below(self, request_id: bytes) -> list[bytes]:
+        """Request ids of the delegations that were made for this one, for those, and so on; the nearest first.
+
+        Raises:
+            JournalCorrupt, JournalUnavailable: it cannot be read.
+        """
+        with explained(self.path):
+            return self._requests.below(request_id)
+
+    def removable(self, older_than: float) -> Removed:
+        """What `retention.collect` would remove at this moment; the bytes are those of bodies, without what surrounds them.
+
+        Raises:
+            JournalUnavailable: it cannot be read.
+        """
+        with explained(self.path):
+            return removable(self._connection, older_than)
 
     def digest(self, first: int, following: int) -> str:
         """BLAKE2b-512 over all envelopes numbered from `first` to below `following`, however they were batched.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ether_broker.journal.store import Store, exclusive
 
-__all__ = ["Removed", "collect", "collect_closed"]
+__all__ = ["Removed", "collect", "collect_closed", "removable"]
 
 _COMMITS: Final = 16
 _ENTRIES: Final = 256
@@ -56,6 +57,31 @@ def collect(store: Store, older_than: float) -> Generator[None, None, Removed]:
         yield
     (after,) = store.connection.execute("PRAGMA page_count").fetchone()
     return Removed(commits, envelopes, bodies, max(before - after, 0) * page)
+
+
+def removable(connection: sqlite3.Connection, older_than: float) -> Removed:
+    """What `collect` would remove, without removing it; of the bytes only those of the bodies.
+
+    Args:
+        connection: any to the journal.
+        older_than: as for `collect`.
+    """
+    (stays,) = connection.execute(
+        "SELECT min(seq) FROM commits WHERE wall >= ? OR next > (SELECT coalesce(max(number), 0) FROM checkpoints)"
+        " OR seq = (SELECT max(seq) FROM checkpoints)",
+        (older_than,),
+    ).fetchone()
+    commits, following, size = connection.execute(
+        "SELECT count(*), max(next), total(length(body)) FROM commits WHERE seq < ?", (stays,)
+    ).fetchone()
+    if not commits:
+        return Removed()
+    (anchor,) = connection.execute("SELECT value FROM meta WHERE key = 'anchor_next'").fetchone()
+    bodies, more = connection.execute(
+        "SELECT count(*), total(length(bodies.body)) FROM uses JOIN bodies ON bodies.id = uses.body WHERE last < ?",
+        (stays,),
+    ).fetchone()
+    return Removed(commits, following - anchor, bodies, int(size + more))
 
 
 def collect_closed(path: Path, older_than: float) -> Removed:

@@ -22,9 +22,11 @@ from ether.cli.commands import (
     discover,
     doctor,
     leases,
+    log,
     review,
     schema,
     top,
+    trace,
     up,
     version,
 )
@@ -145,5 +147,20 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for group in (up, review, delegate, agents, leases, dead_letters, top, discover, bench, schema, doctor, version):
+for group in (
+    up,
+    review,
+    delegate,
+    agents,
+    leases,
+    dead_letters,
+    top,
+    log,
+    trace,
+    discover,
+    bench,
+    schema,
+    doctor,
+    version,
+):
     group.add_to(app)

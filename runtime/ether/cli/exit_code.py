@@ -1,14 +1,15 @@
 """What the exit code of `ether` says; scripts may rely on these numbers, and `docs/cli.md` has the same table.
 
      0  OK            done
-     1  FAILED        the work failed, a task of a review failed, or a check of `doctor` did
+     1  FAILED        the work failed, a task of a review failed, a check of `doctor` did, or a journal is not what was written
      2  USAGE         the command line, a file or a value is wrong; nothing was sent
-     3  UNAVAILABLE   no broker answers, its address is taken, it does not let us in, or a process of `up` did not come up
+     3  UNAVAILABLE   no broker answers, its address is taken, it does not let us in, a process of `up` did not come up, or
+                      a journal cannot be used now
      4  TIMEOUT       the deadline passed
      5  REJECTED      refused before any work: capability, context or overload
      6  UNFINISHED    an answer, but not the whole of it: PARTIAL or NEEDS_INPUT
      7  CANCELLED     called off
-     8  INCOMPATIBLE  the other end speaks another version, or not this protocol
+     8  INCOMPATIBLE  the other end speaks another version, or not this protocol, or a newer Ether wrote the journal
     70  SOFTWARE      a bug of Ether's; of `up` and `node`, that something crashed again and again
    130  INTERRUPTED   Ctrl-C
    141  PIPE          whoever read the output went away

@@ -1,0 +1,63 @@
+"""Which entries of a journal are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ether.audit.entry import Entry
+from ether_actors.administration import PREFIX
+from ether_broker.status import Status
+from ether_broker.wire import Kind
+
+__all__ = ["Selection", "asks_for_queries", "is_query"]
+
+_ALWAYS: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Entries that fit all that is said; within one field, any of its values."""
+
+    agents: frozenset[str] = frozenset()
+    """Names; an entry fits if it was from one of them or to one, or is an event about one."""
+    capabilities: tuple[str, ...] = ()
+    """Capabilities, each with all below it: `review` takes `review.bugs`, and not `reviewing`."""
+    statuses: frozenset[Status] = frozenset()
+    """Only responses have one."""
+    kinds: frozenset[Kind] = frozenset()
+    events: frozenset[str] = frozenset()
+    """Names of events, such as `dead_letter`; only events have one."""
+    since: float = -_ALWAYS
+    """Seconds since 1970 in UTC; an entry of that very moment fits."""
+    until: float = _ALWAYS
+    """Likewise; an entry of that very moment does not fit any more."""
+
+    queries: bool = True
+    """Whether what the bus is asked about itself fits: delegations of `ether.*`, and their answers."""
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether an entry is wanted."""
+        return (
+            self.since <= entry.wall < self.until
+            and (not self.kinds or entry.header.kind in self.kinds)
+            and (not self.statuses or entry.status in self.statuses)
+            and (not self.events or entry.event_name in self.events)
+            and (not self.capabilities or self._covers(entry.topic))
+            and (self.queries or not is_query(entry))
+            and (not self.agents or not self.agents.isdisjoint(entry.agents))
+        )
+
+    def _covers(self, topic: str) -> bool:
+        return any(f"{topic}.".startswith(f"{capability}.") for capability in self.capabilities)
+
+
+def asks_for_queries(capabilities: Sequence[str]) -> bool:
+    """Whether capabilities that are wanted are the bus's own."""
+    return any(f"{capability}.".encode().startswith(PREFIX) for capability in capabilities)
+
+
+def is_query(entry: Entry) -> bool:
+    """Whether somebody asks the bus about itself, as `ether top` does each second, or is answered."""
+    return entry.header.capability.startswith(PREFIX)

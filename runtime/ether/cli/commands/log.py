@@ -1,0 +1,287 @@
+"""`ether log`: what passed the bus, from the journal; in a list, in full, and as it comes."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ether.cli.card import cards
+from ether.cli.commands import log_keeping
+from ether.cli.completion import complete_agents, complete_capabilities
+from ether.cli.journal import ClusterOption, JournalOption, complete_requests, opened
+from ether.cli.lines import Lines
+from ether.cli.moment import moment_text, parse_moment
+from ether.cli.options import FormatOption, output_of
+from ether.cli.output import Column, Format, Output, is_drawn
+from ether_broker.errors import UsageError, nearest
+from ether_broker.status import Status
+from ether_broker.wire import Kind
+
+if TYPE_CHECKING:
+    from ether.audit.entry import Entry
+    from ether.audit.selection import Selection
+    from ether.audit.trail import Trail
+
+__all__ = ["add_to"]
+
+_PAUSE: Final = 0.2
+"""Seconds between two looks at a journal that is followed."""
+_CHUNK: Final = 1000
+"""Entries that are put into columns together."""
+_KINDS: Final = {kind.name.lower(): kind for kind in (Kind.DELEGATION, Kind.RESPONSE, Kind.EVENT)}
+
+
+def complete_statuses(incomplete: str) -> list[str]:
+    """The names of the statuses, in the case that was begun with."""
+    names = [status.name for status in Status]
+    return _begun([name.lower() for name in names] if incomplete.islower() else names, incomplete)
+
+
+def complete_kinds(incomplete: str) -> list[str]:
+    """The kinds of envelopes that a journal has."""
+    return _begun(_KINDS, incomplete)
+
+
+def _begun(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+AgentOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent", metavar="NAME", help="From this agent, to it, or about it.", autocompletion=complete_agents
+    ),
+]
+CapabilityOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--capability",
+        metavar="NAME",
+        help="About this capability, or one below it.",
+        autocompletion=complete_capabilities,
+    ),
+]
+StatusOption = Annotated[
+    list[str] | None,
+    typer.Option("--status", metavar="STATUS", help="Responses of this status.", autocompletion=complete_statuses),
+]
+KindOption = Annotated[
+    list[str] | None,
+    typer.Option("--kind", metavar="KIND", help="delegation, response or event.", autocompletion=complete_kinds),
+]
+EventOption = Annotated[
+    list[str] | None,
+    typer.Option("--event", metavar="NAME", help="Events of this name, such as dead_letter."),
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22T10:30, 10:30, or 10m (ago)."),
+]
+UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many.")]
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
+AllOption = Annotated[bool, typer.Option("--all", "-a", help="Also what the bus was asked about itself (`ether.*`).")]
+IdArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="A number of the list, or the begin of a request id.", autocompletion=complete_requests
+    ),
+]
+
+group = typer.Typer(
+    help="List, show, follow and check what passed the bus, from its journal.", invoke_without_command=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The filters, as the options say them."""
+
+    agent: Sequence[str]
+    capability: Sequence[str]
+    status: Sequence[str]
+    kind: Sequence[str]
+    event: Sequence[str]
+    since: str | None
+    until: str | None
+    everything: bool
+
+    def selection(self) -> Selection:
+        """What they select.
+
+        Raises:
+            UsageError: a status, a kind or a time is none.
+        """
+        from ether.audit.selection import Selection, asks_for_queries
+
+        statuses = {status.name: status for status in Status}
+        always = Selection()
+        return Selection(
+            agents=frozenset(self.agent),
+            capabilities=tuple(self.capability),
+            statuses=frozenset(_one_of(name.upper(), statuses, "status") for name in self.status),
+            kinds=frozenset(_one_of(name.lower(), _KINDS, "kind") for name in self.kind),
+            events=frozenset(self.event),
+            since=always.since if self.since is None else parse_moment(self.since, "--since"),
+            until=always.until if self.until is None else parse_moment(self.until, "--until"),
+            queries=self.everything or asks_for_queries(self.capability),
+        )
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the app this group."""
+    log_keeping.add_to(group)
+    app.add_typer(group, name="log")
+
+
+@group.callback()
+def log(
+    ctx: typer.Context,
+    *,
+    agent: AgentOption = None,
+    capability: CapabilityOption = None,
+    status: StatusOption = None,
+    kind: KindOption = None,
+    event: EventOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = 50,
+    follow: FollowOption = False,
+    everything: AllOption = False,
+    journal: JournalOption = None,
+    name: ClusterOption = None,
+    output_format: FormatOption = None,
+) -> None:
+    """List what passed the bus, the newest last, from its journal; the bus need not run.
+
+    Filters of different kinds have to fit all, of one kind any.
+    """
+    out = output_of(ctx, output_format)
+    if ctx.invoked_subcommand is not None:
+        ctx.obj = ctx.find_root().obj  # `-o` counts before the other command's name too
+        _refuse_options(ctx)
+        return
+    wanted = Wanted(
+        agent or (), capability or (), status or (), kind or (), event or (), since, until, everything
+    ).selection()
+    if follow and until is not None:
+        raise UsageError("--until ends a list and --follow goes on with it: give one of them.")
+    with opened(journal, name) as trail:
+        _list(trail, wanted, limit, out, follow=follow)
+
+
+@group.command()
+def show(
+    ctx: typer.Context,
+    *,
+    which: IdArgument,
+    journal: JournalOption = None,
+    name: ClusterOption = None,
+    output_format: FormatOption = None,
+) -> None:
+    """Show a delegation whole: every envelope about it, with what is in them.
+
+    ID is the number of any of them, the delegation's request id, or its begin. The number of an event that is about
+    no delegation shows that event.
+    """
+    out = output_of(ctx, output_format)
+    with opened(journal, name) as trail:
+        entries = trail.story(which)
+    if out.format is Format.JSONL:
+        for entry in entries:
+            out.value(entry.whole())
+    elif out.is_text:
+        out.value(None, cards(entries))
+    else:
+        out.value([entry.whole() for entry in entries])
+
+
+def _refuse_options(ctx: typer.Context) -> None:
+    """Options of the list before the name of another command would be without effect.
+
+    Raises:
+        UsageError: there are some.
+    """
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ctx.params
+        if name != "output_format" and getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        msg = f"{', '.join(given)} before `{ctx.invoked_subcommand}` would do nothing: options stand behind the name."
+        raise UsageError(msg)
+
+
+def _list(trail: Trail, wanted: Selection, limit: int, out: Output, *, follow: bool) -> None:
+    last = trail.last
+    page = trail.newest(wanted, limit)
+    lines = Lines(_columns(trail), coloured="what")
+    if out.format is Format.JSON and not follow:
+        out.value([entry.row() for entry in page.entries])
+        return
+    with contextlib.suppress(KeyboardInterrupt) if follow else contextlib.nullcontext():
+        _print(page.entries, lines, out)
+        if page.left_out:
+            out.note(f"{page.left_out} of the bus's own (ether.*) are left out; --all lists them")
+        if follow:
+            _follow(trail, wanted, last, lines, out)
+    if not page.entries and not follow:
+        out.note("nothing to list")
+
+
+def _follow(trail: Trail, wanted: Selection, after: int, lines: Lines, out: Output) -> None:
+    while True:
+        last = trail.last
+        if last == after:
+            trail.check_place()
+            time.sleep(_PAUSE)
+            continue
+        entries = trail.between(after, last, wanted)
+        while chunk := list(itertools.islice(entries, _CHUNK)):
+            _print(chunk, lines, out)
+        after = last
+
+
+def _print(entries: Sequence[Entry], lines: Lines, out: Output) -> None:
+    if out.is_text:
+        lines.print([{"entry": entry} for entry in entries])
+        return
+    as_lines = Output(Format.JSONL)  # what goes on is never one document
+    for entry in entries:
+        as_lines.value(entry.row())
+
+
+def _columns(trail: Trail) -> Sequence[Column]:
+    is_short = is_drawn(sys.stdout)
+
+    def when(row: dict[str, Any]) -> str:
+        return moment_text(row["entry"].wall, now=time.time() if is_short else None)
+
+    def request(row: dict[str, Any]) -> str | None:
+        about = row["entry"].about
+        return None if about is None else trail.short(about)
+
+    return (
+        Column("number", lambda row: row["entry"].number, right=True),
+        Column("time", when),
+        Column("what", lambda row: row["entry"].what),
+        Column("from", lambda row: row["entry"].from_agent),
+        Column("to", lambda row: row["entry"].to_agent),
+        Column("capability", lambda row: row["entry"].topic),
+        Column("request", request),
+        Column("summary", lambda row: row["entry"].summary),
+    )
+
+
+def _one_of(name: str, known: dict[str, Any], option: str) -> Any:
+    if name not in known:
+        msg = f"There is no {option} {name!r}.{nearest(name, known)}"
+        raise UsageError(msg)
+    return known[name]

@@ -1,0 +1,57 @@
+"""`ether trace`: the tree of a delegation, with its sub-delegations and where the time went."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ether.cli.journal import ClusterOption, JournalOption, complete_requests, opened
+from ether.cli.options import FormatOption, output_of
+from ether.cli.output import seconds
+
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the app this command."""
+    app.command()(trace)
+
+
+def trace(
+    ctx: typer.Context,
+    *,
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="A delegation of the tree: a number of `ether log`, or the begin of a request id.",
+            autocompletion=complete_requests,
+        ),
+    ],
+    subtree: Annotated[
+        bool, typer.Option("--subtree", help="Only ID and what is below it, not the whole tree from its root.")
+    ] = False,
+    depth: Annotated[
+        int | None, typer.Option("--depth", metavar="N", min=0, help="Levels below the root.", show_default="all")
+    ] = None,
+    journal: JournalOption = None,
+    name: ClusterOption = None,
+    output_format: FormatOption = None,
+) -> None:
+    """Draw the tree of a delegation, from the journal: who did what for whom, and where the time went.
+
+    The bar has the time of the whole tree: `·` queued, `█` in the handler, `░` lost with a node, `▒` unknown.
+    """
+    out = output_of(ctx, output_format)
+    from ether.cli.timeline import print_tree
+
+    with opened(journal, name) as trail:
+        marked = trail.resolve(which)
+        root = trail.span(marked, whole=not subtree)
+    print_tree(root, marked, out, depth)
+    spans = list(root.walk())
+    count = f"{len(spans)} delegation{'s' if len(spans) > 1 else ''}"
+    open_ones = sum(span.outcome is None for span in spans)
+    still = f" ({open_ones} without an outcome)" if open_ones else ""
+    out.note(f"{count}{still} in {seconds(root.duration)}, for {root.entry.from_agent}")

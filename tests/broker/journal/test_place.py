@@ -1,0 +1,46 @@
+"""Where journals are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ether_broker.errors import InvalidSpec
+from ether_broker.journal.place import default_journal, known_journals
+
+
+def test_a_journal_is_in_the_users_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    assert default_journal() == tmp_path / "ether" / "default" / "journal.db"
+    assert default_journal("shop") == tmp_path / "ether" / "shop" / "journal.db"
+    assert not (tmp_path / "ether").exists()
+
+
+@pytest.mark.parametrize("state", [None, "", "not/absolute"])
+def test_without_one_it_is_below_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: str | None) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if state is None:
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    else:
+        monkeypatch.setenv("XDG_STATE_HOME", state)
+
+    assert default_journal("shop") == tmp_path / ".local/state/ether/shop/journal.db"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../other", "a\0b"])
+def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(InvalidSpec, match="cannot be the name of a cluster"):
+        default_journal(name)
+
+
+def test_clusters_with_a_journal_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert known_journals() == {}
+    for name in ("shop", "mine"):
+        default_journal(name).parent.mkdir(parents=True)
+        default_journal(name).touch()
+    (tmp_path / "ether" / "empty").mkdir()
+
+    assert list(known_journals().items()) == [("mine", default_journal("mine")), ("shop", default_journal("shop"))]
