@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,9 @@ def test_all_is_well_here_and_no_bus_is_needed(alone: Command) -> None:
     done = alone("doctor", "-o", "json")
 
     assert done.code == 0, done
-    assert {row["check"]: row["verdict"] for row in done.json} == dict.fromkeys(
+    found = {row["check"]: row["verdict"] for row in done.json}
+    assert found.pop("lan") in ("ok", "warn"), "a machine need have no network"
+    assert found == dict.fromkeys(
         ("python", "libraries", "libzmq", "curve", "ipc folder", "open files", "clock", "broker"), "ok"
     )
     assert "is free for `ether up`" in done.json[-1]["detail"]
@@ -91,3 +94,13 @@ def test_a_folder_that_others_may_write_to_fails(tmp_path: Path) -> None:
     found = checks.ipc_folder(f"ipc://{shared}/bus.sock")
 
     assert (found.verdict, found.fix) == (Verdict.FAIL, f"chmod 700 {shared}")
+
+
+def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.lan().verdict in (Verdict.OK, Verdict.WARN)
+    monkeypatch.setitem(sys.modules, "zeroconf", None)
+
+    without = checks.lan()
+
+    assert (without.verdict, without.detail) == (Verdict.OK, "discovery is not installed")
+    assert "agent-ether[lan]" in without.fix

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -21,7 +22,7 @@ def test_a_broker_that_is_down_is_not_advertised():
         pytest.skip("this machine has no network")
     events: list[str] = []
 
-    with advertise("lab", "tcp://*:7421", is_up=lambda: False, on_event=events.append) as advertiser:
+    with closing(advertise("lab", "tcp://*:7421", is_up=lambda: False, on_event=events.append)) as advertiser:
         assert advertiser.advert is None
 
     assert events[0].startswith("not advertised: ")
