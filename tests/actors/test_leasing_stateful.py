@@ -139,9 +139,10 @@ class LeasedSupervision(Supervision):
     def teardown(self) -> None:
         super().teardown()
         if hasattr(self, "books"):
-            leases = self.books.bus.supervisor.leasing.leases
-            assert not leases.held
-            assert not leases.stakes
+            leasing = self.books.bus.supervisor.leasing
+            assert not leasing.leases.held
+            assert not leasing.leases.stakes
+            assert not leasing._asking, "a claim without an answer is kept for ever"
 
 
 TestLeasedSupervision = LeasedSupervision.TestCase
