@@ -11,6 +11,7 @@ from typing import Final
 
 from ether.bench.case import Case
 from ether.bench.cases.agents import Agents
+from ether.bench.cases.durable import Durable
 from ether.bench.cases.idle import Idle
 from ether.bench.cases.imports import Imports
 from ether.bench.cases.pipelined import Opaque, Pipelined
@@ -25,7 +26,7 @@ __all__ = ["CASES", "run"]
 
 CASES: Final[dict[str, Case]] = {
     case.name: case
-    for case in (Pipelined(), Opaque(), Serial(), Registered(), Agents(), Imports(), Idle())
+    for case in (Pipelined(), Opaque(), Serial(), Durable(), Registered(), Agents(), Imports(), Idle())
 }  # fmt: skip
 """{name: case}, in the order in which they run."""
 

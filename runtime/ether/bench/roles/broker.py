@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import zmq
 
 from ether.bench.role import Info
-from ether_actors.supervisor import Supervisor
-from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
-from ether_broker.broker import BrokerSocket
+from ether.broker_host import BrokerHost
 
 __all__ = ["Broker"]
 
@@ -20,15 +16,15 @@ class Broker:
     def __init__(self, options: Info) -> None:
         self._transport = options["transport"]
         self._folder = options.get("folder", "")
+        self._journal = f"{self._folder}/journal.db" if options.get("durability") == "journal" else None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._actor: Any = None
+        self._host: BrokerHost | None = None
 
     def start(self) -> Info:
         """Bind to a free address and supervise."""
         address = f"ipc://{self._folder}/broker" if self._transport == "ipc" else "tcp://127.0.0.1:*"
-        socket = BrokerSocket(address, self._context)
-        self._actor = SupervisorActor.start(socket, Supervisor(tap_interval=TAP_INTERVAL))
-        return {"endpoint": socket.endpoint}
+        self._host = BrokerHost(address, self._context, None, self._journal)
+        return {"endpoint": self._host.endpoint}
 
     def run(self, order: Info) -> Info:
         """Take no orders."""
@@ -36,6 +32,6 @@ class Broker:
 
     def stop(self) -> None:
         """Stop the supervisor and close."""
-        if self._actor is not None:
-            self._actor.stop(block=True, timeout=5.0)
+        if self._host is not None:
+            self._host.stop()
         self._context.destroy(linger=0)
