@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -60,3 +61,30 @@ def test_the_lock_file_goes_with_its_holder(path: Path):
 
     assert not Path(f"{path}.lock").exists()
     Lock(path, patience=0.0).release()
+
+
+def test_a_lock_on_a_file_that_the_last_holder_has_removed_counts_for_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # Given a holder that lets go between our opening of its file and our lock on it
+    file = Path(f"{path}.lock")
+    flock = fcntl.flock
+    tries: list[bool] = []
+
+    def late_flock(descriptor: int, operation: int) -> None:
+        tries.append(file.exists())
+        if len(tries) == 1:
+            file.unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late_flock)
+
+    # When we lock
+    lock = Lock(path)
+
+    # Then it is a file that others see
+    assert len(tries) == 2
+    assert file.exists()
+    with pytest.raises(JournalLocked):
+        Lock(path, patience=0.0)
+    lock.release()

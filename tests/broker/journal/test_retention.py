@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from ether_broker.errors import JournalLocked, JournalUnavailable
 from ether_broker.journal.reader import JournalReader
 from ether_broker.journal.retention import Removed, collect_closed
 from ether_broker.journal.sqlite import SqliteJournal
-from tests.broker.journal.support import delegation, indexed, put, request
+from tests.broker.journal.support import delegation, indexed, put, request, settle
 
 OLD, NEW = b"o" * 50_000, b"n" * 50_000
 
@@ -140,3 +141,27 @@ def test_closing_ends_a_collection_between_two_steps(path: Path):
     with JournalReader(path) as reader:
         assert reader.verify().problem is None
         assert reader.first == 301
+
+
+def test_a_commit_is_as_old_as_the_newest_in_it_when_the_wall_clock_is_set_back(journal: SqliteJournal):
+    # Given one commit of two batches, the later one an hour older by the wall clock
+    first, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        first.set()
+        go_on.wait(10)
+
+    journal.on_commit = hold
+    journal.append(1, 0.0, 100.0, [b"before"])
+    assert first.wait(10)
+    journal.append(2, 0.0, 5000.0, [b"new"])
+    ticket = journal.append(3, 0.0, 1400.0, [b"old"])
+    go_on.set()
+    settle(journal, ticket)
+    checkpoint(journal, 4)
+
+    # When what is older than the first of them is removed, that commit stays
+    assert journal.gc(4000.0).commits == 1
+    with JournalReader(journal.path) as reader:
+        assert reader.first == 2
+        assert [record.envelope for record in reader.entries(after=4000.0)] == [b"new"]
