@@ -7,6 +7,7 @@ General layout, from the bottom up:
     delegation, response, manifest, views/     the envelopes, and the spec's other vocabularies as views of them
     wire, codec                                envelopes as bytes
     mailbox, dead_letters, tap, router         what the broker keeps: state machines without sockets or clocks
+    journal/                                   all that passed, in a file that outlives the broker
     broker, link, transports/                  thin shells round sockets
 
 Nothing here knows of actors or agents' code; users import from `ether`.
