@@ -173,6 +173,14 @@ def test_a_reassigned_delegation_has_an_attempt_for_each_agent() -> None:
     assert (span.agent, span.retries) == ("second", 1)
 
 
+def test_work_that_was_not_started_goes_to_another_without_a_new_attempt() -> None:
+    written = Written()
+    written.asked(10.0, ONE, to="first")
+    written.happened(20.0, "reassigned", request_id=to_text(ONE), agent="second")
+
+    assert (written.span().agent, written.span().retries) == ("second", 0)
+
+
 def test_an_attempt_that_the_journal_did_not_announce_is_known_by_its_answer() -> None:
     written = Written()
     written.asked(10.0, ONE, to="first")

@@ -290,8 +290,9 @@ def test_clusters_and_requests_are_completed(alone: Command, tmp_path: Path, com
     ("words", "code", "said"),
     [
         (["--journal", "{folder}/jornal.db"], 2, "There is no journal at {folder}/jornal.db. Did you mean 'journal.db'?"),
-        (["--journal", "{folder}"], 2, "is a directory"),
+        (["--journal", "{folder}"], 2, "{folder} is a folder: name the journal's file in it. Known: "),
         (["--journal", "{folder}/journal.db", "--name", "shop"], 2, "usage: --journal names a file and --name a cluster"),
+        (["--journal", "{folder}/nowhere/journal.db"], 2, "There is no journal at {folder}/nowhere/journal.db."),
         (["--journal", "{folder}/text.db"], 1, "journal_corrupt: "),
         (["--journal", "{folder}/newer.db"], 8, "journal_too_new: "),
         (["--name", "a/b"], 2, "invalid_spec: 'a/b' cannot be the name of a cluster"),

@@ -165,8 +165,9 @@ class Span:
                 self._answered(entry)
             case Kind.EVENT if entry.event_name == "reassigned":
                 body = entry.body
-                attempt = body.get("attempt", self.attempts[-1].number)
-                self.attempts.append(Attempt(int(attempt), str(body.get("agent", "")), Moment.of(entry)))
+                said = body.get("attempt")
+                number = said if isinstance(said, int) else self.attempts[-1].number
+                self.attempts.append(Attempt(number, str(body.get("agent", "")), Moment.of(entry)))
                 self.sign = None
             case Kind.EVENT if entry.event_name == "dead_letter":
                 self.letters.append(entry)

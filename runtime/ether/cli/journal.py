@@ -34,7 +34,6 @@ JournalOption = Annotated[
         help="The journal's file.",
         show_default="the cluster's",
         rich_help_panel=_PANEL,
-        dir_okay=False,
     ),
 ]
 ClusterOption = Annotated[
