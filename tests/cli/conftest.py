@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from ether import Runtime
+from ether.testing import TestRuntime
+from tests.audit.crew import Commit, play
 from tests.cli.agents import GATE, STARTED, Counter, Greeter
 from tests.cli.command import Command, module_environment
+from tests.cli.trails import write
 
 
 @pytest.fixture(scope="session")
@@ -66,3 +69,26 @@ def ether(folder: Path, host: str) -> Command:
 def own(folder: Path, own_bus: Runtime) -> Command:
     """The command, connected to the test's own bus."""
     return Command(folder, f"ipc://{folder}/own.sock")
+
+
+def chatty(bus: TestRuntime) -> None:
+    """Somebody asks the bus about itself."""
+    handle = bus.delegate("ether.statistics")
+    bus.advance(0)
+    assert handle.result().ok
+
+
+@pytest.fixture(scope="session")
+def commits() -> list[Commit]:
+    return play(chatty)
+
+
+@pytest.fixture(scope="session")
+def journal(tmp_path_factory: pytest.TempPathFactory, commits: list[Commit]) -> str:
+    return str(write(tmp_path_factory.mktemp("log") / "journal.db", commits))
+
+
+@pytest.fixture
+def own_journal(tmp_path: Path, commits: list[Commit]) -> Path:
+    """One that the test may change."""
+    return write(tmp_path / "journal.db", commits)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,29 +15,6 @@ from tests.cli.trails import alter, appending, write
 COLUMNS = ["NUMBER", "TIME", "WHAT", "FROM", "TO", "CAPABILITY", "REQUEST", "SUMMARY"]
 PLAN = "00000000-0000-7000-8000-000000000001"
 LAST = 27
-
-
-def chatty(bus) -> None:
-    """Somebody asks the bus about itself."""
-    handle = bus.delegate("ether.statistics")
-    bus.advance(0)
-    assert handle.result().ok
-
-
-@pytest.fixture(scope="module")
-def commits() -> list[Commit]:
-    return play(chatty)
-
-
-@pytest.fixture(scope="module")
-def journal(tmp_path_factory: pytest.TempPathFactory, commits: list[Commit]) -> str:
-    return str(write(tmp_path_factory.mktemp("log") / "journal.db", commits))
-
-
-@pytest.fixture
-def own_journal(tmp_path: Path, commits: list[Commit]) -> Path:
-    """One that the test may change."""
-    return write(tmp_path / "journal.db", commits)
 
 
 @pytest.fixture
@@ -106,6 +80,8 @@ def test_json_is_one_list_and_json_lines_a_row_each(log) -> None:
         (["--capability", "worker.dig", "--kind", "DELEGATION"], [7, 8]),
         (["--capability", "worker", "--status", "completed"], [14, 22]),
         (["--status", "FAILED_EXECUTION", "--status", "PROGRESS"], [11, 19, 24]),
+        (["--agent", "chief", "--agent", "worker", "--capability", "worker.break"], [23, 24]),
+        (["--capability", "worker.break", "--capability", "worker"], [7, 8, 10, 11, 14, 16, 18, 19, 22, 23, 24]),
         (["--event", "node_up"], [1]),
         (["--event", "agent_up", "--agent", "worker"], [4]),
         (["--event", "node_up", "--kind", "response"], []),
@@ -320,154 +296,3 @@ def test_an_empty_journal_is_nothing_to_list(alone: Command, tmp_path: Path) -> 
     assert alone("log", "--journal", path).err == "nothing to list\n"
     assert alone("log", "verify", "--journal", path).code == 0
     assert "the journal is empty" in alone("log", "show", "1", "--journal", path).err
-
-
-# -- following -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_it_follows_a_journal_that_another_process_writes(alone: Command, tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    with appending(path) as appender:
-        appender.append("before_one")
-        appender.append("before_two")
-        with alone.started("log", "-f", "-n", "1", "-o", "json", "--journal", str(path)) as process:
-            assert process.stdout is not None
-            assert '"event": "before_two"' in process.stdout.readline()
-            appender.append("after_one")
-            assert '"event": "after_one"' in process.stdout.readline()
-            appender.append("+")
-            for place in range(1000):
-                assert f'"event": "event_{place}"' in process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 0
-            assert process.stderr is not None
-            assert process.stderr.read() == ""
-
-
-@pytest.mark.slow
-def test_it_follows_with_filters_as_a_table(alone: Command, tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    with (
-        appending(path) as appender,
-        alone.started("log", "-f", "--event", "wanted", "--journal", str(path)) as process,
-    ):
-        assert process.stdout is not None
-        appender.append("other")
-        appender.append("wanted")
-        assert process.stdout.readline().split() == COLUMNS
-        assert process.stdout.readline().split()[2] == "wanted"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
-
-
-@pytest.mark.slow
-def test_a_journal_that_is_taken_away_ends_the_following(alone: Command, own_journal: Path) -> None:
-    with alone.started("log", "-f", "-n", "1", "-o", "jsonl", "--journal", str(own_journal)) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline()
-        own_journal.rename(own_journal.with_name("elsewhere.db"))
-        assert process.wait(10) == 3
-        assert process.stderr is not None
-        assert '"code": "journal_unavailable", "message": "The journal' in process.stderr.read()
-
-
-@pytest.mark.slow
-def test_a_line_is_cut_at_the_edge_of_a_terminal(alone: Command, journal: str) -> None:
-    import pexpect
-
-    with alone.terminal("log", "--journal", journal) as child:
-        child.expect(pexpect.EOF)
-        lines = str(child.before).splitlines()
-
-    assert len(lines) == 27
-    assert "…" in lines[1]
-    assert "\x1b[31m" in next(
-        line for line in lines if "FAILED_EXECUTION" in line
-    )  # red is ours; the spade's is written out
-
-
-# -- verify ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_whole_journal_gives_its_last_hash(alone: Command, journal: str) -> None:
-    done = alone("log", "verify", "--journal", journal)
-    verdict = alone("log", "verify", "-o", "json", "--journal", journal).json
-
-    assert (done.code, len(done.out.strip())) == (0, 64)
-    assert "with 27 envelopes, numbers 1 to 27" in done.err
-    assert (verdict["whole"], verdict["hash"], verdict["problem"]) == (True, done.out.strip(), None)
-
-
-def test_the_first_altered_row_is_named(alone: Command, own_journal: Path) -> None:
-    with closing(sqlite3.connect(own_journal)) as connection, connection:
-        rows = connection.execute("SELECT seq, body FROM commits WHERE first >= 12").fetchall()
-        better = [(body.replace(b"a hole of", b"a hill of"), seq) for seq, body in rows]
-        connection.executemany("UPDATE commits SET body = ? WHERE seq = ?", better)
-
-    done = alone("log", "verify", "--journal", str(own_journal))
-    verdict = alone("log", "verify", "-o", "json", "--journal", str(own_journal))
-
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("ether: altered: ")
-    assert verdict.code == 1
-    assert verdict.json["whole"] is False
-    assert verdict.json["problem"]["flaw"] == "altered"
-    assert f"commit {verdict.json['problem']['seq']}, number {verdict.json['problem']['number']}" in done.err
-
-
-def test_a_hash_that_was_kept_has_to_be_in_the_chain(alone: Command, own_journal: Path) -> None:
-    kept = alone("log", "verify", "--journal", str(own_journal)).out.strip()
-    with appending(own_journal) as appender:
-        appender.append("later")
-
-    assert alone("log", "verify", "--expect", kept.upper(), "--journal", str(own_journal)).code == 0
-    done = alone("log", "verify", "--expect", "0" * 64, "--journal", str(own_journal))
-    assert done.code == 1
-    assert done.err.startswith("ether: truncated: No commit has the hash 000")
-
-
-def test_a_hash_that_is_none_is_a_usage_error(alone: Command, journal: str) -> None:
-    done = alone("log", "verify", "--expect", "abc", "--journal", journal)
-
-    assert done.code == 2
-    assert "--expect is 'abc' and has to be a hash" in done.err
-
-
-# -- gc --------------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_old_is_given_up_and_the_rest_is_whole(alone: Command, own_journal: Path) -> None:
-    words = ["log", "gc", "--older-than", "0s", "-o", "json", "--journal", str(own_journal)]
-    before = alone("log", "-n", "1", "-o", "json", "--journal", str(own_journal)).json
-
-    told = alone(*words, "--dry-run")
-    assert told.json["dry_run"] is True
-    assert alone("log", "-n", "1", "-o", "json", "--journal", str(own_journal)).json == before
-    removed = alone(*words).json
-
-    assert {**removed, "dry_run": True, "older_than": 0, "bytes": 0} == {**told.json, "older_than": 0, "bytes": 0}
-    assert removed["commits"] > 0
-    done = alone("log", "verify", "-o", "json", "--journal", str(own_journal))
-    assert (done.code, done.json["first"]) == (0, removed["envelopes"] + 1)
-    assert alone("log", "gc", "--older-than", "0s", "--journal", str(own_journal)).out.startswith(
-        "0 envelopes in 0 commits"
-    )
-
-
-@pytest.mark.slow
-def test_a_journal_in_use_is_left_alone_and_its_user_named(alone: Command, tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    with appending(path) as appender:
-        appender.append("one")
-        done = alone("log", "gc", "--older-than", "7d", "--journal", str(path))
-
-        assert done.code == 3
-        assert done.err.startswith("ether: journal_locked: ")
-        assert f"process {appender.process.pid}" in done.err
-        assert alone("log", "gc", "--older-than", "7d", "--dry-run", "--journal", str(path)).code == 0
-
-
-@pytest.mark.parametrize("words", [[], ["--older-than", "a week"]])
-def test_gc_has_to_be_told_how_old(alone: Command, journal: str, words: list[str]) -> None:
-    assert alone("log", "gc", *words, "--journal", journal).code == 2
