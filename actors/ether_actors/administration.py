@@ -115,7 +115,7 @@ class Administration:
                 "agents": len(session.agents),
                 "waiting_bytes": session.outbox_bytes,
                 "observers": len(session.cursors),
-                **{key: session.info[key] for key in ("host", "pid", "version") if key in session.info},
+                **{key: session.info[key] for key in ("host", "pid", "version", "key") if key in session.info},
             }
             for session in self._records.router.sessions
         ]
@@ -130,6 +130,7 @@ class Administration:
             "dead_letters": {reason.value: count for reason, count in records.dead_letters.totals.items()},
             "dead_letters_held": len(records.dead_letters),
             "messages_refused": records.router.refused,
+            "refused": dict(records.router.refusals.by_reason),
             "tap_next": records.tap.next,
             "tap_first": records.tap.first,
             "nodes": len(records.router.sessions),

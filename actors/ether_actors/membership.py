@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.ledger import Entry
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Condition, Registration
 from ether_actors.rulings import DEFAULT_TIMEOUT, Rulings
-from ether_broker.errors import DuplicateAgent, EtherError, IncompatibleVersion, InvalidEnvelope, InvalidManifest
+from ether_broker.errors import (
+    AuthenticationFailed,
+    DuplicateAgent,
+    EtherError,
+    IncompatibleVersion,
+    InvalidEnvelope,
+    InvalidManifest,
+    NodeRefused,
+)
 from ether_broker.ids import to_text
 from ether_broker.manifest import Manifest
 from ether_broker.model import MAX_NAME, NAME_PATTERN
@@ -19,6 +27,9 @@ from ether_broker.router import HEARTBEAT, SILENCE, Session
 from ether_broker.tap import Cursor
 from ether_broker.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
 from ether_broker.wire import Flag, Header, Kind, pack_envelope
+
+if TYPE_CHECKING:
+    from ether_broker.security.identity import Identity
 
 __all__ = ["Membership"]
 
@@ -47,6 +58,8 @@ class Membership:
         """What had been given to each of their agents, oldest first."""
         self._expected_until = 0.0
         self._manifests: dict[bytes, Manifest] = {}
+        self._identities: dict[Session, Identity] = {}
+        """Whose each session is, where connections have keys."""
         self._numbers = itertools.count(1)
         self._next_beat = 0.0
         self._next_check = 0.0
@@ -61,6 +74,7 @@ class Membership:
             check_schema_version(str(info.get("schema_version", SCHEMA_VERSION)))
             node = str(info.get("node", ""))
             Manifest(agent=node)
+            identity = self._identity(routing_id, node)
             session = records.router.open(routing_id, node, info, records.now)
         except (EtherError, ValueError) as error:
             code = error.code if isinstance(error, EtherError) else "node_refused"
@@ -68,6 +82,10 @@ class Membership:
             records.router.reply(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
         if session.info is info:  # else it is in already, and says HELLO again
+            info.pop("key", None)  # that is not for the node to say
+            if identity is not None:
+                self._identities[session] = identity
+                info["key"] = identity.fingerprint
             records.event("node_up", node=node)
         body = pack({
             "broker": self._broker, "session": session.channel.session, "journal": records.journal.identity,
@@ -76,6 +94,33 @@ class Membership:
             "protocol": PROTOCOL_MAJOR, "schema_version": SCHEMA_VERSION,
         })  # fmt: skip
         records.router.reply(routing_id, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
+
+    def _identity(self, routing_id: bytes, node: str) -> Identity | None:
+        """Whose connection it is, if connections have keys; the key decides which node it may be (G6)."""
+        identify = self._records.identify
+        if identify is None:
+            return None
+        identity = identify(routing_id)
+        if identity is None or not identity.is_allowed:
+            raise AuthenticationFailed("The broker does not know the key of this connection, or not any more.")
+        if not identity.may_be(node):
+            allowed = " or ".join(map(repr, identity.nodes))
+            self._records.router.refusals.note(identity.fingerprint, NodeRefused.code, f"it wants to be {node!r}")
+            raise NodeRefused(f"The key {identity.fingerprint} may be the node {allowed}, not {node!r}.")
+        return identity
+
+    def _throw_out(self) -> None:
+        """End the sessions of nodes whose keys were revoked, or may not have their names any more."""
+        router = self._records.router
+        for session, identity in list(self._identities.items()):
+            if session.lost:
+                del self._identities[session]
+            elif not identity.may_be(session.node):
+                del self._identities[session]
+                router.refusals.note(session.node, "revoked_key", f"the key {identity.fingerprint} is out")
+                body = pack({"code": AuthenticationFailed.code, "message": "The key of this node was revoked."})
+                router.close(session, "its key was revoked")
+                router.reply(session.receiver, pack_envelope(Kind.ERROR, body=body))
 
     def heartbeat(self, session: Session, header: Header, envelope: bytes) -> None:
         """Note how a node's agents are."""
@@ -112,6 +157,8 @@ class Membership:
             self._sweep()
         if records.now >= self._next_check or records.router.has_lost:
             self._next_check = records.now + _CHECK
+            if self._identities:
+                self._throw_out()
             for session in records.router.sessions:
                 if session.draining and not session.outbox:
                     records.router.close(session, "it left")

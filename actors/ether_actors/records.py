@@ -20,7 +20,12 @@ from ether_broker.tap import Tap
 from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ether_broker.security.identity import Identity
     from ether_broker.status import Status
+
+    Identify = Callable[[bytes], Identity | None]
 
 __all__ = ["SUPERVISOR", "VOLATILE", "Records"]
 
@@ -39,12 +44,16 @@ class Records:
         journal: where what passed is kept.
         router: of this broker.
         make_id: makes the ids of events.
+        identify: whose connection a routing id is, or None for one that nobody knows; None where there are no keys.
     """
 
     def __init__(
-        self, limits: Limits, tap: Tap, journal: Journal, router: Router, make_id: Callable[[], bytes]
+        self, limits: Limits, tap: Tap, journal: Journal, router: Router, make_id: Callable[[], bytes], *,
+        identify: Identify | None = None,
     ) -> None:  # fmt: skip
         self.router = router
+        self.identify = identify
+        """Whose connection a routing id is; None where connections have no keys."""
         self.registry = Registry(limits)
         self.ledger = Ledger()
         self.dead_letters = DeadLetters()

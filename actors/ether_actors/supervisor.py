@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ether_actors.administration import PREFIX, Administration
 from ether_actors.leasing import Leasing
@@ -30,6 +30,9 @@ from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.router import Router, Session, topic_of
 from ether_broker.tap import Tap
 from ether_broker.wire import BATCH, Header, Kind, pack_envelope, read_header
+
+if TYPE_CHECKING:
+    from ether_broker.security.guard import Guard
 
 __all__ = ["Supervisor"]
 
@@ -52,17 +55,21 @@ class Supervisor:
         journal: keeps what passed; default: nothing is kept.
         patience: seconds in which a node whose connection broke may come back before it is lost.
         make_id: makes the ids of events and of sessions; default: UUIDv7.
+        guard: says whose a connection is; None where connections have no keys.
     """
 
     def __init__(
         self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
         tap_interval: float = 0.0, journal: Journal | None = None, patience: float = 0.0,
-        make_id: Callable[[], bytes] = new_id,
+        make_id: Callable[[], bytes] = new_id, guard: Guard | None = None,
     ) -> None:  # fmt: skip
         journal = journal or MemoryJournal()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
-        router = Router(patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP)
-        self.records = Records(limits or Limits(), tap, journal, router, make_id)
+        identify, refusals = (None, None) if guard is None else (guard.identify, guard.refusals)
+        router = Router(
+            patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals
+        )  # fmt: skip
+        self.records = Records(limits or Limits(), tap, journal, router, make_id, identify=identify)
         self._rulings = Rulings(self.records)
         self._membership = Membership(self.records, self._rulings, to_text(make_id()))
         self.leasing = Leasing(self.records)

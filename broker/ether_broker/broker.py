@@ -6,14 +6,17 @@ import contextlib
 import itertools
 import threading
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import zmq
 
-from ether_broker.endpoint import check_endpoint, prepare_endpoint
-from ether_broker.errors import AddressInUse, InvalidEndpoint
+from ether_broker.endpoint import check_endpoint, is_exposed, prepare_endpoint
+from ether_broker.errors import AddressInUse, InsecureEndpoint, InvalidEndpoint
 from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.router import Router
+
+if TYPE_CHECKING:
+    from ether_broker.security.guard import Guard
 
 __all__ = ["MAX_MESSAGE", "BrokerSocket"]
 
@@ -37,29 +40,52 @@ class BrokerSocket:
     Args:
         endpoint: what to bind; `tcp://host:*` takes a free port, which `endpoint` then names.
         context: whose sockets it is among; an inproc endpoint is seen by sockets of the same context only.
+        security: encrypts a TCP endpoint and lets only allowed keys in; others are guarded by the file system, or are
+            within the process.
+        insecure: whether other machines may reach it without keys.
 
     Raises:
         InvalidEndpoint: see `check_endpoint` and `prepare_endpoint`.
+        InsecureEndpoint: other machines could reach it, and there are no keys.
         AddressInUse: another broker, or another program, has it.
+        InternalError: the guard's self-test let a stranger in.
     """
 
-    def __init__(self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    def __init__(
+        self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]], *, security: Guard | None = None,
+        insecure: bool = False,
+    ) -> None:  # fmt: skip
         check_endpoint(endpoint)
+        self.guard = security if endpoint.startswith("tcp://") else None
+        """Who says whose a message is; None where nobody has to."""
+        if self.guard is None and not insecure and is_exposed(endpoint):
+            raise InsecureEndpoint(
+                f"Other machines could reach {endpoint}, and there are no keys: make some with `ether keys new` and give "
+                "them with --keys, or say --insecure if you trust the whole network (in Python keys=, insecure=True)."
+            )
         prepare_endpoint(endpoint)
         _refuse_living_ipc(endpoint)
         self._socket = context.socket(zmq.ROUTER)
         for option, value in _OPTIONS:
             self._socket.setsockopt(option, value)
         try:
-            self._socket.bind(endpoint)
-        except zmq.ZMQError as error:
+            self.endpoint = self._bind(endpoint, context)
+        except BaseException:
             self._socket.close(0)
-            raise _bind_error(endpoint, error) from error
-        self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+            raise
         self._waker = self._make_waker(context)
         self._wake_lock = threading.Lock()
         self._timeout = 0
         self._blocked = False
+
+    def _bind(self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]]) -> str:
+        if self.guard is not None:
+            return self.guard.bind(self._socket, endpoint, context)
+        try:
+            self._socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            raise _bind_error(endpoint, error) from error
+        return self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
     def _make_waker(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
         """A socket of our own to the ROUTER: a blocking recv ends when it speaks, and no poll is needed."""
@@ -81,6 +107,9 @@ class BrokerSocket:
             Nothing, when the time was up or `wake` was called.
         """
         recv, get, dontwait, more = partial(_recv, self._socket), partial(_get, self._socket), zmq.NOBLOCK, zmq.RCVMORE
+        guard = self.guard
+        if guard is not None:
+            guard.renew(self._socket)
         flags = int(dontwait)
         if timeout > 0:
             flags = 0
@@ -89,13 +118,15 @@ class BrokerSocket:
         try:
             for _ in range(_TURN):
                 routing_id = recv(flags)
-                message = recv(dontwait)
+                message = recv(dontwait) if guard is None else guard.take(self._socket, routing_id)
                 flags = int(dontwait)
                 while get(more):  # surplus frames of a broken peer would be read as the next peer's routing id
                     recv(dontwait)
                     message = b""
                 if routing_id == _WAKE:
                     break
+                if message is None:
+                    continue
                 taken.append((routing_id, message))
         except zmq.Again:
             pass
@@ -142,6 +173,8 @@ class BrokerSocket:
     def close(self, linger: float = 1.0) -> None:
         """Unbind, and wait at most `linger` seconds for what was sent to leave."""
         self._socket.close(int(linger * 1000))
+        if self.guard is not None:
+            self.guard.close()
         with self._wake_lock:
             self._waker.close(0)
         if self.endpoint.startswith("ipc://"):

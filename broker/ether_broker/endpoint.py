@@ -10,7 +10,7 @@ from typing import Final
 from ether_broker.errors import InvalidEndpoint
 from ether_broker.model import NAME_PATTERN
 
-__all__ = ["LAN", "check_endpoint", "default_endpoint", "lan_name", "prepare_endpoint"]
+__all__ = ["LAN", "check_endpoint", "default_endpoint", "is_exposed", "lan_name", "prepare_endpoint"]
 
 LAN: Final = "lan://"
 """Begins what stands for a broker that is to be found on the local network; not an address that one can have."""
@@ -53,6 +53,23 @@ def lan_name(url: str) -> str | None:
         msg = f"{url!r} names no broker of the local network: write lan://NAME, or lan:// for the only one."
         raise InvalidEndpoint(msg)
     return name or None
+
+
+def is_exposed(endpoint: str) -> bool:
+    """Whether other machines can reach it: TCP that is not certainly the loopback device's; a name counts as such."""
+    if not endpoint.startswith("tcp://"):
+        return False
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    if host in {"localhost", "lo"}:
+        return False
+    from ipaddress import ip_address
+
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return True
+    mapped = getattr(address, "ipv4_mapped", None)
+    return not (mapped or address).is_loopback
 
 
 def default_endpoint(name: str = "default") -> str:

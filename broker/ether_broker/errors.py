@@ -14,6 +14,8 @@ EtherError
 │   ├── InvalidEndpoint        not an address that a broker can have
 │   ├── InvalidSpec            a child spec, cluster file or option that cannot be
 │   ├── UntrustedBroker        a broker shows a key that is not known here
+│   ├── InvalidKey             a key, or a file or folder of keys, that cannot be used
+│   ├── InsecureEndpoint       an address that other machines reach, without keys
 │   └── MissingExtra           an optional dependency is not installed
 ├── Closed                     you closed it: runtime, handle, mailbox, observer
 ├── Unavailable                the world broke it; trying again may help
@@ -22,16 +24,19 @@ EtherError
 │   ├── AddressInUse           the broker's address is taken
 │   ├── NodeRefused            the broker does not let this node in
 │   ├── MailboxFull            a bounded queue has no room
+│   ├── LeaseHeld              another delegation holds the lease
+│   ├── TooManyLeases          an agent has as many leases as it may
 │   └── JournalUnavailable     the journal cannot be written or read now
 │       ├── JournalFull        its disk has no room
 │       ├── JournalReadOnly    it may not be written
 │       └── JournalLocked      another process has it
 ├── JournalCorrupt             the journal's bytes are not what was written
-│   ├── LeaseHeld              another delegation holds the lease
-│   └── TooManyLeases          an agent has as many leases as it may
 ├── LeaseLost                  the lease is not yours, or not yours any more
 ├── LeaseDeadlock              the lease would be waited for in a circle
 ├── ArtifactMismatch           a file is not what the response sealed
+├── Forbidden                  who you are does not allow it: a key or an access list has to change first
+│   ├── AuthenticationFailed   broker and node do not accept each other's keys
+│   └── AccessDenied           the cluster's access list does not have it
 ├── ProtocolError              a peer broke the wire protocol
 │   ├── MalformedFrame         bytes that are not a frame
 │   └── IncompatibleVersion    a newer major version of protocol or schema
@@ -53,9 +58,11 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 __all__ = [
+    "AccessDenied",
     "AddressInUse",
     "AgentCrash",
     "ArtifactMismatch",
+    "AuthenticationFailed",
     "BrokerUnavailable",
     "Cancelled",
     "Closed",
@@ -63,10 +70,13 @@ __all__ = [
     "DuplicateAgent",
     "EtherError",
     "Failed",
+    "Forbidden",
     "IncompatibleVersion",
+    "InsecureEndpoint",
     "InternalError",
     "InvalidEndpoint",
     "InvalidEnvelope",
+    "InvalidKey",
     "InvalidManifest",
     "InvalidSpec",
     "JournalCorrupt",
@@ -204,6 +214,18 @@ class UntrustedBroker(UsageError):
     code = "untrusted_broker"
 
 
+class InvalidKey(UsageError):
+    """A key, or a file or folder of keys, that cannot be used; the message says which, and the fix."""
+
+    code = "invalid_key"
+
+
+class InsecureEndpoint(UsageError):
+    """An address that other machines reach was to be bound without keys."""
+
+    code = "insecure_endpoint"
+
+
 class MissingExtra(UsageError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
@@ -329,6 +351,24 @@ class ArtifactMismatch(EtherError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.path, self.expected, self.found)
+
+
+class Forbidden(EtherError):
+    """Who you are does not allow it: a key or an access list has to change before the same call can succeed."""
+
+    code = "forbidden"
+
+
+class AuthenticationFailed(Forbidden):
+    """Broker and node do not accept each other's keys; the message says whose, and the fix."""
+
+    code = "authentication_failed"
+
+
+class AccessDenied(Forbidden):
+    """The cluster's access list does not have it."""
+
+    code = "access_denied"
 
 
 class ProtocolError(EtherError):

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import zmq
 
@@ -25,6 +25,10 @@ from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import EtherError, MailboxFull
 from ether_broker.router import INCARNATION
 from ether_broker.wire import join_frame, read_frame, take_frame
+
+if TYPE_CHECKING:
+    from ether_broker.security.credentials import Credentials
+    from ether_broker.security.handshake import Handshake
 
 __all__ = ["Link", "Receiver", "ZmqLink"]
 
@@ -81,6 +85,10 @@ class Link(Protocol):
         """
         ...
 
+    def explain(self) -> EtherError | None:
+        """Why no connection comes about, where that is known: the keys; before `open`."""
+        ...
+
     @property
     def is_receiving_thread(self) -> bool:
         """Whether the caller is the receiving thread, which must not wait for what it would receive."""
@@ -114,11 +122,16 @@ class ZmqLink:
     Args:
         endpoint: the broker's.
         context: whose sockets these are; an inproc endpoint is seen by sockets of the same context only.
+        security: the keys for a TCP endpoint; others have none.
     """
 
-    def __init__(self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    def __init__(
+        self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]], *, security: Credentials | None = None
+    ) -> None:
         self.endpoint = check_endpoint(endpoint)
         self.incarnation = os.urandom(INCARNATION)
+        self._security = security
+        self._handshakes: list[Handshake] = []
         self._listen = self._socket(context, b"r")
         self._listen.setsockopt(zmq.RCVTIMEO, int(TICK * 1000))
         self._talk = self._socket(context, b"t")
@@ -140,11 +153,20 @@ class ZmqLink:
         for option, value in _OPTIONS:
             socket.setsockopt(option, value)
         socket.setsockopt(zmq.IDENTITY, role + self.incarnation)
-        socket.connect(self.endpoint)
+        if not self.endpoint.startswith("tcp://"):
+            socket.connect(self.endpoint)
+            return socket
+        from ether_broker.security.handshake import Handshake
+
+        handshake = Handshake(socket, self.endpoint, self._security)
+        self._handshakes.append(handshake)
+        handshake.connect()
         return socket
 
     def open(self, receiver: Receiver) -> None:
         """Begin to receive."""
+        if self._security is None:  # what could go wrong in a handshake would have by now
+            self._close_handshakes()
         self._threads = [
             threading.Thread(target=self._receive, args=(receiver,), name="ether-link-receive", daemon=True),
             threading.Thread(target=self._flush_when_kicked, name="ether-link-send", daemon=True),
@@ -159,6 +181,7 @@ class ZmqLink:
 
     def first(self, timeout: float) -> list[bytes]:
         """Wait for the first envelopes, before `open`; empty when the time is up."""
+        self._look_at_handshakes()
         if self._listen.poll(max(1, int(timeout * 1000)), zmq.POLLIN):
             return read_frame(self._listen.recv()).envelopes
         return []
@@ -176,6 +199,23 @@ class ZmqLink:
             waiting.extendleft(reversed(first))
             self._waiting_bytes = sum(map(len, list(waiting)))
         self.flush()
+
+    def explain(self) -> EtherError | None:
+        """Why no connection comes about, where that is known; see `Link.explain`."""
+        self._look_at_handshakes()
+        reasons = [handshake.explain() for handshake in self._handshakes]
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _look_at_handshakes(self) -> None:
+        if self._handshakes:
+            with self._lock:  # one of the sockets is that of the senders
+                for handshake in self._handshakes:
+                    handshake.look()
+
+    def _close_handshakes(self) -> None:
+        for handshake in self._handshakes:
+            handshake.close()
+        self._handshakes = []
 
     @property
     def is_receiving_thread(self) -> bool:
@@ -263,6 +303,7 @@ class ZmqLink:
                         self.flush()
                 if now - ticked >= TICK:
                     ticked = now
+                    self._look_at_handshakes()
                     self._resume_sending()
                     receiver.ticked()
             except EtherError as error:
@@ -296,6 +337,7 @@ class ZmqLink:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(2.0)
+        self._close_handshakes()
         self._talk.close(int(linger * 1000))
         self._listen.close(0)
 

@@ -15,7 +15,6 @@ What a step sends, and the acknowledgement of what caused it, leave when the jou
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -26,12 +25,11 @@ from ether_broker.channel import Channel, Verdict
 from ether_broker.errors import EtherError
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
+from ether_broker.refusals import Refusals
 from ether_broker.tap import Cursor
 from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame, read_header, read_number, take_frame
 
 __all__ = ["HEARTBEAT", "SILENCE", "Router", "Session"]
-
-logger = logging.getLogger("ether.broker")
 
 HEARTBEAT: Final = 1.0
 """Seconds between signs of life, both ways."""
@@ -95,9 +93,15 @@ class Router:
         patience: seconds in which a node whose connection is gone may come back before it is lost. On one machine a
             connection goes with its process; on a network it may break and be made anew.
         make_session: draws the ids of sessions, so that a frame of an earlier one is known as such.
+        refusals: counts what is refused; shared with whoever refuses before it comes here.
     """
 
-    def __init__(self, *, patience: float = 0.0, make_session: Callable[[], int] = lambda: _random(8)) -> None:
+    def __init__(
+        self, *, patience: float = 0.0, make_session: Callable[[], int] = lambda: _random(8),
+        refusals: Refusals | None = None,
+    ) -> None:  # fmt: skip
+        self.refusals = refusals or Refusals()
+        """Messages that were no frames, came from peers without a session, or were not allowed."""
         self.patience = patience
         self._make_session = make_session
         self._sessions: dict[bytes, Session] = {}
@@ -109,8 +113,11 @@ class Router:
         self._lost: list[Session] = []
         self._strangers: deque[tuple[bytes, bytes]] = deque(maxlen=1000)
         self._now = 0.0
-        self.refused = 0
-        """Messages that were no frames, or came from peers without a session."""
+
+    @property
+    def refused(self) -> int:
+        """How many messages were refused."""
+        return self.refusals.total
 
     @property
     def sessions(self) -> list[Session]:
@@ -157,9 +164,8 @@ class Router:
 
     def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
         """Count a message that cannot be taken and tell the peer why, if it listens."""
-        self.refused += 1
-        if self.refused.bit_count() == 1:
-            logger.warning("refused message %d of a peer: %s", self.refused, error)
+        session = self._sessions.get(routing_id)
+        self.refusals.note(session.node if session else "", error.code, error)
         body = pack({"code": error.code, "message": str(error)})
         receiver = b"r" + routing_id[1:]
         self._strangers.append((receiver, join_frame([pack_envelope(Kind.ERROR, request_id=request_id, body=body)])))

@@ -12,6 +12,8 @@ from ether_broker.mailbox import Limits
 
 if TYPE_CHECKING:
     from ether_broker.journal.journal import Journal
+    from ether_broker.security.guard import Guard
+    from ether_broker.security.keyring import Keyring
 
 __all__ = ["BrokerHost"]
 
@@ -29,15 +31,18 @@ class BrokerHost:
         context: whose socket it has.
         limits: bounds of the agents' mailboxes.
         journal: the file in which everything is kept; None keeps nothing.
+        keyring: its own keys, and whom it lets in over TCP; None has no keys.
+        insecure: whether it may listen where other machines reach it, without keys.
 
     Raises:
+        InsecureEndpoint: other machines could reach it, and there are no keys.
         AddressInUse, InvalidEndpoint: it cannot listen there.
         JournalLocked, JournalCorrupt, JournalTooNew, JournalUnavailable: the journal cannot be used.
     """
 
     def __init__(
         self, bind: str | None, context: zmq.Context[zmq.Socket[bytes]], limits: Limits | None,
-        journal: str | PathLike[str] | None = None,
+        journal: str | PathLike[str] | None = None, *, keyring: Keyring | None = None, insecure: bool = False,
     ) -> None:  # fmt: skip
         # Imported here: a runtime that joins a bus needs none of it.
         from ether_actors.supervisor import Supervisor
@@ -49,9 +54,13 @@ class BrokerHost:
         opened = _open(journal)
         try:
             patience = _NETWORK_PATIENCE if (bind or "").startswith("tcp://") else 0.0
-            supervisor = Supervisor(limits=limits, tap_interval=TAP_INTERVAL, journal=opened, patience=patience)
+            guard = _guard(keyring, bind)
+            supervisor = Supervisor(
+                limits=limits, tap_interval=TAP_INTERVAL, journal=opened, patience=patience, guard=guard
+            )  # fmt: skip
             supervisor.recover(clock.monotonic(), clock.wall())
-            socket = BrokerSocket(bind or f"inproc://ether-{next(_numbers)}", context)
+            endpoint = bind or f"inproc://ether-{next(_numbers)}"
+            socket = BrokerSocket(endpoint, context, security=guard, insecure=insecure)
         except BaseException:
             opened.close()
             raise
@@ -63,6 +72,15 @@ class BrokerHost:
     def stop(self) -> None:
         """End it, waiting at most 5 s."""
         self.supervisor.stop(block=True, timeout=_PATIENCE)
+
+
+def _guard(keyring: Keyring | None, bind: str | None) -> Guard | None:
+    """Keys are for TCP: everything else stays on the machine."""
+    if keyring is None or not (bind or "").startswith("tcp://"):
+        return None
+    from ether_broker.security.guard import Guard
+
+    return Guard(keyring)
 
 
 def _open(path: str | PathLike[str] | None) -> Journal:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import zmq
 
@@ -22,6 +22,9 @@ from ether.lifeline import Lifeline, end
 from ether.stopping import Stopping
 from ether_broker.errors import EtherError
 from ether_broker.mailbox import Limits
+
+if TYPE_CHECKING:
+    from ether_broker.security.keyring import Keyring
 
 __all__ = ["main"]
 
@@ -40,7 +43,10 @@ def main() -> None:
     _raise_descriptor_limit()
     with Stopping(lambda _number: None) as stopping, zmq.Context() as context:
         try:
-            host = BrokerHost(request["bind"], context, Limits(**request["limits"]), request["journal"])
+            host = BrokerHost(
+                request["bind"], context, Limits(**request["limits"]), request["journal"],
+                keyring=_keyring(request["security"]), insecure=request["security"]["insecure"],
+            )  # fmt: skip
         except EtherError as error:
             lifeline.failed(error.code, str(error))
             sys.exit(2)
@@ -49,6 +55,15 @@ def main() -> None:
         host.stop()
         context.destroy(linger=1000)
     end(code)
+
+
+def _keyring(security: dict[str, Any]) -> Keyring | None:
+    """The cluster's keyring, and the pairs that the cluster made for its own nodes."""
+    if security["keys"] is None:
+        return None
+    from ether_broker.security.keyring import Keyring
+
+    return Keyring(security["keys"], extra=security["members"])
 
 
 def _serve(stopping: Stopping, supervisor: Any, drain: float) -> int:

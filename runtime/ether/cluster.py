@@ -30,6 +30,7 @@ from ether_broker.errors import Closed, UsageError
 
 if TYPE_CHECKING:
     from ether_broker.discovery.advertiser import Advertiser
+    from ether_broker.security.keys import KeyPair
 
 __all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
 
@@ -96,6 +97,8 @@ class Cluster:
         self._folder: str | None = None
         self._url = ""
         self._bind = ""
+        self._keys: Path | None = None
+        self._pairs: dict[str, KeyPair] = {}
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -107,6 +110,8 @@ class Cluster:
             AddressInUse: somebody has the address.
             MissingExtra: it is to be advertised, and the extra `lan` is not installed.
             DiscoveryUnavailable: it is to be advertised, and the system does not let us use multicast DNS.
+            InsecureEndpoint: other machines could reach it, and there are no keys.
+            InvalidKey: the keys cannot be used.
             InvalidSpec: an agent's `module:Class` cannot be imported, or is no agent.
             ProcessFailed: a process did not come up in time, or an agent's `__init__` or `on_start` raised.
             EtherError: any other that a process met as it started; in all cases nothing is left running.
@@ -129,6 +134,7 @@ class Cluster:
         self._bind = spec.bind or self._private_endpoint()
         try:
             warden.start()
+            self._make_keys()
             self._start_all(warden)
         except BaseException:
             self.close(0.0)
@@ -237,6 +243,11 @@ class Cluster:
             "drain": self.spec.drain,
             "journal": self.spec.journal,
             "limits": {"count": limits.count, "size": limits.size, "window": limits.window},
+            "security": {
+                "keys": None if self._keys is None else str(self._keys),
+                "members": {pair.public: name for name, pair in self._pairs.items()},
+                "insecure": self.spec.insecure,
+            },
         }
 
     def _node_request(self, node: NodeSpec, cast: list[Posting]) -> Callable[[], dict[str, Any]]:
@@ -257,7 +268,28 @@ class Cluster:
             "drain": self.spec.drain,
             "log_level": self.spec.log_level,
             "agents": agents,
+            "security": self._node_keys(node.name),
         }
+
+    def _make_keys(self) -> None:
+        """A pair for each node: none of them is the broker's, or another node's, and none is ever in a file.
+
+        Raises:
+            InvalidKey: the spec's folder cannot be used.
+        """
+        if self.spec.keys is None or not self._bind.startswith("tcp://"):
+            return
+        from ether_broker.security.keyring import Keyring
+        from ether_broker.security.keys import KeyPair
+
+        self._keys = Keyring(self.spec.keys).folder.absolute()
+        self._pairs = {node.name: KeyPair.new() for node in self.spec.nodes}
+
+    def _node_keys(self, name: str) -> dict[str, str] | None:
+        if self._keys is None:
+            return None
+        pair = self._pairs[name]
+        return {"public": pair.public, "secret": pair.secret, "server_key": str(self._keys / "own.key")}
 
     def _private_endpoint(self) -> str:
         """A socket in a folder that only this user may enter."""

@@ -12,7 +12,16 @@ from ether_broker.errors import EtherError
 from ether_broker.mailbox import Limits
 from ether_broker.model import AgentName
 
-__all__ = ["START", "AgentEntry", "ClusterFile", "ClusterSection", "LimitsSection", "NodeEntry", "Section"]
+__all__ = [
+    "START",
+    "AgentEntry",
+    "ClusterFile",
+    "ClusterSection",
+    "LimitsSection",
+    "NodeEntry",
+    "Section",
+    "SecuritySection",
+]
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 START: Final = rf"^{_NAME}:{_NAME}$"
@@ -61,6 +70,15 @@ class ClusterSection(Section):
     """Seconds."""
 
 
+class SecuritySection(Section):
+    """Who gets in over TCP."""
+
+    keys: str | None = None
+    """The folder of keys, as `ether keys new` makes it; a path that is not absolute starts where the file is."""
+    insecure: bool = False
+    """Whether the address may be one that other machines reach, without keys."""
+
+
 class LimitsSection(Section):
     """Bounds of each agent's mailbox at the broker."""
 
@@ -104,6 +122,7 @@ class ClusterFile(Section):
     """A cluster file."""
 
     cluster: ClusterSection = ClusterSection()
+    security: SecuritySection = SecuritySection()
     limits: LimitsSection = LimitsSection()
     nodes: Annotated[list[NodeEntry], Field(min_length=1)]
     """Started side by side."""

@@ -118,6 +118,11 @@ class ClusterSpec:
     advertise: bool = False
     """Whether other machines of the local network can find the broker by the cluster's name; `bind` must be a TCP
     address that they reach."""
+    keys: Path | str | None = None
+    """The folder of keys: a TCP address is encrypted, and only keys that are allowed there get in, and the cluster's own
+    nodes, which have a pair each that lives as long as the cluster. Other addresses need none."""
+    insecure: bool = False
+    """Whether `bind` may be an address that other machines reach, without keys."""
     drain: float = DRAIN
     """Seconds that running work has when the cluster ends."""
     start_timeout: float = 30.0

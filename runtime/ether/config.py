@@ -1,6 +1,7 @@
 """The cluster file: YAML, validated, with settings from flags and the environment on top.
 
     cluster: {name: default, bind: "tcp://*:7421", drain: 10}
+    security: {keys: keys}
     limits: {mailbox_count: 10000, window: 128}
     nodes:
       - name: n1
@@ -22,7 +23,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from ether.cluster_file import START, AgentEntry, ClusterFile, ClusterSection, LimitsSection, Section
+from ether.cluster_file import START, AgentEntry, ClusterFile, ClusterSection, LimitsSection, Section, SecuritySection
 from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.yaml_document import Place, YamlDocument
 from ether_actors.child_spec import Restart
@@ -44,7 +45,7 @@ def load(
     Args:
         path: of the file.
         overrides: {dotted key: value}, as from flags: `{"cluster.drain": 5.0}`; None is a flag that was not given.
-        environ: default: the process's; only `ETHER_CLUSTER__…` and `ETHER_LIMITS__…` are read.
+        environ: default: the process's; only `ETHER_CLUSTER__…`, `ETHER_SECURITY__…` and `ETHER_LIMITS__…` are read.
 
     Raises:
         InvalidSpec: the file, a variable or an override is not valid; every problem is told with its place, the
@@ -92,6 +93,8 @@ class _Reader:
         self._origins: dict[tuple[str, ...], str] = {}
         """{path: the variable or flag that it was set by}"""
         self._data = {} if data is None else data
+        if document is not None:
+            _start_at(Path(document.name).parent, self._data)
         if isinstance(self._data, dict):
             for path, value, origin in (*_from_environment(environ), *_from_flags(overrides)):
                 self._set(path, value, origin)
@@ -142,6 +145,13 @@ class _Reader:
             return _NOWHERE, said
         place = self._document.place(path, key=is_unknown)
         return place, self._document.explain(place, said)
+
+
+def _start_at(folder: Path, data: Any) -> None:
+    """Paths of a file start where it is, not where the command was called."""
+    security = data.get("security") if isinstance(data, dict) else None
+    if isinstance(security, dict) and isinstance(security.get("keys"), str):
+        security["keys"] = str(folder / Path(security["keys"]).expanduser())
 
 
 def _plain(problem: Any) -> str:
@@ -224,6 +234,8 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
         name=cluster.name,
         bind=cluster.bind,
         advertise=cluster.advertise,
+        keys=file.security.keys,
+        insecure=file.security.insecure,
         drain=cluster.drain,
         start_timeout=cluster.start_timeout,
         limits=Limits(limits.mailbox_count, limits.mailbox_bytes, limits.window),
@@ -244,4 +256,6 @@ def _journal(cluster: ClusterSection) -> str | None:
     return cluster.journal or str(default_journal(cluster.name))
 
 
-_SETTINGS: Final[dict[str, type[Section]]] = {"cluster": ClusterSection, "limits": LimitsSection}
+_SETTINGS: Final[dict[str, type[Section]]] = {
+    "cluster": ClusterSection, "security": SecuritySection, "limits": LimitsSection
+}  # fmt: skip

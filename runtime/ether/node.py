@@ -100,6 +100,7 @@ class Node:
 
         Raises:
             BrokerUnavailable: nobody answered within `timeout` seconds.
+            AuthenticationFailed: nobody answered, because broker and node do not accept each other's keys.
             NodeRefused, IncompatibleVersion: the broker does not let us in.
         """
         self._session.join(self, timeout)

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ether.cluster_spec import DRAIN, AgentSpec, NodeSpec, Posting, postings
 from ether.errors import ProcessFailed
@@ -23,6 +23,9 @@ from ether_actors.agent import Agent
 from ether_actors.child_spec import ChildSpec, Restart, SupervisorSpec
 from ether_actors.guardian import resolve
 from ether_broker.errors import DuplicateAgent, EtherError, InvalidSpec, NodeRefused
+
+if TYPE_CHECKING:
+    from ether_broker.security.credentials import KeysLike, ServerKey
 
 __all__ = ["ESCALATED", "main", "serve"]
 
@@ -44,6 +47,8 @@ def serve(
     threads: int = 4,
     drain: float = DRAIN,
     on_event: Callable[[str], None],
+    keys: KeysLike | None = None,
+    server_key: ServerKey | None = None,
 ) -> int:
     """Join the bus at `url`, host the agents, and return when told to end; in the main thread only.
 
@@ -58,12 +63,14 @@ def serve(
         threads: as `Runtime`.
         drain: seconds.
         on_event: told in words what happens.
+        keys: as `Runtime.connect`.
+        server_key: as `Runtime.connect`.
 
     Returns:
         The exit code: 0 after a drain; `ESCALATED` when a supervision tree gave up.
 
     Raises:
-        InvalidEndpoint, BrokerUnavailable, NodeRefused: as `Runtime.connect`.
+        InvalidEndpoint, InvalidKey, BrokerUnavailable, AuthenticationFailed, NodeRefused: as `Runtime.connect`.
         InvalidSpec: an agent's `module:Class` cannot be imported, or is no agent.
         DuplicateAgent: a name is taken.
         Exception: what an agent's `__init__` or `on_start` raised.
@@ -74,7 +81,7 @@ def serve(
 
     return _serve(
         url, lambda bus: _start_under_free_names(bus, agents), name=name, threads=threads, drain=drain,
-        on_event=on_event, timeout=10.0,
+        on_event=on_event, timeout=10.0, keys=keys, server_key=server_key,
     )  # fmt: skip
 
 
@@ -88,6 +95,8 @@ def _serve(
     on_event: Callable[[str], None],
     timeout: float,
     on_ready: Callable[[list[str]], None] = lambda _names: None,
+    keys: KeysLike | None = None,
+    server_key: ServerKey | None = None,
 ) -> int:
     escalated: list[str] = []
     with Stopping(_end_at_once) as stopping:
@@ -96,7 +105,9 @@ def _serve(
             escalated.append(tree)
             stopping.post(f"{tree} gave up: {reason}")
 
-        bus = _join(url, name, threads, drain, timeout)
+        bus = _join(lambda: Runtime.connect(
+            url, name=name, threads=threads, drain=drain, timeout=timeout, keys=keys, server_key=server_key
+        ))  # fmt: skip
         bus.node.guarding.on_escalation = give_up
         try:
             names = start(bus)
@@ -110,12 +121,12 @@ def _serve(
     return ESCALATED if escalated else 0
 
 
-def _join(url: str, name: str | None, threads: int, drain: float, timeout: float) -> Runtime:
+def _join(connect: Callable[[], Runtime]) -> Runtime:
     """Join; a name that its last bearer, who has died, seems to have still is waited for."""
     limit = time.monotonic() + _RELEASED
     while True:
         try:
-            return Runtime.connect(url, name=name, threads=threads, drain=drain, timeout=timeout).open()
+            return connect().open()
         except NodeRefused as error:
             if _NAME_TAKEN not in str(error) or time.monotonic() > limit:
                 raise
@@ -180,6 +191,7 @@ def _serve_request(lifeline: Lifeline, request: dict[str, Any]) -> int:
             request["url"], lambda bus: _start_postings(bus, request["agents"]), name=request["name"],
             threads=request["threads"], drain=request["drain"], timeout=_JOIN,
             on_event=logging.getLogger("ether.node").debug, on_ready=lambda names: lifeline.ready(agents=names),
+            **_keys(request.get("security")),
         )  # fmt: skip
     except EtherError as error:
         lifeline.failed(error.code, str(error))
@@ -188,6 +200,16 @@ def _serve_request(lifeline: Lifeline, request: dict[str, Any]) -> int:
         lifeline.failed(ProcessFailed.code, f"{type(error).__name__}: {error}", trace)
         sys.stderr.write(trace)
     return _FAILED
+
+
+def _keys(security: dict[str, Any] | None) -> dict[str, Any]:
+    """The pair that the cluster made for this node, and where the broker's public key stands."""
+    if security is None:
+        return {}
+    from ether_broker.security.keys import KeyPair
+
+    pair = KeyPair(security["public"], security["secret"])
+    return {"keys": pair, "server_key": Path(security["server_key"])}
 
 
 def _posting(item: dict[str, Any]) -> Posting:

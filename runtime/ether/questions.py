@@ -27,7 +27,7 @@ _CODES: Final = {
     error.code: error
     for error in (
         errors.DuplicateAgent, errors.InvalidEnvelope, errors.InvalidManifest, errors.IncompatibleVersion,
-        errors.MalformedFrame,
+        errors.MalformedFrame, errors.AccessDenied, errors.AuthenticationFailed,
     )
 }  # fmt: skip
 

@@ -31,7 +31,11 @@ from ether_broker.mailbox import Limits
 from ether_broker.payload import Payload
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ether_actors.child_spec import SupervisorSpec
+    from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
+    from ether_broker.security.keyring import Keyring
 
 __all__ = ["Runtime"]
 
@@ -54,8 +58,14 @@ class Runtime:
         limits: bounds of the agents' mailboxes at the embedded broker.
         drain: seconds that running work has when the runtime is closed.
         bind: an address for the embedded broker, so that others can join too; default: none, only this process.
+        keys: a folder of keys (`ether keys new`), or a `Keyring`: TCP is encrypted, and only keys that are allowed there get
+            in. Addresses that stay on the machine need none, and have none.
+        insecure: whether `bind` may be an address that other machines reach, without keys.
         journal: a file in which the embedded broker keeps everything that passes, so that what was accepted survives
             its end (durability `journal`, G2); default: nothing is kept (durability `memory`).
+
+    Raises:
+        InvalidKey: `keys` cannot be used.
     """
 
     def __init__(
@@ -67,8 +77,13 @@ class Runtime:
         drain: float = 5.0,
         bind: str | None = None,
         journal: str | os.PathLike[str] | None = None,
+        keys: Keyring | Path | str | None = None,
+        insecure: bool = False,
     ) -> None:
-        self._name = name or _default_name()
+        self._keyring = _keyring(keys)
+        self._credentials = None if self._keyring is None else _credentials(self._keyring)
+        self._insecure = insecure
+        self._name = name or _default_name(self._credentials)
         self._threads = threads
         self._limits = limits
         self._drain = drain
@@ -83,7 +98,15 @@ class Runtime:
 
     @classmethod
     def connect(
-        cls, url: str, *, name: str | None = None, threads: int = 4, drain: float = 5.0, timeout: float = _JOIN
+        cls,
+        url: str,
+        *,
+        name: str | None = None,
+        threads: int = 4,
+        drain: float = 5.0,
+        timeout: float = _JOIN,
+        keys: KeysLike | None = None,
+        server_key: ServerKey | None = None,
     ) -> Self:
         """A runtime that joins the bus at `url` when it is opened.
 
@@ -94,15 +117,27 @@ class Runtime:
             threads: as above.
             drain: as above.
             timeout: seconds to wait for the broker's answer.
+            keys: the folder with our key pair, a `Keyring`, or a `KeyPair`; for TCP only. Without a `name`, the node's is
+                then `KEYNAME/…`, which the broker allows a key of that name.
+            server_key: the broker's public key or its file, or several, of which one has to fit; default: the one in
+                `keys`, as on the broker's machine.
 
         Raises:
+            InvalidKey: `keys` or `server_key` cannot be used.
+            UsageError: a `server_key` without `keys`.
+            AuthenticationFailed: on opening; broker and node do not accept each other's keys.
             InvalidEndpoint: on opening; not an address.
             BrokerUnavailable: on opening; nobody answers there.
             NodeRefused: on opening; the broker does not let this node in.
             MissingExtra, UntrustedBroker, UsageError, EtherError: on opening, with `lan://`; as
                 `ether_broker.discovery.locate`.
         """
-        runtime = cls(name=name, threads=threads, drain=drain)
+        if keys is None and server_key is not None:
+            msg = "A server_key goes with keys of our own: `ether keys new` makes some."
+            raise UsageError(msg)
+        credentials = None if keys is None else _credentials(keys, server_key)
+        runtime = cls(name=name or _default_name(credentials), threads=threads, drain=drain)
+        runtime._credentials = credentials
         runtime._url = url
         runtime._join_timeout = timeout
         return runtime
@@ -116,6 +151,7 @@ class Runtime:
             UsageError: it is open already.
             AddressInUse, InvalidEndpoint, BrokerUnavailable, NodeRefused: as the constructors say.
             JournalLocked, JournalCorrupt, JournalTooNew, JournalUnavailable: the journal cannot be used.
+            InsecureEndpoint: other machines could reach `bind`, and there are no keys.
         """
         if self._node is not None:
             msg = "The runtime is open already: open it once, or make another."
@@ -124,9 +160,12 @@ class Runtime:
         try:
             url = None if self._url is None else _address(self._url)
             if url is None:
-                self._broker = BrokerHost(self._bind, self._context, self._limits, self._journal)
+                self._broker = BrokerHost(
+                    self._bind, self._context, self._limits, self._journal,
+                    keyring=self._keyring, insecure=self._insecure,
+                )  # fmt: skip
                 url = self._broker.endpoint
-            link = ZmqLink(url, self._context)
+            link = ZmqLink(url, self._context, security=self._credentials)
             node = Node(self._name, link, Machinery(SystemClock(), pool=Pool(self._threads)))
             try:
                 node.join(self._join_timeout)
@@ -439,6 +478,24 @@ def _address(url: str) -> str:
     return located(url).url
 
 
-def _default_name() -> str:
+def _default_name(credentials: Credentials | None) -> str:
+    """Of a node: who made it, and chance. A key of a name may be any node below that name."""
+    chance = f"{os.getpid()}-{os.urandom(2).hex()}"
+    if credentials is not None and credentials.pair.name:
+        return f"{credentials.pair.name}/{chance}"
     host = "".join(c if c.isalnum() or c in "-_" else "-" for c in os.uname().nodename) or "host"
-    return f"{host}-{os.getpid()}-{os.urandom(2).hex()}"
+    return f"{host}-{chance}"
+
+
+def _keyring(keys: Keyring | Path | str | None) -> Keyring | None:
+    if keys is None:
+        return None
+    from ether_broker.security.keyring import Keyring
+
+    return keys if isinstance(keys, Keyring) else Keyring(keys)
+
+
+def _credentials(keys: KeysLike, server_key: ServerKey | None = None) -> Credentials:
+    from ether_broker.security.credentials import Credentials
+
+    return Credentials.of(keys, server_key)

@@ -83,6 +83,7 @@ class Session:
 
         Raises:
             BrokerUnavailable: nobody answered within `timeout` seconds.
+            AuthenticationFailed: nobody answered, because broker and node do not accept each other's keys.
             NodeRefused, IncompatibleVersion: the broker does not let us in.
         """
         link = self._uplink.link
@@ -103,7 +104,7 @@ class Session:
             pause = min(2 * pause, _LONGEST_PAUSE)
             if time.monotonic() >= end:
                 msg = f"No broker answers at {link.endpoint} (waited {timeout:g} s): start one with `ether up`."
-                raise errors.BrokerUnavailable(msg)
+                raise link.explain() or errors.BrokerUnavailable(msg)
 
     def _greet(self) -> None:
         info = {

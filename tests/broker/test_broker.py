@@ -191,7 +191,7 @@ def test_the_socket_file_of_a_dead_broker_is_taken_over_and_its_own_is_removed(c
 )
 def test_an_address_that_cannot_be_bound_is_refused(context, endpoint: str):
     with pytest.raises(InvalidEndpoint):
-        BrokerSocket(endpoint, context)
+        BrokerSocket(endpoint, context, insecure=True)
 
 
 def test_a_free_port_is_named(context):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.endpoint import check_endpoint, default_endpoint, prepare_endpoint
+from ether_broker.endpoint import check_endpoint, default_endpoint, is_exposed, prepare_endpoint
 from ether_broker.errors import InvalidEndpoint
 
 
@@ -92,3 +92,26 @@ def test_a_tcp_address_needs_no_folder():
     prepare_endpoint("tcp://127.0.0.1:7421")
 
     assert not Path("127.0.0.1:7421").exists()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "exposed"),
+    [
+        ("tcp://127.0.0.1:*", False),
+        ("tcp://127.8.9.1:7421", False),
+        ("tcp://localhost:7421", False),
+        ("tcp://[::1]:7421", False),
+        ("tcp://[::ffff:127.0.0.1]:7421", False),
+        ("tcp://[::ffff:10.0.0.1]:7421", True),
+        ("tcp://*:7421", True),
+        ("tcp://0.0.0.0:7421", True),
+        ("tcp://[::]:7421", True),
+        ("tcp://10.0.0.1:7421", True),
+        ("tcp://eth0:7421", True),
+        ("tcp://localhost.example.com:7421", True),
+        ("ipc:///run/ether/b.sock", False),
+        ("inproc://here", False),
+    ],
+)  # fmt: skip
+def test_an_address_is_exposed_unless_it_certainly_stays_on_the_machine(endpoint: str, exposed: bool):
+    assert is_exposed(endpoint) is exposed

@@ -26,6 +26,8 @@ _NOT_OURS: Final = (
     "ETHER_FORMAT",
     "ETHER_DEBUG",
     "ETHER_WAIT",
+    "ETHER_KEYS",
+    "ETHER_SERVER_KEY",
     "NO_COLOR",
     "FORCE_COLOR",
     "COLUMNS",

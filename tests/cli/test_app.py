@@ -10,9 +10,12 @@ from tests.support import run_python
 
 COMMANDS = [
     "up", "node", "review", "exec", "delegate", "agents", "capabilities", "nodes", "dead-letters", "top", "log",
-    "trace", "bench", "schema", "doctor", "version",
+    "trace", "keys", "bench", "schema", "doctor", "version",
 ]  # fmt: skip
-SUBCOMMANDS = ["dead-letters list", "dead-letters show", "dead-letters redrive", "log show", "log verify", "log gc"]
+SUBCOMMANDS = [
+    "dead-letters list", "dead-letters show", "dead-letters redrive", "log show", "log verify", "log gc",
+    "keys new", "keys show", "keys list", "keys allow", "keys revoke", "keys rotate",
+]  # fmt: skip
 
 
 def test_help_names_every_command(alone: Command) -> None:

@@ -21,7 +21,7 @@ def test_all_is_well_here_and_no_bus_is_needed(alone: Command) -> None:
     found = {row["check"]: row["verdict"] for row in done.json}
     assert found.pop("lan") in ("ok", "warn"), "a machine need have no network"
     assert found == dict.fromkeys(
-        ("python", "libraries", "libzmq", "curve", "ipc folder", "open files", "clock", "broker"), "ok"
+        ("python", "libraries", "libzmq", "curve", "keys", "ipc folder", "open files", "clock", "broker"), "ok"
     )
     assert "is free for `ether up`" in done.json[-1]["detail"]
 

@@ -20,7 +20,7 @@ from ether.cli.connection import connectable, is_listening, joined, wait_for
 from ether.cli.output import seconds
 from ether.cli.versions import LIBRARIES, library_version
 from ether_broker.endpoint import LAN, default_endpoint, prepare_endpoint
-from ether_broker.errors import EtherError, InvalidEndpoint
+from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey
 
 __all__ = ["Check", "Verdict", "checks"]
 
@@ -64,17 +64,18 @@ class Check:
         return {"check": self.name, "verdict": self.verdict.value, "detail": self.detail, "fix": self.fix}
 
 
-def checks(connect: str | None) -> Iterator[Check]:
+def checks(connect: str | None, keys: str | None = None, server_key: str | None = None) -> Iterator[Check]:
     """Look at everything; `connect` is the bus that has to be there, None looks whether this user's own is."""
     yield python()
     yield libraries()
     yield libzmq()
     yield curve()
+    yield key_files(keys)
     yield ipc_folder()
     yield open_files()
     yield clock()
     yield lan()
-    yield from bus(connect)
+    yield from bus(connect, keys, server_key)
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
@@ -109,6 +110,20 @@ def curve(*, has_curve: bool | None = None) -> Check:
         return Check("curve", Verdict.OK, "libzmq can encrypt connections")
     detail = "this libzmq cannot encrypt connections"
     return Check("curve", Verdict.WARN, detail, "pip install --force-reinstall pyzmq, for a wheel with libsodium")
+
+
+def key_files(folder: Path | str | None = None) -> Check:
+    """Our keys, if we have any: readable for us alone, and whole."""
+    from ether_broker.security.keyring import Keyring, default_folder
+
+    path = Path(folder) if folder is not None else default_folder()
+    if folder is None and not path.exists():
+        return Check("keys", Verdict.OK, "none; `ether keys new` makes some, for TCP between machines")
+    try:
+        ring = Keyring(path)
+    except InvalidKey as error:
+        return Check("keys", Verdict.FAIL, str(error), f"chmod -R go= {path}, or `ether keys new --keys {path}`")
+    return Check("keys", Verdict.OK, f"{ring.own.name} {ring.own.fingerprint} in {path}, {len(ring.allowed)} allowed")
 
 
 def ipc_folder(endpoint: str | None = None) -> Check:
@@ -171,7 +186,7 @@ def lan() -> Check:
     return Check("lan", Verdict.OK, f"multicast DNS can be used at {', '.join(addresses)}")
 
 
-def bus(connect: str | None) -> Iterator[Check]:
+def bus(connect: str | None, keys: str | None = None, server_key: str | None = None) -> Iterator[Check]:
     """The bus, and how fast it answers; without `connect` it need not be there."""
     try:
         url = connectable(connect or default_endpoint())
@@ -190,13 +205,15 @@ def bus(connect: str | None) -> Iterator[Check]:
             yield Check("broker", Verdict.FAIL, f"nobody listens at {url}", f"ether up --bind {url}")
         return
     try:
-        yield from _answers(url)
+        yield from _answers(url, keys, server_key)
+    except Forbidden as error:
+        yield Check("broker", Verdict.FAIL, str(error), "see docs/security.md, or --keys and --server-key")
     except EtherError as error:
         yield Check("broker", Verdict.FAIL, str(error), "see what listens there: `ss -lpn`; then start `ether up`")
 
 
-def _answers(url: str) -> Iterator[Check]:
-    with joined(url, patience=_PATIENCE) as found:
+def _answers(url: str, keys: str | None, server_key: str | None) -> Iterator[Check]:
+    with joined(url, patience=_PATIENCE, keys=keys, server_key=server_key) as found:
         trips, skews = [], []
         for _ in range(_ROUNDS):
             started, wall = time.perf_counter(), time.time()

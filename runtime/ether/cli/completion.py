@@ -40,7 +40,8 @@ def _ask(incomplete: str, names: _Names) -> list[str]:
     if connect is not None and connect.startswith(LAN):  # to look for it would take longer than anybody waits
         return []
     try:
-        with joined(connect, patience=_PATIENCE) as bus:
+        keys, server_key = os.environ.get("ETHER_KEYS"), os.environ.get("ETHER_SERVER_KEY")
+        with joined(connect, patience=_PATIENCE, keys=keys, server_key=server_key) as bus:
             return sorted(name for name in names(bus) if name.startswith(incomplete))
     except EtherError:
         return []

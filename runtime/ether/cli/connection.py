@@ -24,26 +24,39 @@ _PAUSE: Final = 0.05
 
 
 @contextmanager
-def any_bus(connect: str | None, wait: float, agents: Sequence[str]) -> Iterator[Runtime]:
+def any_bus(
+    connect: str | None, wait: float, agents: Sequence[str], *, keys: str | None = None, server_key: str | None = None
+) -> Iterator[Runtime]:
     """The bus of a command's options: its own with these agents if there are any, else the one that is there.
 
     Raises:
         EtherError: as `joined` and `embedded`.
     """
-    with embedded(agents) if agents else joined(connect, wait) as bus:
+    with embedded(agents) if agents else joined(connect, wait, keys=keys, server_key=server_key) as bus:
         yield bus
 
 
 @contextmanager
-def joined(connect: str | None, wait: float = 0.0, *, patience: float | None = None) -> Iterator[Runtime]:
+def joined(
+    connect: str | None,
+    wait: float = 0.0,
+    *,
+    patience: float | None = None,
+    keys: str | None = None,
+    server_key: str | None = None,
+) -> Iterator[Runtime]:
     """Join the bus at an address.
 
     Args:
         connect: its address; None is this user's own.
         wait: seconds to wait until something listens there.
         patience: seconds that it may then take to answer; 5 unless given.
+        keys: the folder with our keys.
+        server_key: as `Runtime.connect`.
 
     Raises:
+        InvalidKey: a key cannot be used.
+        AuthenticationFailed: broker and we do not accept each other's keys.
         InvalidEndpoint: not an address that can be connected to.
         BrokerUnavailable: nobody listens there, or what listens is no broker.
         NodeRefused: the broker does not let us in.
@@ -51,7 +64,8 @@ def joined(connect: str | None, wait: float = 0.0, *, patience: float | None = N
     url = wait_for(connect, wait)
     from ether.runtime import Runtime
 
-    with Runtime.connect(url, timeout=_PATIENCE if patience is None else patience, drain=0.0) as bus:
+    limit = _PATIENCE if patience is None else patience
+    with Runtime.connect(url, timeout=limit, drain=0.0, keys=keys, server_key=server_key) as bus:
         yield bus
 
 

@@ -62,6 +62,8 @@ _OF_STATUS: Final = {
 _OF_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (errors.WaitTimeout, ExitCode.TIMEOUT),
     (errors.UsageError, ExitCode.USAGE),
+    (errors.AccessDenied, ExitCode.REJECTED),
+    (errors.Forbidden, ExitCode.UNAVAILABLE),
     (errors.Unavailable, ExitCode.UNAVAILABLE),
     (errors.ProtocolError, ExitCode.INCOMPATIBLE),
     (errors.InternalError, ExitCode.SOFTWARE),

@@ -18,9 +18,11 @@ __all__ = [
     "ConnectOption",
     "ContextOption",
     "FormatOption",
+    "KeysOption",
     "ObjectiveOption",
     "PairOption",
     "ParamsOption",
+    "ServerKeyOption",
     "Settings",
     "StreamOption",
     "TimeoutOption",
@@ -56,6 +58,27 @@ WaitOption = Annotated[
         min=0.0,
         envvar="ETHER_WAIT",
         help="Wait so long for a bus that is not there yet; `exec` and `delegate` also for the agent.",
+        rich_help_panel=_BUS,
+    ),
+]
+KeysOption = Annotated[
+    str | None,
+    typer.Option(
+        "--keys",
+        metavar="DIR",
+        envvar="ETHER_KEYS",
+        help="The folder with our keys, for TCP; `ether keys` makes it.",
+        rich_help_panel=_BUS,
+    ),
+]
+ServerKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server-key",
+        metavar="KEY|FILE",
+        envvar="ETHER_SERVER_KEY",
+        help="The broker's public key; with commas between several.",
+        show_default="the one in --keys",
         rich_help_panel=_BUS,
     ),
 ]

@@ -150,6 +150,9 @@ class MemoryLink:
         self._waiting = deque(renew(left))
         self._waiting_bytes = sum(map(len, self._waiting))
 
+    def explain(self) -> None:
+        """Nothing: there are no keys here."""
+
     @property
     def is_receiving_thread(self) -> bool:
         """Whether the call comes from the receiver, or from a callback in it, which must not wait."""

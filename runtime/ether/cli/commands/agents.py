@@ -10,7 +10,15 @@ import typer
 
 from ether.cli.completion import complete_agents
 from ether.cli.connection import any_bus
-from ether.cli.options import AgentClasses, ConnectOption, FormatOption, WaitOption, output_of
+from ether.cli.options import (
+    AgentClasses,
+    ConnectOption,
+    FormatOption,
+    KeysOption,
+    ServerKeyOption,
+    WaitOption,
+    output_of,
+)
 from ether.cli.output import Column, seconds
 from ether_broker.errors import UnknownAgent, nearest
 
@@ -29,21 +37,24 @@ def agents(
     *,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     agent: AgentClasses = None,
     output_format: FormatOption = None,
 ) -> None:
     """List the agents: where they live, how they are, what they have done."""
     out = output_of(ctx, output_format)
-    with any_bus(connect, wait, agent or ()) as bus:
+    with any_bus(connect, wait, agent or (), keys=keys, server_key=server_key) as bus:
         out.rows(sorted(bus.agents(), key=itemgetter("agent")), _AGENTS)
 
 
 def nodes(
-    ctx: typer.Context, *, connect: ConnectOption = None, wait: WaitOption = 0.0, output_format: FormatOption = None
+    ctx: typer.Context, *, connect: ConnectOption = None, wait: WaitOption = 0.0, keys: KeysOption = None,
+    server_key: ServerKeyOption = None, output_format: FormatOption = None,
 ) -> None:  # fmt: skip
     """List the nodes: the processes that are on the bus, this command's own too."""
     out = output_of(ctx, output_format)
-    with any_bus(connect, wait, ()) as bus:
+    with any_bus(connect, wait, (), keys=keys, server_key=server_key) as bus:
         out.rows(sorted(bus.nodes(), key=itemgetter("node")), _NODES)
 
 
@@ -56,12 +67,14 @@ def capabilities(
     ] = None,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     agent: AgentClasses = None,
     output_format: FormatOption = None,
 ) -> None:
     """List what can be asked for, and of whom; as JSON with the schemas of parameters and results."""
     out = output_of(ctx, output_format)
-    with any_bus(connect, wait, agent or ()) as bus:
+    with any_bus(connect, wait, agent or (), keys=keys, server_key=server_key) as bus:
         manifests = bus.manifests()
     known = [manifest["agent"] for manifest in manifests]
     if name is not None and name not in known:

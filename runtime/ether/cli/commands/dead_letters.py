@@ -10,7 +10,16 @@ import typer
 
 from ether.cli.connection import joined
 from ether.cli.exit_code import ExitCode, code_of_status
-from ether.cli.options import ConnectOption, FormatOption, TimeoutOption, WaitOption, output_of, settings_of
+from ether.cli.options import (
+    ConnectOption,
+    FormatOption,
+    KeysOption,
+    ServerKeyOption,
+    TimeoutOption,
+    WaitOption,
+    output_of,
+    settings_of,
+)
 from ether.cli.outcome import print_outcome, record
 from ether.cli.output import Column, Output
 from ether_broker.dead_letters import Reason
@@ -45,11 +54,13 @@ def list_letters(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many.")] = 100,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     output_format: FormatOption = None,
 ) -> None:
     """List dead letters, the newest first."""
     out = output_of(ctx, output_format)
-    with joined(connect, wait) as bus:
+    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
         letters = bus.dead_letters(limit=limit, reason=reason.value if reason else None)
     out.rows([letter.fields for letter in letters], _LETTERS)
 
@@ -61,11 +72,13 @@ def show(
     number: NumberArgument,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     output_format: FormatOption = None,
 ) -> None:
     """Show one dead letter whole, with the delegation that died if it is one."""
     out = output_of(ctx, output_format)
-    with joined(connect, wait) as bus:
+    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
         out.value(_whole(bus.dead_letter(number)))
 
 
@@ -79,6 +92,8 @@ def redrive(
     timeout: TimeoutOption = None,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     output_format: FormatOption = None,
 ) -> None:
     """Delegate the work of dead letters again, under new request ids, and wait for what becomes of it.
@@ -89,7 +104,7 @@ def redrive(
     if bool(numbers) == all_of_them or (reason and not all_of_them):
         msg = "Say which: numbers, as in `ether dead-letters redrive 3 4`, or --all with or without --reason."
         raise UsageError(msg)
-    with joined(connect, wait) as bus:
+    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
         chosen = _checked(bus, numbers) if numbers else _redrivable(bus, reason)
         handles = [(number, bus.redrive(number, timeout=timeout)) for number in chosen]
         responses = [(number, handle.result()) for number, handle in handles]

@@ -18,9 +18,11 @@ from ether.cli.options import (
     ConnectOption,
     ContextOption,
     FormatOption,
+    KeysOption,
     ObjectiveOption,
     PairOption,
     ParamsOption,
+    ServerKeyOption,
     StreamOption,
     TimeoutOption,
     WaitOption,
@@ -49,6 +51,8 @@ class Place(NamedTuple):
     connect: str | None
     wait: float
     agents: Sequence[str]
+    keys: str | None
+    server_key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,8 @@ def execute(
     stream: StreamOption = False,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     agent: AgentClasses = None,
     output_format: FormatOption = None,
 ) -> None:
@@ -116,7 +122,7 @@ def execute(
     also those that have the name of an option.
     """
     work = Work(action, agent_name, param or (), params, ctx.args, context, objective, timeout, stream)
-    _run(ctx, work, Place(connect, wait, agent or ()), output_of(ctx, output_format))
+    _run(ctx, work, Place(connect, wait, agent or (), keys, server_key), output_of(ctx, output_format))
 
 
 def delegate(
@@ -131,6 +137,8 @@ def delegate(
     stream: StreamOption = False,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     agent: AgentClasses = None,
     output_format: FormatOption = None,
 ) -> None:
@@ -139,13 +147,14 @@ def delegate(
     A prefix asks for anything below it. Parameters are as for `exec`.
     """
     work = Work(capability, None, param or (), params, ctx.args, context, objective, timeout, stream)
-    _run(ctx, work, Place(connect, wait, agent or ()), output_of(ctx, output_format))
+    _run(ctx, work, Place(connect, wait, agent or (), keys, server_key), output_of(ctx, output_format))
 
 
 def _run(ctx: typer.Context, work: Work, place: Place, out: Output) -> None:
     arguments = work.check()
     limit = time.monotonic() + place.wait
-    with any_bus(place.connect, place.wait, place.agents) as bus:
+    found = any_bus(place.connect, place.wait, place.agents, keys=place.keys, server_key=place.server_key)
+    with found as bus:
         while place.wait and not _is_there(bus, work) and time.monotonic() < limit:
             pause()
         response = follow(bus.delegate(**arguments), out, stream=work.stream)

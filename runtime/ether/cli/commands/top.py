@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ether.cli.connection import joined
-from ether.cli.options import ConnectOption, FormatOption, WaitOption, output_of
+from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
 from ether.cli.output import Format, Output, is_drawn, seconds
 from ether.cli.rates import Reading, Sample
 from ether_broker.endpoint import default_endpoint
@@ -46,6 +46,8 @@ def top(
     iterations: Iterations = None,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     output_format: FormatOption = None,
 ) -> None:
     """Watch the bus: agents, queues, rates, latencies, outcomes.
@@ -54,7 +56,7 @@ def top(
     for each interval.
     """
     out = output_of(ctx, output_format)
-    with joined(connect, wait) as bus:
+    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
         if out.is_text and is_drawn(sys.stdout):
             _on_screen(bus, interval, iterations, connect or default_endpoint())
         elif out.format is Format.JSON:

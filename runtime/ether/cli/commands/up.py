@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ether.cli.connection import wait_for
-from ether.cli.options import ConnectOption, FormatOption, WaitOption, output_of
+from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
 from ether.cli.output import Output
 from ether_broker.errors import UsageError
 
@@ -79,6 +79,19 @@ def up(
         str | None,
         typer.Option("--journal", metavar="FILE", help="The journal.", show_default="the file's, or this user's own"),
     ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            "--keys",
+            metavar="DIR",
+            envvar="ETHER_KEYS",
+            help="The folder of keys: TCP is encrypted, and only keys that it allows get in.",
+            show_default="the file's",
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Bind an address that other machines reach, without keys.")
+    ] = False,
     output_format: FormatOption = None,
 ) -> None:
     """Run a bus on this machine, until SIGTERM or Ctrl-C: a broker with its supervisor, and nodes with agents.
@@ -88,7 +101,8 @@ def up(
     out = output_of(ctx, output_format)
     overrides = {
         "cluster.name": name, "cluster.bind": bind, "cluster.drain": drain, "cluster.durability": durability,
-        "cluster.journal": journal, "cluster.advertise": advertise or None,
+        "cluster.journal": journal, "cluster.advertise": advertise or None, "security.keys": keys,
+        "security.insecure": insecure or None,
     }  # fmt: skip
     spec = _spec(what, nodes, overrides)
     from ether.cluster import up as run
@@ -110,6 +124,8 @@ def node(
     drain: DrainOption = None,
     connect: ConnectOption = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     output_format: FormatOption = None,
 ) -> None:
     """Join a bus with agents, until SIGTERM or Ctrl-C; the bus may be on another machine.
@@ -131,6 +147,8 @@ def node(
         threads=threads,
         drain=DRAIN if drain is None else drain,
         on_event=_first(out, url),
+        keys=keys,
+        server_key=server_key,
     )
     raise typer.Exit(code)
 

@@ -1,0 +1,51 @@
+"""What was refused, counted; and told in the log without a flood."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from typing import Final
+
+__all__ = ["Refusals"]
+
+logger = logging.getLogger("ether.broker")
+
+_MOST: Final = 1_000
+"""Pairs of peer and reason that are counted apart; of peers beyond that only the reasons are."""
+
+
+class Refusals:
+    """Counts refusals by reason, and logs the 1st, 2nd, 4th, 8th … of each peer and reason; any thread may use it.
+
+    So a peer that sends a million bad messages writes twenty lines, and a thousand peers that send one each cannot
+    fill the memory.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        """How many there were."""
+        self.by_reason: Counter[str] = Counter()
+        """{reason: how many}"""
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
+
+    def note(self, peer: str, reason: str, detail: object) -> None:
+        """Count a refusal.
+
+        Args:
+            peer: who was refused, as far as that is known and not of the peer's own choosing; else "".
+            reason: a stable word, such as an error's code.
+            detail: for the log.
+        """
+        with self._lock:
+            self.total += 1
+            self.by_reason[reason] += 1
+            key = (peer, reason)
+            if key not in self._counts and len(self._counts) >= _MOST:
+                key = ("", reason)
+            self._counts[key] += 1
+            count = self._counts[key]
+        if count.bit_count() == 1:
+            times = f" ({count:,} times by now)" if count > 1 else ""
+            logger.warning("refused %s of %s%s: %s", reason, key[0] or "a peer", times, detail)

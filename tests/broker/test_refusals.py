@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import threading
+
+from ether_broker.refusals import Refusals
+
+
+def test_a_flood_of_one_peer_writes_a_line_each_time_that_the_number_doubles(caplog):
+    refusals = Refusals()
+
+    for _ in range(1000):
+        refusals.note("mallory", "forged", "it lies")
+
+    assert refusals.total == refusals.by_reason["forged"] == 1000
+    assert len(caplog.records) == 10
+    assert "forged of mallory (512 times by now): it lies" in caplog.records[-1].getMessage()
+
+
+def test_each_peer_and_each_reason_is_told_by_itself(caplog):
+    refusals = Refusals()
+
+    for peer, reason in (("a", "x"), ("b", "x"), ("a", "y"), ("a", "x")):
+        refusals.note(peer, reason, "")
+
+    assert refusals.by_reason == {"x": 3, "y": 1}
+    assert len(caplog.records) == 4
+
+
+def test_a_crowd_of_peers_fills_neither_the_memory_nor_the_log(caplog):
+    refusals = Refusals()
+
+    for number in range(100_000):
+        refusals.note(f"peer-{number}", "unknown_key", "")
+
+    assert refusals.total == 100_000
+    assert len(refusals._counts) <= 1001
+    assert len(caplog.records) < 1100
+
+
+def test_threads_count_together(caplog):
+    refusals = Refusals()
+    threads = [
+        threading.Thread(target=lambda: [refusals.note("a", "x", "") for _ in range(2000)]) for _ in range(4)
+    ]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert refusals.total == refusals.by_reason["x"] == 8000
