@@ -185,7 +185,10 @@ class Ledger:
         self.deadlines.clear(request_id, entry.slot)
         if entry.holds_credit:
             self._held[request_id] = entry
-        self.remember(request_id, by)
+        ended = self._ended
+        ended[request_id] = by
+        if len(ended) >= self._remembered:
+            self._ended_before, self._ended = ended, {}
 
     def remember(self, request_id: bytes, by: bytes) -> None:
         """Note that a delegation of that id has ended."""

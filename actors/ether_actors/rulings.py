@@ -284,8 +284,10 @@ class Rulings:
             records.uncollected.keep(entry.source, entry.request_id, envelope)
             if not entry.delegator.is_expected:
                 records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
+        elif entry.is_volatile:
+            records.router.send_aside(entry.delegator, envelope)
         else:
-            self._forward(entry, envelope)
+            records.router.send(entry.delegator, envelope)
         records.passing.append(envelope)
         self._count(status, entry)
         if entry.children:

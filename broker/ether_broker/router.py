@@ -220,9 +220,11 @@ class Router:
         """Send an envelope when this step is in the journal; what is sent to a lost node is dropped."""
         if session.lost:
             return
-        session.fresh.append(envelope)
+        fresh = session.fresh
+        if not fresh:
+            self._touched[session.receiver] = session
+        fresh.append(envelope)
         session.outbox_bytes += len(envelope)
-        self._touched[session.receiver] = session
 
     def send_aside(self, session: Session, envelope: bytes) -> None:
         """Send an envelope that does not wait for the journal."""
