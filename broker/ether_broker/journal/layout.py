@@ -13,12 +13,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ether_broker.errors import JournalCorrupt, JournalTooNew, JournalUnavailable
+from ether_broker.journal.chain import genesis
 from ether_broker.journal.failure import CORRUPT_FIX, explain
 
-__all__ = ["APPLICATION", "STEPS", "connect_reader", "connect_writer", "make_file", "migrate", "read_meta"]
+__all__ = ["APPLICATION", "STEPS", "Meta", "connect_reader", "connect_writer", "make_file", "migrate", "read_meta"]
 
 APPLICATION: Final = 0x4554484A
 """SQLite's `application_id`: "ETHJ"."""
@@ -201,6 +202,27 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Callable[[sqlite3.Co
             raise
 
 
-def read_meta(connection: sqlite3.Connection) -> dict[str, object]:
-    """What the file says about itself: identity, created, and the anchor of its chain."""
-    return dict(connection.execute("SELECT key, value FROM meta"))
+class Meta(NamedTuple):
+    """What a journal says about itself."""
+
+    identity: str
+    created: float
+    anchor: tuple[int, int, bytes]
+    """(seq, next, hash) of the last commit that retention removed, or of what stands before the first commit."""
+
+
+def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:
+    """Read what the journal says about itself.
+
+    Raises:
+        JournalCorrupt: something of it is missing, or of the wrong type.
+    """
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    identity, created = meta.get("identity"), meta.get("created")
+    seq, following, digest = meta.get("anchor_seq"), meta.get("anchor_next"), meta.get("anchor_hash")
+    if isinstance(identity, str) and isinstance(created, float) and isinstance(seq, int) and isinstance(following, int):
+        if digest is None:
+            digest = genesis(identity)
+        if isinstance(digest, bytes):
+            return Meta(identity, created, (seq, following, digest))
+    raise JournalCorrupt(f"What the journal {path} says about itself is damaged. {CORRUPT_FIX}")

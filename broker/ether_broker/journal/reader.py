@@ -16,7 +16,7 @@ from ether_broker.errors import EtherError
 from ether_broker.journal.failure import explained
 from ether_broker.journal.index import describe
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.layout import connect_reader
+from ether_broker.journal.layout import connect_reader, read_meta
 from ether_broker.journal.query import Query
 from ether_broker.journal.record import Record
 from ether_broker.journal.requests import Requests
@@ -79,12 +79,14 @@ class JournalReader:
     @property
     def identity(self) -> str:
         """UUID text of the journal, made once with the file."""
-        return str(self._one("SELECT value FROM meta WHERE key = 'identity'"))
+        with explained(self.path):
+            return read_meta(self._connection, self.path).identity
 
     @property
     def created(self) -> float:
         """Unix time at which the file was made."""
-        return float(self._one("SELECT value FROM meta WHERE key = 'created'"))
+        with explained(self.path):
+            return read_meta(self._connection, self.path).created
 
     @property
     def first(self) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ether_broker.errors import JournalCorrupt
-from ether_broker.journal.chain import checkpoint_digest, genesis, link
+from ether_broker.journal.chain import checkpoint_digest, link
 from ether_broker.journal.failure import CORRUPT_FIX
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import read_meta
@@ -239,6 +239,5 @@ class Rows:
 
     def anchor(self) -> tuple[int, bytes]:
         """The number and the hash of the last commit that retention removed, or those before the first one."""
-        meta = read_meta(self._connection)
-        anchor = meta.get("anchor_hash")
-        return int(str(meta["anchor_seq"])), anchor if isinstance(anchor, bytes) else genesis(str(meta["identity"]))
+        seq, _, digest = read_meta(self._connection, self._path).anchor
+        return seq, digest

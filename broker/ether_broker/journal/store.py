@@ -7,10 +7,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
-from ether_broker.journal.chain import checkpoint_digest, genesis, link
+from ether_broker.journal.chain import checkpoint_digest, link
 from ether_broker.journal.failure import CORRUPT_FIX, explained
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import connect_writer, read_meta
@@ -34,16 +34,13 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.connection = connect_writer(path)
-        meta = read_meta(self.connection)
-        self.identity = str(meta["identity"])
-        last = self.connection.execute("SELECT seq, next, hash FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
-        if last is None:
-            anchor = meta.get("anchor_hash") or genesis(self.identity)
-            last = meta["anchor_seq"], meta["anchor_next"], anchor
-        if [type(value) for value in last] != [int, int, bytes]:
+        try:
+            self.identity, _, anchor = read_meta(self.connection, path)
+            last = self.connection.execute("SELECT seq, next, hash FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
+            self.seq, self.next, self.hash = _typed(last, path) if last else anchor
+        except BaseException:
             self.connection.close()
-            raise JournalCorrupt(f"The last commit of the journal {path} is damaged. {CORRUPT_FIX}")
-        self.seq, self.next, self.hash = cast("tuple[int, int, bytes]", last)
+            raise
         self._files = [(str(file), file.stat().st_ino) for file in (path, Path(f"{path}-wal")) if file.exists()]
 
     def write(self, batches: Sequence[Replayed], checkpoint: tuple[int, bytes] | None = None) -> None:
@@ -133,6 +130,13 @@ class Store:
     def close(self) -> None:
         """Close; as the last connection it moves everything into the one file."""
         self.connection.close()
+
+
+def _typed(last: tuple[object, ...], path: Path) -> tuple[int, int, bytes]:
+    seq, following, digest = last
+    if isinstance(seq, int) and isinstance(following, int) and isinstance(digest, bytes):
+        return seq, following, digest
+    raise JournalCorrupt(f"The last commit of the journal {path} is damaged. {CORRUPT_FIX}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Final
 
 from ether_broker.errors import JournalCorrupt
 from ether_broker.journal.index import describe
+from ether_broker.journal.layout import read_meta
 from ether_broker.journal.row import references
 from ether_broker.journal.rows import Row, Rows
 
@@ -81,9 +82,8 @@ class _Walk:
         self._connection = connection
         self._rows = Rows(connection, path)
         self._known = known
-        self.identity = str(self._value("SELECT value FROM meta WHERE key = 'identity'"))
-        self.seq, self.hash = self._rows.anchor()
-        self.first = self.next = int(self._value("SELECT value FROM meta WHERE key = 'anchor_next'"))
+        self.identity, _, (self.seq, self.next, self.hash) = read_meta(connection, path)
+        self.first = self.next
         self.commits = self.envelopes = self.bodies = 0
         self._indexed = self._rows.indexed()
         self._entries = 0

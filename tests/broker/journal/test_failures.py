@@ -23,7 +23,7 @@ from ether_broker.errors import (
 from ether_broker.journal.failure import explain
 from ether_broker.journal.reader import JournalReader
 from ether_broker.journal.sqlite import SqliteJournal
-from tests.broker.journal.support import close_quietly, put, settle
+from tests.broker.journal.support import close_quietly, delegation, indexed, put, settle
 from tests.support import wait_until
 
 
@@ -108,6 +108,72 @@ def test_a_database_limit_is_a_full_disk_too(journal: SqliteJournal):
     settle(journal, ticket)
 
     assert [len(batch.envelopes) for batch in journal.replay()] == [1, 1]
+
+
+def test_a_body_and_a_checkpoint_for_which_there_is_no_room_are_not_half_there(journal: SqliteJournal):
+    put(journal, [b"before"])
+    connection = journal._store.connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count={pages + 5}")
+    journal.append(2, 0.0, 0.0, [delegation(payload=b"x" * 30_000), delegation(payload=b"y" * 30_000)])
+    journal.put_checkpoint(4, b"state")
+    ticket = journal.append(4, 0.0, 0.0, [])
+    in_trouble(journal, JournalFull)
+    with JournalReader(journal.path) as reader:
+        assert (reader.last, reader._one("SELECT count(*) FROM bodies"), reader.verify().problem) == (1, 0, None)
+    assert journal.checkpoint is None
+
+    connection.execute("PRAGMA max_page_count=1000000")
+    settle(journal, ticket)
+
+    assert journal.checkpoint == (4, b"state")
+    with JournalReader(journal.path) as reader:
+        assert (reader.last, reader.verify().problem) == (3, None)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM meta WHERE key = 'identity'",
+        "UPDATE meta SET value = 'x' WHERE key = 'anchor_seq'",
+        "INSERT INTO meta VALUES ('anchor_hash', 'x')",
+        "UPDATE commits SET hash = 'x'",
+    ],
+)
+def test_a_journal_whose_end_is_damaged_is_refused(path: Path, statement: str):
+    journal = SqliteJournal(path)
+    put(journal, [b"one"])
+    journal.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+    with pytest.raises(JournalCorrupt, match="is damaged"):
+        SqliteJournal(path)
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM bodies", "UPDATE commits SET next = next + 1"])
+def test_a_damaged_commit_is_not_read(journal: SqliteJournal, statement: str):
+    put(journal, [delegation(1, payload=b"x" * 5000)])
+    journal._store.connection.execute(statement)
+
+    with pytest.raises(JournalCorrupt, match="`ether log verify` says more"):
+        journal.read(1)
+
+
+def test_an_index_that_cannot_be_written_waits_and_holds_up_no_commit(
+    journal: SqliteJournal, caplog: pytest.LogCaptureFixture
+):
+    connection = journal._store.connection
+    connection.execute("CREATE TRIGGER no BEFORE INSERT ON entries BEGIN SELECT RAISE(ABORT, 'no index now'); END")
+    put(journal, [delegation(1)])
+    wait_until(lambda: "no index now" in caplog.text)
+    put(journal, [delegation(2)])
+    assert (journal.trouble, journal._rows.indexed()) == (None, 1)
+
+    connection.execute("DROP TRIGGER no")
+
+    indexed(journal)
+    assert journal._rows.indexed() == 3
 
 
 def test_a_program_that_locks_the_file_is_waited_for(journal: SqliteJournal):
