@@ -11,7 +11,7 @@ import zmq
 
 from ether_broker.broker import BrokerSocket
 from ether_broker.errors import AddressInUse, InvalidEndpoint
-from ether_broker.router import INCARNATION, Router
+from ether_broker.router import INCARNATION, Router, Session
 from ether_broker.wire import read_frame
 from tests.support import wait_until
 
@@ -63,6 +63,14 @@ class Peers:
             socket.close(0)
 
 
+def send(router: Router, session: Session, *envelopes: bytes) -> None:
+    """Send envelopes in a step whose journal entry is committed."""
+    for envelope in envelopes:
+        router.send(session, envelope)
+    router.seal(1)
+    router.release(1)
+
+
 def receive(broker: BrokerSocket, count: int) -> list[tuple[bytes, bytes]]:
     """Take messages until there are so many."""
     taken: list[tuple[bytes, bytes]] = []
@@ -93,8 +101,7 @@ def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: Broker
     listening.send(b"hello")
     receive(broker, 1)
     session = router.open(b"r" + ONE, "n", {}, 1.0)
-    for envelope in (b"a", b"b"):
-        router.send(session, envelope)
+    send(router, session, b"a", b"b")
 
     broker.transmit(router)
 
@@ -104,7 +111,7 @@ def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: Broker
 def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: BrokerSocket):
     router = Router()
     session = router.open(b"r" + ONE, "n", {}, 1.0)
-    router.send(session, b"a")
+    send(router, session, b"a")
 
     broker.transmit(router)
 
@@ -145,9 +152,8 @@ def test_a_peer_that_does_not_read_blocks_nobody_and_gets_all_of_it_later(contex
     receive(broker, 2)
     to_slow, to_quick = router.open(b"r" + ONE, "slow", {}, 1.0), router.open(b"r" + TWO, "quick", {}, 1.0)
     sent = [b"%d" % number for number in range(100_000)]
-    for envelope in sent:
-        router.send(to_slow, envelope)
-    router.send(to_quick, b"x")
+    send(router, to_slow, *sent)
+    send(router, to_quick, b"x")
 
     broker.transmit(router)
     assert broker.is_blocked

@@ -188,6 +188,7 @@ def test_too_much_that_waits_is_refused(context):
 def test_what_the_broker_could_not_take_yet_is_kept_and_sent_in_order(context, tmp_path):
     endpoint = f"ipc://{tmp_path}/later.sock"
     link = ZmqLink(endpoint, context)
+    link.begin(SESSION, lambda left: left)
     for number in range(2 * BATCH):
         link.send(b"%d" % number)
     hub = Hub(context, endpoint)
@@ -253,6 +254,7 @@ def test_it_ticks_while_nothing_comes_and_while_much_does(link: ZmqLink, hub: Hu
 
 def test_closing_sends_what_waits_and_ends_the_threads(context, hub: Hub):
     link = ZmqLink("inproc://hub", context)
+    link.begin(SESSION, lambda left: left)
     link.open(Recorder())
     link.send(b"last words", hold=True)
 

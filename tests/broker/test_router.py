@@ -16,6 +16,14 @@ def entered(router: Router, incarnation: bytes = ONE, node: str = "n", now: floa
     return router.open(b"r" + incarnation, node, {}, now)
 
 
+def send(router: Router, session: Session, *envelopes: bytes) -> None:
+    """Send envelopes in a step whose journal entry is committed."""
+    for envelope in envelopes:
+        router.send(session, envelope)
+    router.seal(1)
+    router.release(1)
+
+
 def outgoing(router: Router) -> list[tuple[bytes, list[bytes]]]:
     return [(routing_id, read_frame(frame).envelopes) for routing_id, frame in router.outgoing()]
 
@@ -118,8 +126,7 @@ def test_envelopes_for_a_node_ride_together_in_their_order():
     router = Router()
     session = entered(router)
     envelopes = [b"%d" % number for number in range(BATCH + 5)]
-    for envelope in envelopes:
-        router.send(session, envelope)
+    send(router, session, *envelopes)
 
     frames = outgoing(router)
 
@@ -132,8 +139,8 @@ def test_envelopes_for_a_node_ride_together_in_their_order():
 def test_each_node_gets_its_own():
     router = Router()
     one, two = entered(router), entered(router, TWO, "m")
-    router.send(one, b"a")
-    router.send(two, b"b")
+    send(router, one, b"a")
+    send(router, two, b"b")
 
     assert dict(outgoing(router)) == {b"r" + ONE: [b"a"], b"r" + TWO: [b"b"]}
 
@@ -141,25 +148,24 @@ def test_each_node_gets_its_own():
 def test_what_the_socket_had_no_room_for_goes_first_when_it_is_tried_again():
     router = Router()
     session = entered(router)
-    for envelope in (b"a", b"b"):
-        router.send(session, envelope)
+    send(router, session, b"a", b"b")
     for routing_id, frame in router.outgoing():
         router.undelivered(routing_id, frame)
-    router.send(session, b"c")
+    send(router, session, b"c")
 
     assert outgoing(router) == []
     router.retry()
 
-    assert outgoing(router) == [(b"r" + ONE, [b"a", b"b", b"c"])]
+    frames = [read_frame(frame) for _, frame in router.outgoing()]
+    assert [(frame.number, frame.envelopes) for frame in frames] == [(1, [b"a", b"b"]), (2, [b"c"])]
     assert session.outbox_bytes == 0
 
 
 def test_a_blocked_node_holds_up_no_other():
     router = Router()
     slow, quick = entered(router), entered(router, TWO, "m")
-    for number in range(3 * BATCH):
-        router.send(slow, b"%d" % number)
-    router.send(quick, b"x")
+    send(router, slow, *(b"%d" % number for number in range(3 * BATCH)))
+    send(router, quick, b"x")
 
     taken = []
     for routing_id, frame in router.outgoing():
@@ -169,7 +175,9 @@ def test_a_blocked_node_holds_up_no_other():
             taken.append(routing_id)
 
     assert taken == [quick.receiver]
-    assert len(slow.outbox) == 3 * BATCH
+    assert slow.unacknowledged() == [b"%d" % number for number in range(3 * BATCH)]
+    router.retry()
+    assert [envelope for _, frame in outgoing(router) for envelope in frame] == slow.unacknowledged()
 
 
 def test_a_node_that_does_not_read_is_lost_when_too_much_waits_for_it():
@@ -177,20 +185,35 @@ def test_a_node_that_does_not_read_is_lost_when_too_much_waits_for_it():
     session = entered(router)
     session.blocked = True
     megabyte = bytes(1 << 20)
-    for _ in range(200):
-        router.send(session, megabyte)
+    for _ in range(128):
+        send(router, session, megabyte)
+    assert not session.lost
+    send(router, session, b"x")
 
     assert "does not read" in session.lost
-    assert (len(session.outbox), router.sessions) == (0, [])
+    assert router.sessions == []
     assert router.expire(10.0) == [session]
+    assert outgoing(router) == []
+
+
+def test_a_node_that_reads_and_acknowledges_nothing_is_lost_when_too_much_waits_for_that():
+    router = Router()
+    session = entered(router)
+    megabyte = bytes(1 << 20)
+    for _ in range(130):
+        send(router, session, megabyte)
+        outgoing(router)
+
+    assert "does not read" in session.lost
 
 
 def test_what_is_sent_to_a_lost_node_is_dropped():
     router = Router()
     session = entered(router)
-    router.send(session, b"a")
+    send(router, session, b"a")
     router.close(session, "gone")
-    router.send(session, b"b")
+    send(router, session, b"b")
+    router.send_aside(session, b"c")
     router.undelivered(session.receiver, join_frame([b"a"]))
     router.retry()
 

@@ -17,9 +17,11 @@ from ether_broker.wire import (
     Header,
     Kind,
     join_frame,
+    mark,
     pack_envelope,
     read_frame,
     read_header,
+    read_number,
     take_frame,
 )
 from tests.support import REPOSITORY
@@ -43,9 +45,12 @@ fields = st.fixed_dictionaries(
 envelopes = fields.map(lambda given_: pack_envelope(**given_))
 
 
-def frame_of(*parts: bytes, magic: bytes = b"ETHR", major: int = 1, minor: int = 0, count: int | None = None) -> bytes:
+def frame_of(
+    *parts: bytes, magic: bytes = b"ETHR", major: int = 2, minor: int = 0, count: int | None = None,
+    place: tuple[int, int, int] = (0, 0, 0),
+) -> bytes:  # fmt: skip
     table = b"".join(struct.pack(">I", len(part)) for part in parts)
-    preamble = struct.pack(">4sBBH", magic, major, minor, len(parts) if count is None else count)
+    preamble = struct.pack(">4sBBHQQQ", magic, major, minor, len(parts) if count is None else count, *place)
     return b"".join([preamble, table, *parts])
 
 
@@ -70,7 +75,11 @@ def test_a_delegation_has_the_bytes_that_the_protocol_draws():
         "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 "
         "61 6e 6e 62 6f 78 2e 79 80"
     )
-    assert join_frame([envelope]).hex(" ", 1).startswith("45 54 48 52 01 00 00 01 00 00 00 39 01 00")
+    assert join_frame([envelope], 0x0102030405060708, 3, 258).hex(" ", 1).startswith(
+        "45 54 48 52 02 00 00 01 01 02 03 04 05 06 07 08 "
+        "00 00 00 00 00 00 00 03 00 00 00 00 00 00 01 02 "
+        "00 00 00 39 01 00"
+    )
 
 
 @given(fields)
@@ -93,12 +102,20 @@ def test_an_envelope_cut_short_within_its_names_is_malformed(envelope, data):
         read_header(cut)
 
 
-@given(st.lists(envelopes, max_size=8))
-def test_a_frame_splits_into_what_was_joined(parts):
-    frame = join_frame(parts)
+@given(st.lists(envelopes, max_size=8), st.tuples(*[st.integers(0, 2**64 - 1)] * 3))
+def test_a_frame_splits_into_what_was_joined(parts, place):
+    frame = join_frame(parts, *place)
 
-    assert read_frame(frame).envelopes == parts
-    assert frame == frame_of(*parts)
+    assert read_frame(frame) == (*place, parts)
+    assert read_number(frame) == place[1]
+    assert frame == frame_of(*parts, place=place)
+
+
+@given(fields, st.sampled_from(Flag))
+def test_marking_an_envelope_sets_that_flag_and_changes_nothing_else(given_, flag):
+    envelope = pack_envelope(**given_)
+
+    assert mark(envelope, flag) == pack_envelope(**{**given_, "flags": given_.get("flags", 0) | flag})
 
 
 def test_a_frame_takes_from_the_front_what_rides_together_and_leaves_the_rest_in_order():
@@ -133,7 +150,8 @@ def test_a_name_of_256_bytes_is_refused_where_it_is_packed():
     "frame",
     [
         b"",
-        b"ETHR\x01\x00\x00",
+        b"ETHR\x02\x00\x00",
+        frame_of()[:31],
         frame_of(b"", magic=b"HTTP"),
         frame_of(b"abc", count=2),
         frame_of(b"abc", count=0),
@@ -141,11 +159,12 @@ def test_a_name_of_256_bytes_is_refused_where_it_is_packed():
         frame_of(b"abc")[:-1],
         frame_of(b"abc")[:10],
         frame_of() + struct.pack(">I", 1 << 31),
-        struct.pack(">4sBBHI", b"ETHR", 1, 0, 1, 0xFFFFFFFF),
+        frame_of(count=1) + struct.pack(">I", 0xFFFFFFFF),
     ],
     ids=[
         "empty",
         "short",
+        "short preamble",
         "magic",
         "too few",
         "too many",
@@ -163,9 +182,11 @@ def test_bytes_that_are_no_frame_are_malformed_and_shown(frame):
     assert raised.value.data == frame[:64]
 
 
-def test_a_newer_major_version_is_refused_with_the_fix():
-    with pytest.raises(IncompatibleVersion, match="upgrade agent-ether"):
-        read_frame(frame_of(b"whatever", major=2)).envelopes
+@pytest.mark.parametrize(("major", "where"), [(3, "here"), (1, "there")])
+@pytest.mark.parametrize("cut", [None, 5, 8])
+def test_another_major_version_is_refused_with_the_fix(major: int, where: str, cut: int | None):
+    with pytest.raises(IncompatibleVersion, match=f"upgrade agent-ether {where}"):
+        read_frame(frame_of(b"whatever", major=major)[:cut])
 
 
 def test_a_newer_minor_version_is_taken():
@@ -173,13 +194,13 @@ def test_a_newer_minor_version_is_taken():
 
 
 @given(st.binary(max_size=200))
-@example(b"ETHR\x01\x00\x00\x01\x00\x00\x00\x00")
+@example(frame_of(b""))
 def test_any_bytes_split_or_are_refused_with_our_own_errors(frame):
     try:
-        parts = read_frame(frame).envelopes
+        *place, parts = read_frame(frame)
     except (MalformedFrame, IncompatibleVersion):
         return
-    assert frame_of(*parts, minor=frame[5])[6:] == frame[6:]
+    assert frame_of(*parts, minor=frame[5], place=tuple(place)) == frame
 
 
 @given(st.lists(envelopes, min_size=1, max_size=4), st.data())

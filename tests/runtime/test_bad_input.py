@@ -311,11 +311,11 @@ def test_a_message_of_several_frames_is_dropped_whole(open_bus: Runtime) -> None
 def test_a_newer_protocol_is_refused_by_name(open_bus: Runtime) -> None:
     with RawPeer(open_bus.url) as peer:
         frame = bytearray(join_frame([pack_envelope(Kind.HELLO, body=pack({"node": "future"}))]))
-        frame[4] = 2
+        frame[4] = 3
         peer.listen.send(bytes(frame))
         _header, body = peer.expect(Kind.ERROR)
         assert body["code"] == "incompatible_version"
-        assert "protocol 2" in body["message"]
+        assert "protocol 3" in body["message"]
 
 
 def test_a_newer_schema_is_refused_and_a_newer_minor_one_is_let_in(open_bus: Runtime) -> None:

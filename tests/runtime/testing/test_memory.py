@@ -40,8 +40,13 @@ def hello(name: str) -> bytes:
 def joined(broker: MemoryBroker, name: str = "n") -> tuple[MemoryLink, Receiver]:
     link, receiver = broker.connect(), Receiver()
     link.greet(hello(name))
-    assert read_header(link.first(5.0)[0]).kind == Kind.WELCOME
+    (welcome,) = link.first(5.0)
+    assert read_header(welcome).kind == Kind.WELCOME
+    link.begin(unpack(welcome[read_header(welcome).body :])["session"], lambda left: left)
     link.open(receiver)
+    broker.exchange()
+    assert set(receiver.kinds) <= {Kind.HEARTBEAT}
+    receiver.envelopes.clear()
     receiver.link = link
     return link, receiver
 
