@@ -16,7 +16,7 @@ from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import Header, Kind, read_header
+from ether_broker.wire import Flag, Header, Kind, read_header
 
 __all__ = ["CAPABILITIES", "Administration"]
 
@@ -36,8 +36,11 @@ class Administration:
         """Answer one delegation."""
         records = self._records
         if records.ledger.get(header.request_id) is not None or records.ledger.has_ended(header.request_id):
-            records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+            if not header.flags & Flag.RESENT:
+                records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
             return
+        if header.flags & Flag.RESENT and records.uncollected.owner(header.request_id) is not None:
+            return  # answered, and the answer waits to be collected
         records.passing.append(envelope)
         if header.source not in session.agents:
             message = f"The connection has not registered {header.source.decode(errors='replace')!r}."

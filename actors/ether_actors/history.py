@@ -1,7 +1,7 @@
 """What a journal tells: a fold over everything that passed, to the state in which its broker ended. Sans-IO.
 
 A DELEGATION opens an entry and a terminal RESPONSE ends it; EVENTs say who is there and who was given what. What a
-broker refused was opened and ended in one step, so it leaves nothing.
+broker refused was opened and ended in one step, so it leaves nothing but a refusal to collect, and may be asked again.
 
     replay() ─► History.apply(…) ─► open, agents, ended, uncollected ─► ether_actors.recovery
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ether_broker.errors import JournalCorrupt
+from ether_broker.errors import EtherError, JournalCorrupt
 from ether_broker.ids import to_bytes
 from ether_broker.payload import pack, unpack
 from ether_broker.status import Status
@@ -24,6 +24,9 @@ REMEMBERED: Final = 65_536
 """Ended delegations that are told apart from unknown ones at least."""
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
 _RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
+_QUESTION: Final = b"ether."
+"""Of the capabilities of the bus itself: what it answers is of the moment."""
+_NOT_OURS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, EtherError)
 _ID: Final = slice(16, 32)  # of a header: the request id
 assert HEADER.size == 48  # noqa: PLR2004  the offsets above and in docs/protocol.md
 
@@ -81,46 +84,58 @@ class History:
         """Go on with what one step let pass.
 
         Raises:
-            JournalCorrupt: an event is not what a broker writes.
+            JournalCorrupt: an envelope is not what a broker writes.
         """
-        opened, ended = self.open, self.ended
+        try:
+            self._fold(time, wall, envelopes)
+        except _NOT_OURS as error:
+            msg = f"What the journal has behind number {self.next} is not what a broker writes: {error!r}."
+            raise JournalCorrupt(msg) from error
+        self.next = first + len(envelopes)
+        for newest in (self.ended, self.uncollected):
+            if len(newest) > 2 * REMEMBERED:
+                for request_id in list(newest)[:-REMEMBERED]:
+                    del newest[request_id]
+
+    def _fold(self, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
+        opened = self.open
+        now_opened: set[bytes] = set()
         for envelope in envelopes:
             kind = envelope[0]
             if kind == _DELEGATION:
-                opened[envelope[_ID]] = Accepted(envelope, wall, time)
+                request_id = envelope[_ID]
+                opened[request_id] = Accepted(envelope, wall, time)
+                now_opened.add(request_id)
+                self.uncollected.pop(request_id, None)  # refused before
             elif kind == _RESPONSE:
                 request_id = envelope[_ID]
                 if envelope[1] not in _RUNNING:
                     if opened.pop(request_id, None) is not None:
-                        self._end(request_id, envelope)
+                        self._end(request_id, envelope, is_refused=request_id in now_opened)
                 elif request_id in opened:
                     opened[request_id].is_running = True
             elif kind == _EVENT:
                 self._event(envelope)
-        self.next = first + len(envelopes)
-        if len(ended) > 2 * REMEMBERED:
-            for request_id in list(ended)[:-REMEMBERED]:
-                del ended[request_id]
-                self.uncollected.pop(request_id, None)
 
-    def _end(self, request_id: bytes, envelope: bytes) -> None:
+    def _end(self, request_id: bytes, envelope: bytes, *, is_refused: bool) -> None:
         header = read_header(envelope)
-        self.ended[request_id] = header.source
-        self.uncollected[request_id] = header.target
+        if not is_refused:
+            self.ended[request_id] = header.source
+        if not header.capability.startswith(_QUESTION):
+            self.uncollected[request_id] = header.target
 
     def _event(self, envelope: bytes) -> None:
-        try:
-            body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])
-            handle = _EVENTS.get(body["event"])
-            if handle is not None:
-                handle(self, body)
-        except (KeyError, TypeError, ValueError) as error:
-            msg = f"Event near number {self.next} of the journal is not what a broker writes: {error!r}."
-            raise JournalCorrupt(msg) from error
+        body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])
+        handle = _EVENTS.get(body["event"])
+        if handle is not None:
+            handle(self, body)
 
     def _agent_up(self, body: dict[str, Any]) -> None:
         name = body["agent"]
-        self.agents[name] = Present(body["manifest"], body["node"], body["incarnation"])
+        before = self.agents.get(name)
+        self.agents[name] = Present(
+            body["manifest"], body["node"], body["incarnation"], is_shuffled=before is not None and before.is_shuffled
+        )  # its mailbox was kept
 
     def _agent_down(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])
@@ -167,7 +182,7 @@ class History:
                 for name, agent in self.agents.items()
             ],
             "ended": [[request_id, source] for request_id, source in list(self.ended.items())[-REMEMBERED:]],
-            "uncollected": [[request_id, source] for request_id, source in self.uncollected.items()],
+            "uncollected": [[request_id, source] for request_id, source in list(self.uncollected.items())[-REMEMBERED:]],
             "leases": [[resource, *held] for resource, held in self.leases.items()],
             "token": self.token,
         })  # fmt: skip
@@ -184,7 +199,7 @@ class History:
             state: dict[str, Any] = unpack(body)
             if state["version"] != 1:
                 msg = f"The journal's checkpoint has version {state['version']} and this Ether reads 1: upgrade agent-ether."
-                raise JournalCorrupt(msg)
+                raise JournalCorrupt(msg)  # noqa: TRY301  one way out for all
             history.next = state["next"]
             history.open = {work[0][_ID]: Accepted(*work) for work in state["open"]}
             history.agents = {name: Present(*agent) for name, *agent in state["agents"]}
@@ -192,7 +207,9 @@ class History:
             history.uncollected = dict(state["uncollected"])
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in state["leases"]}
             history.token = state["token"]
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except JournalCorrupt:
+            raise
+        except _NOT_OURS as error:
             msg = f"The journal's checkpoint is not what a broker writes: {error!r}."
             raise JournalCorrupt(msg) from error
         return history

@@ -160,7 +160,7 @@ class Membership:
             if self._identities:
                 self._throw_out()
             for session in records.router.sessions:
-                if session.draining and not session.outbox:
+                if session.draining and not session.outbox_bytes and not session.channel.has_unsent:
                     records.router.close(session, "it left")
             for session in records.router.expire(records.now):
                 self._lost(session)
@@ -208,8 +208,8 @@ class Membership:
         except (AttributeError, TypeError, ValueError) as error:
             msg = "RESUME: holding is {agent: [[request id, attempt]]}."
             raise InvalidEnvelope(msg) from error
-        for request_id in awaiting:
-            self._rulings.awaited(session, request_id)
+        if awaiting:
+            self._rulings.awaited(session, awaiting)
 
     def _reclaim(self, agent: Registration, before: Session | None) -> None:
         held = agent.session.holding.pop(agent.name, {})

@@ -109,6 +109,7 @@ def _restore_work(
         message = f"{header.target.decode(errors='replace')} is not there any more."
         records.answer(delegator, header, Status.REJECTED_CAPABILITY, ErrorInfo(code="agent_gone", message=message))
         return None
+    age = _age(records, accepted)
     deadline = _deadline(records, accepted, header)
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(
@@ -117,13 +118,18 @@ def _restore_work(
     )  # fmt: skip
     return Entry(
         read_header(envelope), envelope, delegator, choice, pinned=not header.flags & Flag.ROUTED, deadline=deadline,
-        now=records.now - (records.wall - accepted.wall),
+        now=records.now - age,
     )  # fmt: skip
 
 
 def _deadline(records: Records, accepted: Accepted, header: Header) -> float:
     """The deadline by the clock of this broker."""
-    return records.now + header.deadline - accepted.clock - (records.wall - accepted.wall)
+    return records.now + header.deadline - accepted.clock - _age(records, accepted)
+
+
+def _age(records: Records, accepted: Accepted) -> float:
+    """Seconds since it was accepted; a wall clock that was set back gives nobody more time."""
+    return max(0.0, records.wall - accepted.wall)
 
 
 def _renewed(records: Records, accepted: Accepted) -> bytes:

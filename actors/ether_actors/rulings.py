@@ -71,6 +71,8 @@ class Rulings:
             if not header.flags & _RESENT:
                 records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
             return
+        if header.flags & _RESENT and records.uncollected.owner(header.request_id) is not None:
+            return  # refused, and the refusal waits to be collected
         if records.journal.trouble is not None:
             self._refuse_aside(session, header, str(records.journal.trouble))
             return
@@ -487,14 +489,20 @@ class Rulings:
 
     # -- after a session ended without the node ------------------------------------------------------------------
 
-    def awaited(self, session: Session, request_id: bytes) -> None:
-        """Give a delegator that is back its delegation, or the outcome that it missed."""
-        records = self._records
-        entry = records.ledger.get(request_id)
-        if entry is not None:
-            if entry.source in session.agents:
+    def awaited(self, session: Session, request_ids: list[bytes]) -> None:
+        """Give a delegator that is back its delegations, or the outcomes that it missed."""
+        on_its_way = {header.request_id for header, _ in self._unread(session)}
+        for request_id in request_ids:
+            entry = self._records.ledger.get(request_id)
+            if entry is None:
+                if request_id not in on_its_way:
+                    self._collect(session, request_id)
+            elif entry.source in session.agents:
                 entry.delegator = session
-            return
+
+    def _collect(self, session: Session, request_id: bytes) -> None:
+        """Send an outcome from before this session to whom it is for (G6), or say that there is none."""
+        records = self._records
         owner = records.uncollected.owner(request_id)
         if owner is None or owner in session.agents:
             outcome = records.uncollected.take(request_id, records.journal.outcome)
@@ -508,10 +516,14 @@ class Rulings:
 
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them."""
-        for envelope in (*session.unacknowledged(), *self._records.router.unsealed(session)):
-            header = read_header(envelope)
-            if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
-                self._records.uncollected.keep(header.target, header.request_id, envelope)
+        for header, envelope in self._unread(session):
+            self._records.uncollected.keep(header.target, header.request_id, envelope)
+
+    def _unread(self, session: Session) -> list[tuple[Header, bytes]]:
+        """The outcomes that are on their way to a node."""
+        under_way = (*session.unacknowledged(), *self._records.router.unsealed(session))
+        found = ((read_header(envelope), envelope) for envelope in under_way if envelope[0] == Kind.RESPONSE)
+        return [(header, envelope) for header, envelope in found if header.status not in _RUNNING]
 
     def reclaim(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> None:
         """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.

@@ -107,12 +107,13 @@ class Channel:
         return [item for item in list(self._retained) if item[0] > self.sent]
 
     def acknowledge(self, number: int) -> None:
-        """Forget the frames up to a number: the other end has them."""
+        """Forget the frames up to a number: the other end has them. A number that was never given says nothing."""
+        if number >= self._next:
+            return
         retained = self._retained
         while retained and retained[0][0] <= number:
             self._forgotten_bytes += len(retained.popleft()[1])
-        if number > self.sent and number < self._next:
-            self.sent = number
+        self.sent = max(self.sent, number)
 
     def rewind(self) -> None:
         """Count as unsent what was not acknowledged: some of it did not arrive."""

@@ -145,13 +145,13 @@ class Router:
         if session is None:
             return None, envelopes
         channel = session.channel
-        if of_session != channel.session and number:
-            return session, []  # of an earlier session
+        if of_session != channel.session and (of_session or number):
+            return session, []  # of an earlier session; what it acknowledges is not ours
         session.heard = now
         if session.gone_since is not None:
             session.gone_since = None
             self.resend(session)
-        if acknowledged:
+        if of_session:
             channel.acknowledge(acknowledged)
         if number:
             verdict = channel.take(number, now)
@@ -176,6 +176,7 @@ class Router:
         Raises:
             ValueError: the name is taken, or the routing id is not a node's; the message is for the node.
         """
+        self._now = now
         incarnation = routing_id[1:]
         if routing_id[:1] != b"r" or len(incarnation) != INCARNATION:
             msg = f"HELLO came on routing id {routing_id[:32]!r}, which is not 'r' and {INCARNATION} random bytes."
@@ -246,9 +247,9 @@ class Router:
         sealed = self._sealed
         while sealed and sealed[0][0] <= ticket:
             _, session, envelopes, received = sealed.popleft()
-            if session.lost:
-                continue
             session.outbox.extend(envelopes)
+            if session.lost:
+                continue  # who answers for the node finds in the outbox what it did not get
             channel = session.channel
             channel.settled = received
             if session.outbox_bytes + channel.retained_bytes > _OUTBOX:
@@ -319,6 +320,7 @@ class Router:
 
     def expire(self, now: float) -> list[Session]:
         """The sessions that were lost since the last call, those silent for `SILENCE` seconds included."""
+        self._now = now
         for session in self._gone:
             if session.gone_since is not None and now - session.gone_since >= self.patience:
                 self.close(session, "its connection is gone")

@@ -181,17 +181,19 @@ class Session:
         In this order: it compares what an agent holds when that agent is registered.
         """
         holding = self._hosting.holding()
+        awaiting = [handle.request_id for handle in self._delegating.pending]
+        owed = frozenset(awaiting)
         again = [
             mark(envelope, Flag.RESENT) if envelope[0] in _MARKED else envelope
             for envelope in left
-            if _is_kept(envelope)
-        ]
+            if _is_kept(envelope) and (envelope[0] != Kind.DELEGATION or read_header(envelope).request_id in owed)
+        ]  # what has ended here, refused while there was no journal or called off, must not be begun after all
         for envelope in again:
             header = read_header(envelope)
             if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
                 holding.setdefault(header.source.decode(), {})[header.request_id] = header.attempt
-        self._owed = [handle.request_id for handle in self._delegating.pending]
-        logger.warning("the broker is back: %d delegations are waited for", len(self._owed))
+        self._owed = awaiting
+        logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
         return [
             *_chunks({name: held for name, held in holding.items() if held}),
             self._registration(),

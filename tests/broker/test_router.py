@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ether_broker.channel import UNTOLD
 from ether_broker.errors import MalformedFrame
 from ether_broker.payload import unpack
 from ether_broker.router import INCARNATION, SILENCE, Router, Session, topic_of
@@ -220,6 +221,147 @@ def test_what_is_sent_to_a_lost_node_is_dropped():
     assert outgoing(router) == []
 
 
+# -- what waits for the journal ----------------------------------------------------------------------------------
+
+RESEND = pack_envelope(Kind.RESEND)
+
+
+def said(router: Router, session: Session, *envelopes: bytes, number: int, acknowledged: int = 0) -> list[bytes]:
+    """Let a numbered frame of a node arrive; returns what the broker takes of it."""
+    frame = join_frame(envelopes, session.channel.session, number, acknowledged)
+    return router.arrive(b"t" + session.incarnation, frame, 11.0)[1]
+
+
+def frames(router: Router) -> list[tuple[int, int, list[bytes]]]:
+    """(number, acknowledged, envelopes) of what leaves."""
+    return [read_frame(frame)[1:] for _, frame in router.outgoing()]
+
+
+def test_what_a_step_sends_leaves_when_the_journal_has_it_and_what_came_is_acknowledged_then():
+    router = Router()
+    session = entered(router)
+    said(router, session, b"work", number=1)
+    router.send(session, b"answer")
+    assert frames(router) == []
+
+    router.seal(5)
+    router.release(4)
+    assert frames(router) == []
+    assert router.unsealed(session) == [b"answer"]
+
+    router.release(5)
+    assert frames(router) == [(1, 1, [b"answer"])]
+    assert router.unsealed(session) == []
+
+
+def test_steps_are_released_in_their_order_and_only_so_far():
+    router = Router()
+    session = entered(router)
+    for ticket in (1, 2, 2, 3):
+        router.send(session, b"%d" % ticket)
+        router.seal(ticket)
+
+    router.release(2)
+    assert frames(router) == [(1, 0, [b"1", b"2", b"2"])]
+    router.release(9)
+    assert frames(router) == [(2, 0, [b"3"])]
+
+
+def test_what_does_not_wait_for_the_journal_overtakes_what_does_and_acknowledges_nothing_new():
+    router = Router()
+    session = entered(router)
+    said(router, session, b"work", number=1)
+    router.send(session, b"sealed")
+    router.send_aside(session, b"aside 1")
+    router.send_aside(session, b"aside 2")
+    router.seal(1)
+
+    assert frames(router) == [(1, 0, [b"aside 1", b"aside 2"])]
+    router.release(1)
+    assert frames(router) == [(2, 1, [b"sealed"])]
+
+
+def test_much_that_came_is_acknowledged_though_nothing_is_sent_but_not_before_its_step_is_committed():
+    router = Router()
+    session = entered(router)
+    for number in range(1, UNTOLD + 1):
+        said(router, session, b"x", number=number)
+    router.seal(1)
+    said(router, session, b"x", number=UNTOLD + 1)
+    router.seal(2)
+    assert frames(router) == []
+
+    router.release(1)
+    assert frames(router) == [(0, UNTOLD, [])]
+    router.release(2)
+    assert frames(router) == []  # too little to be worth a frame of its own
+    send(router, session, b"beat")
+    assert frames(router) == [(1, UNTOLD + 1, [b"beat"])]
+
+
+def test_a_frame_is_taken_once_and_in_its_turn():
+    router = Router()
+    session = entered(router)
+
+    assert said(router, session, b"a", number=1) == [b"a"]
+    assert said(router, session, b"a", number=1) == []
+    assert said(router, session, b"c", number=3) == []
+    assert frames(router) == [(0, 0, [RESEND])]
+    assert said(router, session, b"d", number=4) == []
+    assert frames(router) == []  # asked for already
+    assert said(router, session, b"b", number=2) == [b"b"]
+    assert said(router, session, b"c", number=3) == [b"c"]
+
+
+def test_what_a_node_misses_is_sent_again_from_what_it_acknowledged_on():
+    router = Router()
+    session = entered(router)
+    for envelope in (b"a", b"b", b"c"):
+        send(router, session, envelope)
+        frames(router)
+    said(router, session, RESEND, number=0, acknowledged=1)
+
+    router.resend(session)
+
+    assert frames(router) == [(2, 0, [b"b"]), (3, 0, [b"c"])]
+    assert session.unacknowledged() == [b"b", b"c"]
+    said(router, session, number=0, acknowledged=3)
+    assert session.unacknowledged() == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_frame_of_an_earlier_session_counts_for_nothing(number: int):
+    router = Router()
+    session = entered(router)
+    send(router, session, b"a")
+    frames(router)
+    stale = join_frame([b"old"], session.channel.session + 1, number, 1)
+
+    assert router.arrive(b"t" + ONE, stale, 12.0) == (session, [])
+
+    assert session.unacknowledged() == [b"a"]
+    assert (session.channel.received, session.heard) == (0, 10.0)
+
+
+def test_what_a_node_may_not_have_got_is_known_after_it_is_lost():
+    router = Router()
+    session = entered(router)
+    send(router, session, b"sent")
+    frames(router)
+    send(router, session, b"waits")
+    router.send(session, b"sealed")
+    router.seal(2)
+    router.send(session, b"fresh")
+    router.close(session, "gone")
+
+    assert session.unacknowledged() == [b"sent", b"waits", b"fresh"]
+    assert router.unsealed(session) == [b"sealed"]
+    router.release(2)
+    assert sorted(session.unacknowledged()) == [b"fresh", b"sealed", b"sent", b"waits"]
+    assert router.unsealed(session) == []
+    assert frames(router) == []
+
+
 # -- who is lost -------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +378,36 @@ def test_a_node_is_lost_once_by_silence_or_by_its_connection():
     assert router.expire(99.0) == []
     assert (cut.lost, silent.lost) == ("its connection is gone", "silent for 3.1 s")
     assert not router.has_lost
+
+
+def test_a_node_whose_connection_broke_has_some_time_to_come_back():
+    router = Router(patience=2.0)
+    session = entered(router)
+    send(router, session, b"a")
+    ((receiver, _),) = router.outgoing()
+    router.unreachable(receiver)
+    send(router, session, b"b")
+
+    assert outgoing(router) == []  # nobody is there
+    assert router.expire(11.9) == []
+    router.arrive(b"t" + ONE, join_frame([], session.channel.session), 11.9)
+
+    assert [envelope for _, frame in outgoing(router) for envelope in frame] == [b"a", b"b"]
+    assert router.expire(13.0) == []
+    assert not session.lost
+
+
+def test_a_node_that_does_not_come_back_in_time_is_lost():
+    router = Router(patience=2.0)
+    session = entered(router)
+    router.arrive(b"t" + ONE, join_frame([], session.channel.session), 10.5)
+    for _ in range(2):
+        router.unreachable(session.receiver)
+
+    assert router.expire(12.4) == []
+    assert router.expire(12.5) == [session]
+    assert session.lost == "its connection is gone"
+    assert router.expire(12.6) == []
 
 
 def test_the_topic_of_an_envelope_is_its_capability():
