@@ -189,6 +189,21 @@ class Cluster:
         if self._warden is not None:
             self._warden.kill()
 
+    def signal(self, name: str, number: int) -> int | None:
+        """Send a signal to one of the processes, as a test of what depends on the cluster may want to.
+
+        Args:
+            name: `broker`, or a node's.
+            number: of the signal. A process that ends of it is started again.
+
+        Returns:
+            The process id; None when the process is between two lives.
+
+        Raises:
+            Closed: it is not open.
+        """
+        return self._open_warden().signal(name, number)
+
     def __enter__(self) -> Self:
         return self.open()
 

@@ -27,7 +27,7 @@ from ether_broker.errors import DuplicateAgent, EtherError, InvalidSpec, NodeRef
 if TYPE_CHECKING:
     from ether_broker.security.credentials import KeysLike, ServerKey
 
-__all__ = ["ESCALATED", "main", "serve"]
+__all__ = ["ESCALATED", "join", "main", "serve"]
 
 ESCALATED: Final = 70
 """Exit code when a supervision tree gave up: whoever started the process starts it again."""
@@ -105,7 +105,7 @@ def _serve(
             escalated.append(tree)
             stopping.post(f"{tree} gave up: {reason}")
 
-        bus = _join(lambda: Runtime.connect(
+        bus = join(lambda: Runtime.connect(
             url, name=name, threads=threads, drain=drain, timeout=timeout, keys=keys, server_key=server_key
         ))  # fmt: skip
         bus.node.guarding.on_escalation = give_up
@@ -121,8 +121,15 @@ def _serve(
     return ESCALATED if escalated else 0
 
 
-def _join(connect: Callable[[], Runtime]) -> Runtime:
-    """Join; a name that its last bearer, who has died, seems to have still is waited for."""
+def join(connect: Callable[[], Runtime]) -> Runtime:
+    """Join the bus; a name that its last bearer, who has died, seems to have still is waited for.
+
+    Args:
+        connect: makes the runtime, not yet open, for each try.
+
+    Raises:
+        InvalidEndpoint, BrokerUnavailable, NodeRefused: as `Runtime.connect`.
+    """
     limit = time.monotonic() + _RELEASED
     while True:
         try:

@@ -12,12 +12,14 @@ One thread owns it all and starts every process, because the kernel ties a child
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from ether.errors import ProcessFailed
@@ -55,6 +57,7 @@ __all__ = ["ProcessSpec", "ProcessStatistics", "Warden"]
 GRACE: Final = 5.0
 """Seconds from the end of a process's drain to SIGKILL: it says goodbye to the broker and joins its threads."""
 _ROOT: Final = "cluster"
+_PATIENCE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,25 @@ class Warden:
         """End all processes at once; returns before they have."""
         self._post(lambda: self._tell(Stop()))
         self._post(self._kill_all)
+
+    def signal(self, name: str, number: int) -> int | None:
+        """Send a signal to a process, to that one alone and never to another that got its id meanwhile.
+
+        Returns:
+            Its process id; None when there is none at the moment.
+        """
+        told: SimpleQueue[int | None] = SimpleQueue()
+        self._post(lambda: told.put(self._signal(name, number)))
+        with contextlib.suppress(Empty):  # the warden has ended, and all processes with it
+            return told.get(timeout=_PATIENCE)
+        return None
+
+    def _signal(self, name: str, number: int) -> int | None:
+        life = self._lives.get(name)
+        if life is None:
+            return None
+        life.process.tell(number)
+        return life.process.pid
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until nothing runs any more, because of `stop` or because the warden gave up."""

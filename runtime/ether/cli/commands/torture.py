@@ -1,0 +1,117 @@
+"""`ether torture`: kill the processes of a bus under load, and check that it keeps its promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ether.cli.exit_code import ExitCode
+from ether.cli.options import FormatOption, output_of
+from ether.cli.output import Format
+from ether_broker.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from ether.torture.settings import Victim
+
+__all__ = ["add_to"]
+
+_SAME: Final = {"supervisor": "broker"}
+"""The supervisor lives in the broker's process."""
+
+Delegations = Annotated[int, typer.Option("--delegations", min=1, metavar="N", help="How many, in all.")]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds", metavar="SECONDS", help="Over which they are spread.", show_default="100 of them a second"
+    ),
+]
+Kills = Annotated[
+    int | None, typer.Option("--kills", min=0, metavar="N", help="Strikes.", show_default="one every two seconds")
+]
+Victims = Annotated[
+    str | None,
+    typer.Option(
+        "--victims",
+        metavar="KIND,...",
+        help="Who is struck: broker (or supervisor, which is the same process), node, delegator, observer, cluster.",
+        show_default="all",
+    ),
+]
+Keep = Annotated[
+    Path | None,
+    typer.Option("--keep", metavar="FOLDER", help="Keep the diaries here; else they are kept only if a promise broke."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the app this command."""
+    app.command()(torture)
+
+
+def torture(
+    ctx: typer.Context,
+    *,
+    delegations: Delegations = 20_000,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Processes with agents.")] = 3,
+    delegators: Annotated[int, typer.Option("--delegators", min=1, metavar="N", help="Processes that delegate.")] = 2,
+    observers: Annotated[int, typer.Option("--observers", min=0, metavar="N", help="Processes that observe.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Makes the plan and the work.", show_default="random")
+    ] = None,
+    seconds: Seconds = None,
+    kills: Kills = None,
+    victims: Victims = None,
+    transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
+    keep: Keep = None,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="FOLDER", help="Start nothing: check the diaries of an earlier campaign."),
+    ] = None,
+    output_format: FormatOption = None,
+) -> None:
+    """Kill, pause and restart the processes of a bus under load, and check that every promise was kept.
+
+    The processes are the command's own, and so is the bus: nothing else is touched. The exit code is 1 when a promise
+    was broken; then the seed is printed and the diaries are kept.
+    """
+    from ether.torture.campaign import reread, run
+    from ether.torture.render import render
+    from ether.torture.settings import Settings
+
+    out = output_of(ctx, output_format)
+    if check is not None:
+        report = reread(check)
+    else:
+        optional = {"seed": seed, "seconds": seconds, "kills": kills, "victims": _victims(victims)}
+        given: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
+        settings = Settings(
+            delegations=delegations, nodes=nodes, delegators=delegators, observers=observers, transport=transport,
+            keep=keep, tell=out.note, **given,
+        )  # fmt: skip
+        report = run(settings)
+    if out.format is Format.JSONL:
+        out.rows(report.plain()["violations"], ())
+    else:
+        out.value(report.plain(), render(report))
+    if not report.ok:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _victims(text: str | None) -> tuple[Victim, ...] | None:
+    """The kinds of a list.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    from ether.torture.settings import Victim
+
+    if text is None:
+        return None
+    words = [_SAME.get(word, word) for word in text.replace(" ", "").split(",") if word]
+    for word in words:
+        if word not in list(Victim):
+            known = [*map(str, Victim), *_SAME]
+            raise UsageError(f"There is no victim {word!r}: choose of {', '.join(known)}.{nearest(word, known)}")
+    return tuple(victim for victim in Victim if victim in words)

@@ -1,0 +1,34 @@
+"""The checker: every rule over the evidence of one folder. It shares nothing with the bus but the words on the wire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ether.torture.evidence import Evidence, read_evidence
+from ether.torture.rules import lives, outcomes, runs, sights, times
+from ether.torture.rules.rule import Rule, Violation
+
+__all__ = ["RULES", "check", "judge"]
+
+RULES: Final[tuple[Rule, ...]] = (
+    outcomes.lost, outcomes.double, outcomes.other, outcomes.never_left, outcomes.progress_in_order,
+    runs.twice, runs.same_attempt, runs.invented, runs.unasked,
+    times.overdue, times.early, times.expired,
+    sights.gaps, sights.faces, sights.settled,
+    lives.crashed, lives.unfinished, lives.orphans, lives.unexpected, lives.unfounded,
+)  # fmt: skip
+
+
+def judge(evidence: Evidence) -> tuple[Violation, ...]:
+    """Everything that breaks a rule."""
+    return tuple(violation for rule in RULES for violation in rule(evidence))
+
+
+def check(folder: Path) -> tuple[Violation, ...]:
+    """As `judge`, of what a folder says.
+
+    Raises:
+        UsageError: as `read_evidence`.
+    """
+    return judge(read_evidence(folder))

@@ -1,0 +1,104 @@
+"""Who was down or paused when, as the nemesis wrote it down; and how much of a stretch of time that leaves nobody to blame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ether.torture.diary import Line
+from ether.torture.plan import Action
+from ether.torture.settings import Victim
+
+__all__ = ["Crash", "Outage", "Outages", "read_outages"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One strike at one process, and how long it was away because of it."""
+
+    number: int
+    """Of the strike in the plan."""
+    action: Action
+    victim: Victim
+    name: str
+    pid: int
+    begin: float
+    end: float = math.inf
+    """When it went on, or was up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """The end of a process that nobody had struck."""
+
+    name: str
+    pid: int
+    at: float
+
+
+@dataclass(slots=True)
+class Outages:
+    """All of a campaign."""
+
+    all: list[Outage] = field(default_factory=list)
+    stalls: list[tuple[float, float]] = field(default_factory=list)
+    """When the machine was too busy for a bystander to get its turn."""
+    crashes: list[Crash] = field(default_factory=list)
+    missed: int = 0
+    """Strikes that found nobody."""
+
+    def of(self, *names: str) -> list[Outage]:
+        """Those of some processes, which may be named by the beginning of their names."""
+        return [outage for outage in self.all if outage.name.startswith(names)]
+
+    def stopped(self, begin: float, end: float, *names: str) -> float:
+        """Seconds between two times in which one of the processes was away, or the machine had no time for anybody."""
+        spans = [(outage.begin, outage.end) for outage in self.of(*names)] + self.stalls
+        cut = sorted((max(begin, first), min(end, last)) for first, last in spans if first < end and last > begin)
+        total, reached = 0.0, begin
+        for first, last in cut:
+            total += max(0.0, last - max(first, reached))
+            reached = max(reached, last)
+        return total
+
+
+def read_outages(lines: Iterable[Line]) -> Outages:
+    """Read the nemesis' diary."""
+    found = Outages()
+    struck: dict[int, list[int]] = {}
+    for line in lines:
+        match line["event"]:
+            case "strike":
+                struck.setdefault(line["pid"], []).append(len(found.all))
+                found.all.append(
+                    Outage(
+                        line["number"],
+                        Action(line["action"]),
+                        Victim(line["victim"]),
+                        line["name"],
+                        line["pid"],
+                        line["begin"],
+                    )
+                )
+            case "continue":
+                _close(found, line, paused=True)
+            case "up":
+                _close(found, line, paused=False)
+            case "down":
+                if not any(found.all[index].action is not Action.PAUSE for index in struck.get(line["pid"], ())):
+                    found.crashes.append(Crash(line["name"], line["pid"], line["at"]))
+            case "stall":
+                found.stalls.append((line["at"] - line["seconds"], line["at"]))
+            case "missed":
+                found.missed += 1
+    return found
+
+
+def _close(found: Outages, line: Line, *, paused: bool) -> None:
+    """End the outages of a process that goes on, or that is there again, which ends them all."""
+    for index, outage in enumerate(found.all):
+        is_meant = outage.name == line["name"] and outage.end == math.inf and outage.pid != line["pid"]
+        is_resumed = paused and outage.name == line["name"] and outage.end == math.inf and outage.action is Action.PAUSE
+        if (is_meant and not paused) or is_resumed:
+            found.all[index] = replace(outage, end=line["at"])

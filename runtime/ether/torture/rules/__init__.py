@@ -1,0 +1,1 @@
+"""What must hold after a campaign. Each rule reads the evidence and names what breaks it."""

@@ -1,0 +1,79 @@
+"""Processes: nobody ends unless struck, all come back, nothing is left; and an outcome blames a loss only where one was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ether.torture.evidence import Ending, Evidence
+from ether.torture.rules.rule import Violation
+
+__all__ = ["crashed", "orphans", "unexpected", "unfinished", "unfounded"]
+
+_SILENCE: Final = 2.5
+"""Seconds of a pause after which a node may be given up; the bus says 3, counted from its last heartbeat."""
+_NOTICED: Final = 10.0
+"""Seconds within which a loss is known to everybody whom it concerns."""
+_EXPECTED: Final = frozenset({
+    ("COMPLETED", ""), ("FAILED_EXECUTION", "exception"), ("FAILED_EXECUTION", "node_lost"),
+    ("FAILED_EXECUTION", "broker_lost"), ("TIMEOUT", "deadline"), ("TIMEOUT", "expired"),
+    ("TIMEOUT", "broker_unreachable"), ("CANCELLED", "cancelled"), ("CANCELLED", "parent_ended"), ("CANCELLED", "closed"),
+    ("CANCELLED", ""), ("REJECTED_CAPABILITY", "no_holder"), ("REJECTED_CAPABILITY", "agent_down"),
+    ("REJECTED_CAPABILITY", "agent_gone"), ("REJECTED_OVERLOAD", "mailbox_full"), ("REJECTED_OVERLOAD", "link_full"),
+})  # fmt: skip
+"""What can become of the work of a campaign: (status, code)."""
+
+
+def crashed(evidence: Evidence) -> Iterator[Violation]:
+    """A process ends because it was struck, and for no other reason."""
+    for crash in evidence.outages.crashes:
+        yield Violation(
+            "crashed", f"{crash.name} (process {crash.pid}) ended at {crash.at:.3f}, and nobody had struck it"
+        )
+
+
+def unfinished(evidence: Evidence) -> Iterator[Violation]:
+    """Once the faults stop, every delegator gets through its share."""
+    for name, lives in evidence.lives.items():
+        if not lives or not lives[-1].finished:
+            yield Violation("unfinished", f"{name} did not get through its share")
+
+
+def orphans(evidence: Evidence) -> Iterator[Violation]:
+    """Nothing is left: no process, no socket, no file."""
+    for kind, found in evidence.left.items():
+        for what in found:
+            yield Violation("orphan", f"left behind, of the {kind}: {what}")
+
+
+def unexpected(evidence: Evidence) -> Iterator[Violation]:
+    """No outcome but those that such work can have."""
+    for request_id, endings in evidence.endings.items():
+        for ending in endings:
+            if ending.kind != "fail" and (ending.status, ending.code) not in _EXPECTED:
+                yield Violation("unexpected", f"{ending.status} {ending.code}", request_id)
+
+
+def unfounded(evidence: Evidence) -> Iterator[Violation]:
+    """`node_lost` and `broker_lost` are said where somebody was away for long enough, and nowhere else."""
+    for request_id, endings in evidence.endings.items():
+        op = evidence.ops.get(request_id)
+        for ending in endings:
+            if op is None or ending.code not in {"node_lost", "broker_lost"}:
+                continue
+            names = ("broker", "node") if ending.code == "node_lost" else ("broker", op.by)
+            if not _was_away(evidence, op.at, ending, names):
+                yield Violation("unfounded", f"{ending.code}, and none of {', '.join(names)} had been away", request_id)
+
+
+def _was_away(evidence: Evidence, asked: float, ending: Ending, names: tuple[str, ...]) -> bool:
+    return any(
+        outage.begin < ending.at
+        and outage.end > asked - _NOTICED
+        and outage.end - outage.begin > _shortest(outage.action)
+        for outage in evidence.outages.of(*names)
+    )
+
+
+def _shortest(action: str) -> float:
+    return _SILENCE if action == "pause" else 0.0

@@ -1,0 +1,97 @@
+"""G1 and G2: whatever was accepted has one outcome, and everybody has been told the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ether.torture.evidence import Ending, Evidence
+from ether.torture.rules.rule import Violation
+from ether.torture.tape import Message, Tape
+from ether_broker.status import Status
+from ether_broker.wire import Kind
+
+__all__ = ["double", "lost", "never_left", "other", "progress_in_order"]
+
+
+def lost(evidence: Evidence) -> Iterator[Violation]:
+    """Nobody waits for ever: a delegator that lives is told an outcome, and what was accepted has one on the tape."""
+    for op in evidence.ops.values():
+        if op.parent is None and not evidence.endings.get(op.id):
+            lives = evidence.lives[op.by]
+            if op.life == len(lives):
+                yield Violation("lost", f"{op.by} asked for {op.capability} and was never told an outcome", op.id)
+    for tape in evidence.tapes:
+        if tape.whole:
+            ended = {message.id for message in tape.messages if message.is_outcome}
+            for message in tape.messages:
+                if message.kind == Kind.DELEGATION and message.id not in ended:
+                    yield Violation(
+                        "lost", f"number {message.number} of {tape.source} was accepted and never ended", message.id
+                    )
+
+
+def double(evidence: Evidence) -> Iterator[Violation]:
+    """A delegation ends once."""
+    for tape in evidence.tapes:
+        for request_id, found in _outcomes(tape).items():
+            if len(found) > 1:
+                said = ", ".join(f"{Status(message.status).name} (number {message.number})" for message in found)
+                yield Violation("double", f"{tape.source} has several outcomes: {said}", request_id)
+    for request_id, endings in evidence.endings.items():
+        told = [ending for ending in endings if ending.kind == "ok"]
+        if len({ending.mark for ending in told}) > 1:
+            said = ", ".join(ending.status for ending in told)
+            yield Violation("double", f"the delegator was told different outcomes: {said}", request_id)
+        elif any(_again(one, other) for one, other in pairwise(told)):
+            yield Violation("double", f"one life of the delegator was told twice: {told[0].status}", request_id)
+
+
+def _again(one: Ending, other: Ending) -> bool:
+    return one.life == other.life
+
+
+def other(evidence: Evidence) -> Iterator[Violation]:
+    """What the delegator was told is what passed the broker."""
+    told = {
+        request_id: ending for request_id, endings in evidence.endings.items() for ending in endings if ending.kind == "ok"
+    }  # fmt: skip
+    for tape in evidence.tapes:
+        outcomes = _outcomes(tape)
+        for request_id, ending in told.items():
+            found = outcomes.get(request_id)
+            if found and all(message.more != ending.mark for message in found):
+                said = Status(found[0].status).name
+                yield Violation(
+                    "other", f"the delegator was told {ending.status}, {tape.source} has {said}", request_id
+                )
+            elif not found and tape.whole:
+                yield Violation(
+                    "other", f"the delegator was told {ending.status}, {tape.source} has nothing", request_id
+                )
+
+
+def never_left(evidence: Evidence) -> Iterator[Violation]:
+    """What a full link refused was not accepted."""
+    for tape in evidence.tapes:
+        passed = {message.id for message in tape.messages if message.kind == Kind.DELEGATION}
+        for request_id, endings in evidence.endings.items():
+            if request_id in passed and any(ending.kind == "fail" for ending in endings):
+                yield Violation("never-left", f"the link refused it, and {tape.source} has it", request_id)
+
+
+def progress_in_order(evidence: Evidence) -> Iterator[Violation]:
+    """The progress of one run comes in its order (G9)."""
+    for request_id, endings in evidence.endings.items():
+        for ending in endings:
+            if ending.disordered:
+                yield Violation("order", f"{ending.disordered} steps of its progress came out of order", request_id)
+
+
+def _outcomes(tape: Tape) -> dict[str, list[Message]]:
+    found: dict[str, list[Message]] = defaultdict(list)
+    for message in tape.messages:
+        if message.is_outcome:
+            found[message.id].append(message)
+    return found

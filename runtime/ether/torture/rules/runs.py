@@ -1,0 +1,48 @@
+"""G3: what must not run twice does not, and what is said to be done was done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ether.torture.evidence import Evidence
+from ether.torture.rules.rule import Violation
+
+__all__ = ["invented", "same_attempt", "twice", "unasked"]
+
+
+def twice(evidence: Evidence) -> Iterator[Violation]:
+    """A capability that is not idempotent is started at most once for a delegation."""
+    for request_id, runs in evidence.runs.items():
+        if len(runs) > 1 and not runs[0].capability.endswith("again"):
+            where = ", ".join(f"{run.node} (process {run.pid}, attempt {run.attempt})" for run in runs)
+            yield Violation("twice", f"{runs[0].capability} was started {len(runs)} times: {where}", request_id)
+
+
+def same_attempt(evidence: Evidence) -> Iterator[Violation]:
+    """Each further run of an idempotent capability has an attempt number of its own."""
+    for request_id, runs in evidence.runs.items():
+        for attempt, count in Counter(run.attempt for run in runs).items():
+            if count > 1 and runs[0].capability.endswith("again"):
+                yield Violation(
+                    "attempt", f"{runs[0].capability} was started {count} times as attempt {attempt}", request_id
+                )
+
+
+def invented(evidence: Evidence) -> Iterator[Violation]:
+    """COMPLETED means that a run of that attempt has returned."""
+    for request_id, endings in evidence.endings.items():
+        for ending in endings:
+            if ending.kind == "ok" and ending.status == "COMPLETED":
+                returned = [run for run in evidence.runs.get(request_id, ()) if run.how == "returned"]
+                if not returned:
+                    yield Violation("invented", "the delegator was told COMPLETED, and no run has returned", request_id)
+
+
+def unasked(evidence: Evidence) -> Iterator[Violation]:
+    """Nothing runs that nobody has asked for."""
+    for request_id, runs in evidence.runs.items():
+        if request_id not in evidence.ops:
+            yield Violation(
+                "unasked", f"{runs[0].capability} ran on {runs[0].node} and nobody had asked for it", request_id
+            )

@@ -1,0 +1,52 @@
+"""G7: an observer sees every number once, in order, or is told which it missed; and what it saw is what passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ether.torture.evidence import Evidence
+from ether.torture.rules.rule import Violation
+
+__all__ = ["faces", "gaps", "settled"]
+
+
+def gaps(evidence: Evidence) -> Iterator[Violation]:
+    """Within a life, numbers have no gap that was not reported."""
+    for sight in evidence.sights:
+        for stretch in sight.stretches:
+            for first, last in stretch.breaks:
+                if (first, last) not in stretch.reported:
+                    yield Violation("gap", f"{sight.name} was not shown the numbers {first} to {last}, and not told so")
+            numbers = [message.number for message in stretch.messages]
+            for one, other in pairwise(numbers):
+                if other <= one:
+                    yield Violation("gap", f"{sight.name} was shown number {other} after number {one}")
+            missing = (
+                stretch.next - stretch.first - len(numbers) - sum(last - first + 1 for first, last in stretch.breaks)
+            )
+            if missing:
+                yield Violation("gap", f"{sight.name} lacks {missing} messages from number {stretch.first} on")
+
+
+def faces(evidence: Evidence) -> Iterator[Violation]:
+    """A number has one message: the same for each observer, and the journal's where there is one."""
+    for tape in evidence.tapes:
+        if not tape.whole:
+            continue
+        known = {message.number: message.digest for message in tape.messages}
+        for sight in evidence.sights:
+            for stretch in sight.stretches:
+                for message in stretch.messages:
+                    if known.get(message.number) != message.digest:
+                        yield Violation(
+                            "faces", f"{sight.name} saw another message {message.number} than {tape.source} has"
+                        )
+
+
+def settled(evidence: Evidence) -> Iterator[Violation]:
+    """When all was quiet, each observer had caught up."""
+    for sight in evidence.sights:
+        if sight.settled is not True:
+            what = "had not seen everything" if sight.settled is False else "never said that it had seen everything"
+            yield Violation("behind", f"{sight.name} {what} when the campaign ended")

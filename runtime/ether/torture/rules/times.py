@@ -1,0 +1,73 @@
+"""G4: an outcome is there by the deadline and 250 ms, TIMEOUT never before it, and expired work is not started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ether.torture.evidence import Evidence
+from ether.torture.rules.rule import Violation
+from ether_broker.status import Status
+from ether_broker.wire import Kind
+
+__all__ = ["early", "expired", "overdue"]
+
+WINDOW: Final = 0.25
+"""Seconds after the deadline in which the supervisor rules."""
+_CLOCK: Final = 0.05
+"""Seconds by which a node may take the broker's clock to be behind: its messages were under way."""
+_MEMORY: Final = 20.0
+"""Seconds for which a node may go by an old reading of the broker's clock."""
+
+
+def overdue(evidence: Evidence) -> Iterator[Violation]:
+    """By the broker's clock, an outcome passes within the window; time in which the broker was stopped does not count.
+
+    So a TIMEOUT falls between the deadline and its end.
+    """
+    for tape in evidence.tapes:
+        deadlines: dict[str, float] = {}
+        for message in tape.messages:
+            if message.kind == Kind.DELEGATION:
+                deadlines[message.id] = message.more
+                continue
+            deadline = deadlines.get(message.id, 0.0)
+            if not message.is_outcome or not deadline:
+                continue
+            late = message.at - deadline
+            if late < 0 and message.status == Status.TIMEOUT:
+                yield Violation("early", f"TIMEOUT passed {-late:.3f} s before the deadline", message.id)
+            allowed = WINDOW + evidence.outages.stopped(deadline, message.at, "broker")
+            if late > allowed:
+                said = Status(message.status).name
+                yield Violation(
+                    "overdue", f"{said} passed {late:.3f} s after the deadline, {allowed:.3f} s allowed", message.id
+                )
+
+
+def early(evidence: Evidence) -> Iterator[Violation]:
+    """By the delegator's own clock too, TIMEOUT does not come before the time that it gave."""
+    for op in evidence.ops.values():
+        if op.parent is not None:
+            continue  # its deadline is its parent's, which only the handler knows
+        for ending in evidence.endings.get(op.id, ()):
+            if ending.kind != "ok" or ending.status != "TIMEOUT":
+                continue
+            short = op.at + op.timeout - ending.at
+            allowed = _CLOCK + evidence.outages.stopped(op.at - _MEMORY, ending.at, "broker", op.by)
+            if short > allowed:
+                yield Violation(
+                    "early", f"{op.by} was told TIMEOUT {short:.3f} s early, {allowed:.3f} s allowed", op.id
+                )
+
+
+def expired(evidence: Evidence) -> Iterator[Violation]:
+    """No handler starts after the deadline."""
+    for op in evidence.ops.values():
+        for run in evidence.runs.get(op.id, ()):
+            late = run.start - (op.at + op.timeout)
+            allowed = WINDOW + evidence.outages.stopped(op.at - _MEMORY, run.start, "broker", run.node, op.by)
+            if late > allowed:
+                yield Violation(
+                    "expired", f"{op.capability} was started {late:.3f} s after the deadline on {run.node}", op.id
+                )

@@ -1,0 +1,111 @@
+"""What passed the broker, message by message: as an observer wrote it down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ether.torture.diary import Line
+from ether_broker.status import Status
+from ether_broker.wire import Kind
+
+__all__ = ["Message", "Sight", "Stretch", "Tape", "read_sights", "tape_of"]
+
+_RUNNING = frozenset({Status.ACCEPTED, Status.PROGRESS})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message."""
+
+    number: int
+    kind: int
+    id: str
+    """Of the delegation, hexadecimal."""
+    status: int
+    digest: str
+    """Of all its bytes."""
+    more: Any
+    """A delegation's deadline by the broker's clock, an outcome's mark, an event's name."""
+    at: float
+    """When it passed, by the broker's clock, which on one machine is everybody's."""
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether it ends a delegation."""
+        return self.kind == Kind.RESPONSE and self.status not in _RUNNING
+
+
+@dataclass(slots=True)
+class Stretch:
+    """What an observer saw of one broker in one of its lives."""
+
+    life: int
+    first: int
+    next: int
+    """The number that it waits for."""
+    messages: list[Message] = field(default_factory=list)
+    breaks: list[tuple[int, int]] = field(default_factory=list)
+    """Numbers that it was not shown: (first, last)."""
+    reported: list[tuple[int, int]] = field(default_factory=list)
+    """Those of which it was told."""
+
+
+@dataclass(slots=True)
+class Sight:
+    """All that one observer saw."""
+
+    name: str
+    stretches: list[Stretch] = field(default_factory=list)
+    settled: bool | None = None
+    """Whether it had seen everything when it left; None if it never got to say."""
+
+
+@dataclass(slots=True)
+class Tape:
+    """What passed."""
+
+    source: str
+    messages: list[Message]
+    whole: bool
+    """Whether nothing can be missing."""
+
+
+def read_sights(name: str, lines: Iterable[Line]) -> Sight:
+    """Read an observer's diary."""
+    sight = Sight(name)
+    life, gaps = 0, []
+    current: Stretch | None = None
+    for line in lines:
+        match line["event"]:
+            case "life":
+                life += 1
+                current = None
+            case "gap":
+                gaps.append((line["first"], line["last"]))
+            case "settled":
+                sight.settled = line["whole"]
+            case "batch":
+                current = _take(sight, current, line, life)
+                current.reported.extend(gaps)
+                gaps = []
+    return sight
+
+
+def _take(sight: Sight, current: Stretch | None, line: Line, life: int) -> Stretch:
+    """Add a batch; one that begins below what was seen is another broker's, which counts anew."""
+    if current is None or line["first"] < current.next:
+        current = Stretch(life, line["first"], line["first"])
+        sight.stretches.append(current)
+    if line["first"] > current.next:
+        current.breaks.append((current.next, line["first"] - 1))
+    for number, kind, request_id, status, digest, more in line["messages"]:
+        current.messages.append(Message(number, kind, request_id, status, digest, more, line["time"]))
+    current.next = line["next"]
+    return current
+
+
+def tape_of(sight: Sight) -> Tape:
+    """What passed, as far as an observer saw it."""
+    return Tape(sight.name, [message for stretch in sight.stretches for message in stretch.messages], whole=False)
