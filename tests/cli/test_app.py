@@ -10,7 +10,7 @@ from tests.support import run_python
 
 COMMANDS = [
     "up", "node", "review", "exec", "delegate", "agents", "capabilities", "nodes", "dead-letters", "top", "log",
-    "trace", "keys", "bench", "schema", "doctor", "version",
+    "trace", "keys", "bench", "torture", "schema", "doctor", "version",
 ]  # fmt: skip
 SUBCOMMANDS = [
     "dead-letters list", "dead-letters show", "dead-letters redrive", "log show", "log verify", "log gc",
@@ -101,6 +101,7 @@ def test_only_what_is_drawn_or_run_is_imported() -> None:
         "ether.cluster",
         "ether.review",
         "ether.scout",
+        "ether.torture",
     )
     code = f"import sys, ether.cli.app; print([name for name in {heavy} if name in sys.modules])"
 

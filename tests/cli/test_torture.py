@@ -1,0 +1,93 @@
+"""`ether torture`, as a command; tests/torture has the campaigns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ether.torture import campaign
+from ether.torture.campaign import reread
+from ether.torture.report import Report
+from ether.torture.rules.rule import Violation
+from ether.torture.settings import Settings, Victim
+from tests.cli.command import Command
+from tests.torture.story import Story
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """The diaries of a campaign that went well."""
+    story = Story(tmp_path / "kept")
+    story.done()
+    story.end()
+    story.write()
+    return story.folder
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, kept: Path) -> list[Settings]:
+    """What was asked for, in place of minutes of torture."""
+    asked: list[Settings] = []
+
+    def run(settings: Settings) -> Report:
+        asked.append(settings)
+        return reread(kept)
+
+    monkeypatch.setattr(campaign, "run", run)
+    return asked
+
+
+def test_options_are_settings(alone: Command, runs: list[Settings]) -> None:
+    alone("torture", "--delegations", "500", "--nodes", "4", "--seed", "9", "--seconds", "7", "--kills", "3",
+          "--victims", "node, supervisor", "--transport", "tcp")  # fmt: skip
+
+    (settings,) = runs
+    assert (settings.delegations, settings.nodes, settings.seed) == (500, 4, 9)
+    assert (settings.seconds, settings.kills, settings.transport) == (7.0, 3, "tcp")
+    assert settings.victims == (Victim.BROKER, Victim.NODE)
+
+
+def test_a_good_report_is_code_0_and_has_every_format(alone: Command, runs: list[Settings]) -> None:
+    done = alone("torture")
+
+    assert done.code == 0
+    assert done.out.startswith("no promise was broken  seed 7")
+    assert alone("torture", "-o", "json").json["ok"] is True
+    assert alone("torture", "-o", "jsonl").lines == []
+
+
+def test_a_broken_promise_is_code_1_with_the_seed_and_the_folder(
+    alone: Command, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = replace(reread(kept), violations=(Violation("twice", "it ran twice", "d1"),))
+    monkeypatch.setattr(campaign, "run", lambda _settings: report)
+
+    done = alone("torture")
+
+    assert done.code == 1
+    assert "1 broken promises  seed 7" in done.out
+    assert str(kept) in done.out
+    assert "it ran twice (d1)" in done.out
+    assert [line["rule"] for line in alone("torture", "-o", "jsonl").lines] == ["twice"]
+
+
+def test_kept_diaries_are_checked_again(alone: Command, kept: Path) -> None:
+    assert alone("torture", "--check", str(kept)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--victims", "brokr"], "There is no victim 'brokr': choose of broker, node, delegator, observer, cluster"),
+        (["--transport", "udp"], "choose tcp or ipc"),
+        (["--seconds", "-1"], "cannot be negative"),
+        (["--check", "nowhere"], "campaign.json is missing"),
+    ],
+)
+def test_a_campaign_that_cannot_be_is_a_usage_error(alone: Command, words: list[str], said: str) -> None:
+    done = alone("torture", *words)
+
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

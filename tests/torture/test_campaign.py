@@ -1,0 +1,116 @@
+"""Small campaigns on real processes; docs/reliability.md has the large ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ether.torture.campaign import reread, run
+from ether.torture.render import render
+from ether.torture.settings import Settings, Victim
+from ether.torture.stage import MARK
+from ether_broker.errors import UsageError
+from tests.cli.command import Command
+from tests.support import has_environment, processes_with, wait_until
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("transport", "seconds"), [("ipc", 20.0), ("tcp", 8.0)])
+def test_a_bus_under_torture_keeps_its_promises(transport: str, seconds: float, tmp_path: Path) -> None:
+    count = int(50 * seconds)
+    kills = int(0.7 * seconds)
+    settings = Settings(
+        delegations=count, seconds=seconds, kills=kills, seed=20_261_122, transport=transport, keep=tmp_path / "kept"
+    )  # fmt: skip
+
+    report = run(settings)
+
+    assert report.ok, render(report)
+    assert report.delegations == count
+    assert sum(report.outcomes.values()) == count
+    assert report.runs > count / 2
+    assert sum(report.strikes.values()) >= 5
+    assert report.messages > count
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_diaries_that_are_kept_can_be_checked_again_and_a_forged_one_is_found(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    settings = Settings(delegations=60, seconds=2.0, kills=1, nodes=1, delegators=1, victims=(Victim.NODE,), keep=kept)
+    assert run(settings).ok
+    assert reread(kept).ok
+
+    logs = list((kept / "runs").iterdir())
+    begun = [line for log in logs for line in log.read_text().splitlines() if '"start"' in line and "once" in line]
+    with logs[0].open("a") as file:
+        file.write(begun[0] + "\n")
+
+    assert {violation.rule for violation in reread(kept).violations} == {"twice"}
+    with pytest.raises(UsageError, match="not empty"):
+        run(settings)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_nothing_outlives_a_campaign_that_is_killed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    words = ("torture", "--delegations", "5000", "--victims", "node", "--keep", str(kept))
+    with Command(tmp_path, None).started(*words) as process:
+        wait_until(lambda: (kept / "history").exists() and len(list((kept / "history").iterdir())) == 2, 60)
+        marks = {mark for entry in Path("/proc").glob("[0-9]*") if (mark := _mark_of(int(entry.name)))}
+        assert len(marks) == 1
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+        (mark,) = marks
+        wait_until(lambda: not list(processes_with(MARK, mark)), 20, "all processes of the campaign have ended")
+
+
+def _mark_of(pid: int) -> str | None:
+    """The mark of a campaign of this very test."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    marks = [
+        variable.partition(b"=")[2].decode() for variable in variables if variable.startswith(MARK.encode() + b"=")
+    ]
+    is_ours = has_environment(pid, "LEAK_CENSUS_RUN", os.environ["LEAK_CENSUS_RUN"])
+    return marks[0] if marks and is_ours else None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_an_interrupted_campaign_leaves_nothing(tmp_path: Path) -> None:
+    with Command(tmp_path, None).started("torture", "--delegations", "5000", "-o", "json") as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "strikes" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert out == ""
+
+
+def test_a_report_is_plain_data(tmp_path: Path) -> None:
+    from tests.torture.story import Story
+
+    story = Story(tmp_path)
+    story.done()
+    story.end()
+    story.write()
+
+    report = reread(tmp_path)
+
+    plain = json.loads(json.dumps(report.plain(), default=str))
+    assert plain["ok"] is True
+    assert plain["outcomes"] == {"ok COMPLETED": 1}
+    assert "no promise was broken" in render(report)

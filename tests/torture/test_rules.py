@@ -1,0 +1,304 @@
+"""The checker finds each kind of broken promise in a history made by hand, and nothing in a good one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ether.torture.checker import RULES, check, judge
+from ether.torture.evidence import read_evidence
+from ether.torture.rules.sights import faces
+from ether.torture.tape import Tape
+from ether_broker.errors import UsageError
+from tests.torture.story import Story, delegation, outcome
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """One delegation that went well."""
+    made = Story(tmp_path)
+    made.done()
+    return made
+
+
+def an_outcome_is_never_told(story: Story) -> None:
+    story.tell(
+        "delegator-1", "invoke", 120.0, id="d2", index=1, capability="torture.quick.once", timeout=9, by="delegator-1"
+    )
+
+
+def two_outcomes_pass(story: Story) -> None:
+    story.passes(outcome("d1", "TIMEOUT", "m2"), 111.05)
+
+
+def the_delegator_is_told_two_different_outcomes(story: Story) -> None:
+    story.tell(
+        "delegator-1", "ok", 103.0, id="d1", status="FAILED_EXECUTION", code="exception", attempt=1, mark="m1 too"
+    )
+    story.observed["observer-1"] = story.observed["observer-1"][:1]
+
+
+def one_life_is_told_the_same_outcome_twice(story: Story) -> None:
+    story.tell("delegator-1", "ok", 103.0, id="d1", status="COMPLETED", code="", attempt=1, mark="m1")
+
+
+def the_delegator_is_told_another_outcome_than_passed(story: Story) -> None:
+    story.history["delegator-1"][-1]["mark"] = "forged"
+
+
+def what_the_link_refused_has_passed(story: Story) -> None:
+    story.tell(
+        "delegator-1", "invoke", 120.0, id="d2", index=1, capability="torture.quick.once", timeout=9, by="delegator-1"
+    )
+    story.tell("delegator-1", "fail", 120.0, id="d2", code="link_full")
+    story.passes(delegation("d2", 129.0), 120.1)
+
+
+def progress_comes_out_of_order(story: Story) -> None:
+    story.history["delegator-1"][-1]["disordered"] = 2
+
+
+def what_must_not_run_twice_runs_twice(story: Story) -> None:
+    story.run("node-2", "start", 101.2, id="d1", attempt=2, capability="torture.quick.once", node="node-2", pid=12)
+
+
+def an_attempt_runs_twice(story: Story) -> None:
+    story.done("d2", 110.0, word="again", mark="m2")
+    story.run("node-2", "start", 110.2, id="d2", attempt=1, capability="torture.quick.again", node="node-2", pid=12)
+
+
+def completed_without_a_run(story: Story) -> None:
+    story.runs.clear()
+
+
+def completed_by_a_run_that_raised(story: Story) -> None:
+    story.runs["node-1"][-1]["how"] = "raised"
+
+
+def something_runs_that_nobody_asked_for(story: Story) -> None:
+    story.run("node-1", "start", 101.2, id="d9", attempt=1, capability="torture.quick.once", node="node-1", pid=11)
+
+
+def an_outcome_passes_after_the_window(story: Story) -> None:
+    story.done("d2", 120.0, status="TIMEOUT", code="deadline", took=10.3, timeout=10.0, mark="m2")
+
+
+def a_timeout_passes_before_its_deadline(story: Story) -> None:
+    story.done("d2", 120.0, status="TIMEOUT", code="deadline", took=9.9, timeout=10.0, mark="m2")
+
+
+def the_delegator_is_told_a_timeout_early(story: Story) -> None:
+    story.tell(
+        "delegator-1", "invoke", 120.0, id="d2", index=1, capability="torture.quick.once", timeout=9, by="delegator-1"
+    )
+    story.tell("delegator-1", "ok", 128.0, id="d2", status="TIMEOUT", code="deadline", attempt=1, mark="m2")
+
+
+def work_is_started_after_its_deadline(story: Story) -> None:
+    story.runs["node-1"][0]["at"] = 111.3
+    story.runs["node-1"][1]["at"] = 111.4
+
+
+def an_observer_is_not_shown_a_number(story: Story) -> None:
+    last = story.observed["observer-1"][-1]
+    last.update(first=4, next=5, messages=[[4, *last["messages"][0][1:]]])
+
+
+def an_observer_is_shown_a_number_twice(story: Story) -> None:
+    story.observed["observer-1"][1]["messages"] *= 2
+
+
+def an_observer_has_not_seen_everything(story: Story) -> None:
+    story.see("observer-2", "life", 99.0)
+    story.see("observer-2", "settled", 193.0, whole=False, next=1)
+
+
+def a_process_ends_that_nobody_struck(story: Story) -> None:
+    story.happen("down", 130.0, name="broker", pid=5)
+
+
+def a_delegator_does_not_get_through(story: Story) -> None:
+    story.tell("delegator-2", "life", 100.0)
+
+
+def a_process_is_left(story: Story) -> None:
+    story.left["processes"].append("4711 python -m ether.node_process node-1")
+
+
+def a_file_is_left(story: Story) -> None:
+    story.left["files"].append("broker.sock")
+
+
+def a_socket_is_left(story: Story) -> None:
+    story.left["sockets"].append("0000: 00000002 /tmp/broker.sock")
+
+
+def an_outcome_that_such_work_cannot_have(story: Story) -> None:
+    story.done("d2", 120.0, status="REJECTED_CONTEXT", code="misfit", mark="m2")
+
+
+def a_node_is_called_lost_that_was_there(story: Story) -> None:
+    story.done("d2", 120.0, status="FAILED_EXECUTION", code="node_lost", mark="m2")
+
+
+def a_short_pause_is_taken_for_a_loss(story: Story) -> None:
+    story.done("d2", 120.0, status="FAILED_EXECUTION", code="node_lost", mark="m2")
+    story.strike("node-1", "pause", 119.5, 11)
+    story.happen("continue", 120.2, name="node-1", pid=11)
+
+
+BAD: list[tuple[Callable[[Story], None], str]] = [
+    (an_outcome_is_never_told, "lost"),
+    (two_outcomes_pass, "double"),
+    (the_delegator_is_told_two_different_outcomes, "double"),
+    (one_life_is_told_the_same_outcome_twice, "double"),
+    (the_delegator_is_told_another_outcome_than_passed, "other"),
+    (what_the_link_refused_has_passed, "never-left"),
+    (progress_comes_out_of_order, "order"),
+    (what_must_not_run_twice_runs_twice, "twice"),
+    (an_attempt_runs_twice, "attempt"),
+    (completed_without_a_run, "invented"),
+    (completed_by_a_run_that_raised, "invented"),
+    (something_runs_that_nobody_asked_for, "unasked"),
+    (an_outcome_passes_after_the_window, "overdue"),
+    (a_timeout_passes_before_its_deadline, "early"),
+    (the_delegator_is_told_a_timeout_early, "early"),
+    (work_is_started_after_its_deadline, "expired"),
+    (an_observer_is_not_shown_a_number, "gap"),
+    (an_observer_is_shown_a_number_twice, "gap"),
+    (an_observer_has_not_seen_everything, "behind"),
+    (a_process_ends_that_nobody_struck, "crashed"),
+    (a_delegator_does_not_get_through, "unfinished"),
+    (a_process_is_left, "orphan"),
+    (a_file_is_left, "orphan"),
+    (a_socket_is_left, "orphan"),
+    (an_outcome_that_such_work_cannot_have, "unexpected"),
+    (a_node_is_called_lost_that_was_there, "unfounded"),
+    (a_short_pause_is_taken_for_a_loss, "unfounded"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "rule"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
+def test_the_checker_finds(story: Story, spoil: Callable[[Story], None], rule: str) -> None:
+    spoil(story)
+    for name in set(story.history) - {"delegator-2"}:
+        story.tell(name, "finished", 190.0)
+    story.see("observer-1", "settled", 192.0, whole=True, next=1)
+
+    assert story.rules() == {rule}
+
+
+def test_the_checker_finds_nothing_in_a_good_history(story: Story) -> None:
+    story.done("d2", 120.0, status="TIMEOUT", code="deadline", took=10.2, timeout=10.0, mark="m2")
+    story.done("d3", 140.0, status="FAILED_EXECUTION", code="exception", mark="m3")
+    story.end()
+
+    assert story.rules() == set()
+
+
+def test_every_rule_has_a_bad_history(tmp_path: Path) -> None:
+    found = set()
+    for spoil, _ in BAD:
+        story = Story(tmp_path / spoil.__name__)
+        story.done()
+        spoil(story)
+        story.write()
+        evidence = read_evidence(story.folder)
+        found |= {rule for rule in RULES if list(rule(evidence))}
+
+    assert found | {faces} == set(RULES)
+
+
+def test_an_observer_that_saw_another_message_than_the_journal_has_is_found(story: Story) -> None:
+    story.end()
+    story.write()
+    evidence = read_evidence(story.folder)
+    (tape,) = evidence.tapes
+    forged = replace(tape.messages[0], digest="another")
+    evidence.tapes.append(Tape("journal", [forged, tape.messages[1]], whole=True))
+
+    assert [violation.rule for violation in judge(evidence)] == ["faces"]
+
+
+def test_what_the_journal_has_accepted_and_never_ended_is_lost(story: Story) -> None:
+    story.end()
+    story.write()
+    evidence = read_evidence(story.folder)
+    evidence.sights.clear()
+    evidence.tapes = [Tape("journal", evidence.tapes[0].messages[:1], whole=True)]
+
+    assert {violation.rule for violation in judge(evidence)} == {"lost", "other"}
+
+
+def test_what_a_killed_life_asked_is_unknown_and_not_lost(story: Story) -> None:
+    an_outcome_is_never_told(story)
+    story.strike("delegator-1", "kill", 121.0, 21)
+    story.tell("delegator-1", "life", 123.0)
+    story.end()
+
+    assert story.rules() == set()
+
+
+def test_a_timeout_may_be_as_late_as_the_broker_was_stopped(story: Story) -> None:
+    story.done("d2", 120.0, status="TIMEOUT", code="deadline", took=12.4, timeout=10.0, mark="m2")
+    story.strike("broker", "pause", 129.0, 5)
+    story.happen("continue", 132.3, name="broker", pid=5)
+    story.end()
+
+    assert story.rules() == set()
+
+
+def test_a_timeout_may_not_be_later_than_the_broker_was_stopped(story: Story) -> None:
+    story.done("d2", 120.0, status="TIMEOUT", code="deadline", took=12.4, timeout=10.0, mark="m2")
+    story.strike("broker", "pause", 129.0, 5)
+    story.happen("continue", 131.0, name="broker", pid=5)
+    story.end()
+
+    assert story.rules() == {"overdue"}
+
+
+def test_a_lost_node_is_a_reason_for_node_lost_and_for_another_run(story: Story) -> None:
+    story.done("d2", 120.0, status="FAILED_EXECUTION", code="node_lost", mark="m2")
+    story.strike("node-1", "kill", 119.5, 11)
+    story.happen("down", 119.6, name="node-1", pid=11)
+    story.happen("up", 121.0, name="node-1", pid=12)
+    story.done("d3", 130.0, word="again", mark="m3")
+    story.run("node-2", "start", 130.2, id="d3", attempt=2, capability="torture.quick.again", node="node-2", pid=13)
+    story.end()
+
+    assert story.rules() == set()
+
+
+def test_a_gap_of_which_the_observer_was_told_is_none(story: Story) -> None:
+    an_observer_is_not_shown_a_number(story)
+    last = story.observed["observer-1"].pop()
+    story.see("observer-1", "gap", last["at"], first=2, last=3)
+    story.observed["observer-1"].append(last)
+    story.end()
+
+    assert story.rules() == set()
+
+
+def test_a_new_broker_counts_anew(story: Story) -> None:
+    story.see("observer-1", "batch", 130.0, first=1, next=1, time=0.0, messages=[])
+    story.see("observer-1", "batch", 131.0, first=1, next=2, time=131.0, messages=[[1, *delegation("d5", 0.0)]])
+    story.end()
+
+    assert story.rules() == set()
+
+
+def test_a_line_that_a_kill_has_torn_is_left_out(story: Story) -> None:
+    story.end()
+    story.write()
+    with (story.folder / "history" / "delegator-1.jsonl").open("ab") as file:
+        file.write(b'{"event":"invoke","id":"d7"')
+
+    assert check(story.folder) == ()
+
+
+def test_a_folder_of_no_campaign_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"campaign\.json is missing"):
+        check(tmp_path)
