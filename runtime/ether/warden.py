@@ -26,6 +26,7 @@ from ether.errors import ProcessFailed
 from ether.outlet import Outlet
 from ether.process import Process, describe_exit
 from ether.reactor import Reactor
+from ether.start_failure import error_of, unexplained
 from ether_actors.child_spec import Backoff, ChildSpec, SupervisorSpec
 from ether_actors.restart_events import (
     Add,
@@ -308,7 +309,7 @@ class Warden:
                 self._on_event(f"{life.spec.name} {'is up again' if again else 'is up'} (pid {life.process.pid})")
                 self._tell(ChildStarted(life.path, life.incarnation))
             elif "failed" in report:
-                life.failure = _error_of(life.spec.name, report["failed"])
+                life.failure = error_of(life.spec.name, report["failed"])
 
     def _too_late(self, life: _Life) -> None:
         if self._lives.get(life.spec.name) is life and not life.is_up:
@@ -353,7 +354,7 @@ class Warden:
             self._on_event(f"{name} went down ({how})")
             self._tell(ChildExited(life.path, Exit.CRASH if code else Exit.NORMAL, how, life.incarnation))
         else:
-            failure = life.failure or _unexplained(name, code, output)
+            failure = life.failure or unexplained(name, code, output)
             self._last_ends[name] = (code, str(failure))
             self._failures.setdefault(name, failure)
             self._on_event(f"{name} did not start: {failure}")
@@ -381,31 +382,3 @@ class Warden:
             self._changed.notify_all()
         if self.failed is not None:
             self._on_failed(self.failed)
-
-
-def _unexplained(name: str, code: int, output: tuple[str, ...]) -> ProcessFailed:
-    said = f" It said: {output[-1].strip()}" if output else ""
-    return ProcessFailed(
-        f"{name} ended while it started ({describe_exit(code)}).{said}", name, exit=code, output=output
-    )
-
-
-def _error_of(name: str, failed: Mapping[str, str]) -> EtherError:
-    """A child's error as one of ours, with its own message."""
-    kind = _kinds().get(failed["code"])
-    message = f"{name}: {failed['message']}"
-    if kind is None or kind is ProcessFailed:
-        return ProcessFailed(message, name, output=tuple(failed["traceback"].splitlines()))
-    return kind(message)
-
-
-def _kinds() -> dict[str, type[EtherError]]:
-    """{code: error}, of those that are made of a message alone."""
-    found: dict[str, type[EtherError]] = {}
-    left: list[type[EtherError]] = [EtherError]
-    while left:
-        kind = left.pop()
-        left.extend(kind.__subclasses__())
-        if kind.__init__ is EtherError.__init__:
-            found[kind.code] = kind
-    return found

@@ -11,7 +11,7 @@ import pytest
 
 from ether.torture.campaign import reread, run
 from ether.torture.render import render
-from ether.torture.settings import Settings, Victim
+from ether.torture.settings import Settings
 from ether.torture.stage import MARK
 from ether_broker.errors import UsageError
 from tests.cli.command import Command
@@ -42,7 +42,7 @@ def test_a_bus_under_torture_keeps_its_promises(transport: str, seconds: float, 
 @pytest.mark.timeout(120)
 def test_diaries_that_are_kept_can_be_checked_again_and_a_forged_one_is_found(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    settings = Settings(delegations=60, seconds=2.0, kills=1, nodes=1, delegators=1, victims=(Victim.NODE,), keep=kept)
+    settings = Settings(delegations=60, seconds=2.0, kills=0, nodes=1, delegators=1, seed=1, keep=kept)
     assert run(settings).ok
     assert reread(kept).ok
 

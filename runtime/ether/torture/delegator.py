@@ -70,7 +70,6 @@ class Delegator:
             self._index += 1
         while self._cancels and self._cancels[0][0] <= now:
             heapq.heappop(self._cancels)[2].cancel()
-        self._bus.node.flush()
 
     def _ask(self, job: Job) -> None:
         request_id = to_text(new_id())
