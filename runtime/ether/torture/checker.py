@@ -12,10 +12,11 @@ from ether.torture.rules.rule import Rule, Violation
 __all__ = ["RULES", "check", "judge"]
 
 RULES: Final[tuple[Rule, ...]] = (
-    outcomes.lost, outcomes.double, outcomes.other, outcomes.never_left, outcomes.progress_in_order,
+    outcomes.lost, outcomes.double, outcomes.other, outcomes.uncollected, outcomes.never_left,
+    outcomes.progress_in_order,
     runs.twice, runs.same_attempt, runs.invented, runs.unasked,
     times.overdue, times.early, times.expired,
-    sights.gaps, sights.faces, sights.settled,
+    sights.gaps, sights.resumed, sights.faces, sights.rolling, sights.chain, sights.settled,
     lives.crashed, lives.unfinished, lives.orphans, lives.unexpected, lives.unfounded,
 )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """What a delegator's process runs: it asks for its share of the work, and writes down what it asks and what it is told.
 
-A life that was killed is followed by another under the same name: it goes on with the next piece of its share. What the
-earlier life had asked and not heard of stays *unknown* to it.
+A life that was killed is followed by another under the same name: it collects what the earlier ones had asked and not been
+told, and goes on with the next piece of its share. When that is done, it collects once more what it gave up waiting for.
+Without a journal there is nothing to collect: what a dead life had open stays *unknown*.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ WINDOW: Final = 64
 """Delegations that are open at a time."""
 _TICK: Final = 0.005
 _JOIN: Final = 60.0
+_COLLECT: Final = 20.0
 
 
 class Delegator:
@@ -41,13 +43,15 @@ class Delegator:
 
     Args:
         bus: joined under the delegator's name.
-        diary: of all its lives.
+        path: of the diary of all its lives.
+        diary: it.
         request: the name, the seed, the share, the rate, and when the load began.
         index: of the next piece of the share.
     """
 
-    def __init__(self, bus: Runtime, diary: Diary, request: dict[str, Any], index: int) -> None:
+    def __init__(self, bus: Runtime, path: Path, diary: Diary, request: dict[str, Any], index: int) -> None:
         self._bus = bus
+        self._path = path
         self._diary = diary
         self._request = request
         self._index = index
@@ -94,6 +98,34 @@ class Delegator:
         handle.listen(progress.take)
         handle.add_done_callback(lambda done: self._told(done, progress))
 
+    def collect(self) -> bool:
+        """Ask for what no life of this name was told; False when there is nothing like that."""
+        missing = unanswered(self._path) if self._request["durability"] != "memory" else []
+        if not missing:
+            return False
+        try:
+            handles = self._bus.collect(missing, timeout=_COLLECT)
+        except EtherError as error:
+            self._diary.write("trouble", code=error.code, message=str(error))
+            return True
+        self._diary.write("collect", missing=len(missing), found=len(handles))
+        wanted = set(missing)
+        for handle in handles:
+            if handle.id in wanted:
+                with self._lock:
+                    self._open += 1
+                handle.add_done_callback(self._told_late)
+        return True
+
+    def _told_late(self, handle: Handle) -> None:
+        response = handle.outcome()
+        if response.error is not None and response.error.code == "broker_lost":  # the broker knows nothing of it
+            self._diary.write("unheard", id=handle.id)
+        else:
+            note_outcome(self._diary, self._bus.name, response, collected=True)
+        with self._lock:
+            self._open -= 1
+
     def _told(self, handle: Handle, progress: Progress) -> None:
         note_outcome(
             self._diary, self._bus.name, handle.outcome(), progress=progress.count, disordered=progress.disordered
@@ -124,6 +156,18 @@ class Progress:
         self._last = step
 
 
+def unanswered(path: Path) -> list[str]:
+    """The request ids in a diary that may have an outcome which it does not tell."""
+    asked: dict[str, None] = {}
+    for line in read_diary(path):
+        match line["event"]:
+            case "invoke":
+                asked[line["id"]] = None
+            case "ok" | "fail" | "unheard":
+                asked.pop(line["id"], None)
+    return list(asked)
+
+
 def note_outcome(diary: Diary, name: str, response: Response, **more: object) -> None:
     """Write down an outcome: *ok* if the bus said it, *unknown* if this process only gave up waiting.
 
@@ -145,11 +189,12 @@ def main() -> None:
         bus = join(request["url"], request["name"], 2, 0.0, _JOIN)
         diary.write("life", index=index)
         lifeline.ready()
-        delegator = Delegator(bus, diary, request, index)
+        delegator = Delegator(bus, path, diary, request, index)
+        delegator.collect()
         is_told = False
         while stopping.wait(_TICK) is None:
             delegator.turn()
-            if delegator.finished and not is_told:
+            if delegator.finished and not is_told and not delegator.collect():
                 is_told = True
                 diary.write("finished")
         diary.write("leaving")

@@ -6,6 +6,7 @@ FOLDER/campaign.json             the settings
        observed/OBSERVER.jsonl   number and digest of every message that it was shown
        nemesis.jsonl             who was struck, who was down when
        after.json                what was left when all was over
+       journal.db                what the broker has kept
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from typing import Any, Final
 
 from ether.torture.diary import Line, read_diary
 from ether.torture.outage import Outage, Outages, read_outages
-from ether.torture.tape import Sight, Tape, read_sights, tape_of
+from ether.torture.tape import Sight, Tape, read_journal, read_sights, tape_of
 from ether_broker.errors import UsageError
 
 __all__ = ["Ending", "Evidence", "Life", "Op", "Run", "read_evidence"]
 
-_ENDINGS: Final = frozenset({"ok", "unknown", "fail"})
+_ENDINGS: Final = frozenset({"ok", "unknown", "fail", "unheard"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Ending:
 
     id: str
     kind: str
-    """`ok`: the bus said so; `unknown`: nobody knows; `fail`: it never left."""
+    """`ok`: the bus said so; `unknown`: nobody knows; `fail`: it never left; `unheard`: the bus knows nothing of it."""
     status: str
     code: str
     mark: str
@@ -110,6 +111,11 @@ class Evidence:
     """What was left when all was over: {kind: what}."""
 
     @property
+    def has_journal(self) -> bool:
+        """Whether what was accepted had to survive the broker."""
+        return str(self.settings["durability"]) == "journal"
+
+    @property
     def struck(self) -> list[Outage]:
         """What the nemesis did, in order."""
         return self.outages.all
@@ -129,7 +135,8 @@ def read_evidence(folder: Path) -> Evidence:
     nemesis = folder / "nemesis.jsonl"
     evidence.outages = read_outages(read_diary(nemesis) if nemesis.exists() else [])
     evidence.sights = [read_sights(path.stem, read_diary(path)) for path in sorted(folder.glob("observed/*.jsonl"))]
-    evidence.tapes = [tape_of(sight) for sight in evidence.sights]
+    journal = folder / "journal.db"
+    evidence.tapes = [read_journal(journal)] if journal.exists() else [tape_of(sight) for sight in evidence.sights]
     evidence.left = _document(folder / "after.json")
     return evidence
 

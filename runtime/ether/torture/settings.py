@@ -39,6 +39,9 @@ class Durability(StrEnum):
     """What the bus promises of what it has accepted."""
 
     MEMORY = "memory"
+    """It goes with the broker, and whoever asked is told so."""
+    JOURNAL = "journal"
+    """It survives."""
 
 
 def _silent(_line: str) -> None:
@@ -64,7 +67,7 @@ class Settings:
     """Over which the delegations are spread; 0 is as long as 100 a second take, and 10 at least."""
     kills: int = -1
     """Strikes in this time; -1 is one every two seconds."""
-    durability: Durability = Durability.MEMORY
+    durability: Durability = Durability.JOURNAL
     victims: tuple[Victim, ...] = tuple(Victim)
     transport: str = "ipc"
     """`ipc`, or `tcp` on the loopback."""

@@ -21,12 +21,14 @@ from typing import Any, Final, Self
 from ether.cluster import Cluster
 from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.torture.plan import BROKER, delegator_names, node_names, observer_names
-from ether.torture.settings import Settings
+from ether.torture.settings import Durability, Settings
 from ether.warden import ProcessSpec, ProcessStatistics, Warden
 from ether_actors.child_spec import Backoff
 
-__all__ = ["MARK", "Stage"]
+__all__ = ["JOURNAL", "MARK", "Stage"]
 
+JOURNAL: Final = "journal.db"
+"""The broker's journal, in the folder of the campaign."""
 MARK: Final = "ETHER_TORTURE"
 """The environment variable that all processes of a campaign carry."""
 _DRAIN: Final = 2.0
@@ -122,9 +124,10 @@ class Stage:
         settings = self._settings
         bind = f"ipc://{self.scratch}/broker.sock" if settings.transport == "ipc" else "tcp://127.0.0.1:*"
         nodes = tuple(NodeSpec(name, _cast(str(self._folder), name)) for name in node_names(settings))
+        journal = str(self._folder / JOURNAL) if settings.durability is Durability.JOURNAL else None
         return ClusterSpec(
-            nodes, bind=bind, drain=_DRAIN, start_timeout=_START, log_level="warning", intensity=_ENDLESS, period=1.0,
-            backoff=_DOWN,
+            nodes, bind=bind, journal=journal, drain=_DRAIN, start_timeout=_START, log_level="warning",
+            intensity=_ENDLESS, period=1.0, backoff=_DOWN,
         )  # fmt: skip
 
     def _request(self, name: str) -> Callable[[], dict[str, Any]]:
@@ -137,6 +140,7 @@ class Stage:
             "name": name,
             "folder": str(self._folder),
             "seed": settings.seed,
+            "durability": settings.durability.value,
             "share": share + (number < rest),
             "rate": settings.delegations / len(names) / settings.seconds,
             "began": self._began,

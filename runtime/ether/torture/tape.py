@@ -1,18 +1,20 @@
-"""What passed the broker, message by message: as an observer wrote it down."""
+"""What passed the broker, message by message: as an observer wrote it down, and as the journal has it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from ether.torture.diary import Line
+from ether.torture.passing import passed
 from ether_broker.status import Status
 from ether_broker.wire import Kind
 
-__all__ = ["Message", "Sight", "Stretch", "Tape", "read_sights", "tape_of"]
+__all__ = ["Message", "Sight", "Stretch", "Tape", "read_journal", "read_sights", "tape_of"]
 
-_RUNNING = frozenset({Status.ACCEPTED, Status.PROGRESS})
+_RUNNING: Final = frozenset({Status.ACCEPTED, Status.PROGRESS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Stretch:
     first: int
     next: int
     """The number that it waits for."""
+    rolling: str = ""
+    """The digest of all of them."""
     messages: list[Message] = field(default_factory=list)
     breaks: list[tuple[int, int]] = field(default_factory=list)
     """Numbers that it was not shown: (first, last)."""
@@ -69,7 +73,11 @@ class Tape:
     source: str
     messages: list[Message]
     whole: bool
-    """Whether nothing can be missing."""
+    """Whether nothing can be missing: it is the journal."""
+    path: Path | None = None
+    """The journal's file."""
+    proof: str = ""
+    """What is wrong with the journal's chain of hashes; empty if it is whole."""
 
 
 def read_sights(name: str, lines: Iterable[Line]) -> Sight:
@@ -103,9 +111,27 @@ def _take(sight: Sight, current: Stretch | None, line: Line, life: int) -> Stret
     for number, kind, request_id, status, digest, more in line["messages"]:
         current.messages.append(Message(number, kind, request_id, status, digest, more, line["time"]))
     current.next = line["next"]
+    current.rolling = line["rolling"]
     return current
 
 
 def tape_of(sight: Sight) -> Tape:
     """What passed, as far as an observer saw it."""
     return Tape(sight.name, [message for stretch in sight.stretches for message in stretch.messages], whole=False)
+
+
+def read_journal(path: Path) -> Tape:
+    """What passed, as the journal has it.
+
+    Raises:
+        JournalUnavailable, JournalTooNew, JournalCorrupt: it cannot be read.
+    """
+    from ether_broker.journal.reader import JournalReader
+
+    with JournalReader(path) as reader:
+        messages = []
+        for record in reader.entries():
+            number, kind, request_id, status, digest, more = passed(record.number, record.envelope)
+            messages.append(Message(number, kind, request_id, status, digest, more, record.clock))
+        problem = reader.verify().problem
+    return Tape("the journal", messages, whole=True, path=path, proof=problem.message if problem else "")

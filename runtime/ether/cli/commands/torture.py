@@ -10,6 +10,7 @@ import typer
 from ether.cli.exit_code import ExitCode
 from ether.cli.options import FormatOption, output_of
 from ether.cli.output import Format
+from ether.torture.settings import Durability
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def torture(
     seconds: Seconds = None,
     kills: Kills = None,
     victims: Victims = None,
+    durability: Annotated[
+        Durability, typer.Option("--durability", help="Whether the bus keeps what it has accepted beyond its broker.")
+    ] = Durability.JOURNAL,
     transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
     keep: Keep = None,
     check: Annotated[
@@ -87,8 +91,8 @@ def torture(
         optional = {"seed": seed, "seconds": seconds, "kills": kills, "victims": _victims(victims)}
         given: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
         settings = Settings(
-            delegations=delegations, nodes=nodes, delegators=delegators, observers=observers, transport=transport,
-            keep=keep, tell=out.note, **given,
+            delegations=delegations, nodes=nodes, delegators=delegators, observers=observers,
+            durability=durability, transport=transport, keep=keep, tell=out.note, **given,
         )  # fmt: skip
         report = run(settings)
     if out.format is Format.JSONL:

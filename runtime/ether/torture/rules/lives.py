@@ -50,7 +50,7 @@ def unexpected(evidence: Evidence) -> Iterator[Violation]:
     """No outcome but those that such work can have."""
     for request_id, endings in evidence.endings.items():
         for ending in endings:
-            if ending.kind != "fail" and (ending.status, ending.code) not in _EXPECTED:
+            if ending.kind in {"ok", "unknown"} and (ending.status, ending.code) not in _EXPECTED:
                 yield Violation("unexpected", f"{ending.status} {ending.code}", request_id)
 
 
@@ -60,6 +60,9 @@ def unfounded(evidence: Evidence) -> Iterator[Violation]:
         op = evidence.ops.get(request_id)
         for ending in endings:
             if op is None or ending.code not in {"node_lost", "broker_lost"}:
+                continue
+            if ending.code == "broker_lost" and evidence.has_journal:
+                yield Violation("unfounded", "broker_lost, and there is a journal", request_id)
                 continue
             names = ("broker", "node") if ending.code == "node_lost" else ("broker", op.by)
             if not _was_away(evidence, op.at, ending, names):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Final
 
 from ether.torture.evidence import Ending, Evidence
 from ether.torture.rules.rule import Violation
@@ -12,7 +13,10 @@ from ether.torture.tape import Message, Tape
 from ether_broker.status import Status
 from ether_broker.wire import Kind
 
-__all__ = ["double", "lost", "never_left", "other", "progress_in_order"]
+__all__ = ["double", "lost", "never_left", "other", "progress_in_order", "uncollected"]
+
+
+_NEVER: Final = {"fail": "the link refused it", "unheard": "the bus knew nothing of it"}
 
 
 def lost(evidence: Evidence) -> Iterator[Violation]:
@@ -52,6 +56,20 @@ def _again(one: Ending, other: Ending) -> bool:
     return one.life == other.life
 
 
+def uncollected(evidence: Evidence) -> Iterator[Violation]:
+    """With a journal, a delegator is told the outcome of all that was accepted, if need be in another life."""
+    for tape in evidence.tapes:
+        if not tape.whole:
+            continue
+        for message in tape.messages:
+            op = evidence.ops.get(message.id)
+            if message.is_outcome and op is not None and op.parent is None and evidence.lives[op.by][-1].finished:
+                told = evidence.endings.get(message.id, ())
+                if not any(ending.kind == "ok" for ending in told):
+                    said = f"{Status(message.status).name} (number {message.number})"
+                    yield Violation("uncollected", f"{tape.source} has {said}, and {op.by} was never told", message.id)
+
+
 def other(evidence: Evidence) -> Iterator[Violation]:
     """What the delegator was told is what passed the broker."""
     told = {
@@ -73,12 +91,13 @@ def other(evidence: Evidence) -> Iterator[Violation]:
 
 
 def never_left(evidence: Evidence) -> Iterator[Violation]:
-    """What a full link refused was not accepted."""
+    """What a full link refused was not accepted, nor what the bus says it knows nothing of."""
     for tape in evidence.tapes:
         passed = {message.id for message in tape.messages if message.kind == Kind.DELEGATION}
         for request_id, endings in evidence.endings.items():
-            if request_id in passed and any(ending.kind == "fail" for ending in endings):
-                yield Violation("never-left", f"the link refused it, and {tape.source} has it", request_id)
+            for ending in endings:
+                if request_id in passed and ending.kind in _NEVER:
+                    yield Violation("never-left", f"{_NEVER[ending.kind]}, and {tape.source} has it", request_id)
 
 
 def progress_in_order(evidence: Evidence) -> Iterator[Violation]:

@@ -8,7 +8,44 @@ from itertools import pairwise
 from ether.torture.evidence import Evidence
 from ether.torture.rules.rule import Violation
 
-__all__ = ["faces", "gaps", "settled"]
+__all__ = ["chain", "faces", "gaps", "resumed", "rolling", "settled"]
+
+
+def resumed(evidence: Evidence) -> Iterator[Violation]:
+    """With a journal, numbers go on: after a broker's death, and in the next life of an observer."""
+    if not evidence.has_journal:
+        return
+    for sight in evidence.sights:
+        for before, after in pairwise(sight.stretches):
+            if before.life == after.life:
+                yield Violation("gap", f"{sight.name} was shown number {after.first} after number {before.next - 1}")
+            missing = (before.next, after.first - 1)
+            if after.first > before.next and missing not in after.reported:
+                yield Violation(
+                    "gap", f"{sight.name} came back and was not shown the numbers {missing[0]} to {missing[1]}"
+                )
+
+
+def rolling(evidence: Evidence) -> Iterator[Violation]:
+    """The digest of all that an observer saw in one go is the journal's of the same numbers."""
+    for tape in evidence.tapes:
+        if tape.path is None:
+            continue
+        from ether_broker.journal.reader import JournalReader
+
+        with JournalReader(tape.path) as reader:
+            for sight in evidence.sights:
+                for stretch in sight.stretches:
+                    if not stretch.breaks and reader.digest(stretch.first, stretch.next) != stretch.rolling:
+                        text = f"{sight.name} has another digest than {tape.source}"
+                        yield Violation("faces", f"{text} of the numbers {stretch.first} to {stretch.next - 1}")
+
+
+def chain(evidence: Evidence) -> Iterator[Violation]:
+    """The journal's chain of hashes is whole."""
+    for tape in evidence.tapes:
+        if tape.proof:
+            yield Violation("chain", tape.proof)
 
 
 def gaps(evidence: Evidence) -> Iterator[Violation]:

@@ -23,13 +23,14 @@ _MEMORY: Final = 20.0
 def overdue(evidence: Evidence) -> Iterator[Violation]:
     """By the broker's clock, an outcome passes within the window; time in which the broker was stopped does not count.
 
-    So a TIMEOUT falls between the deadline and its end.
+    So a TIMEOUT falls between the deadline and its end. What reaches the broker after its deadline ends there and then.
     """
     for tape in evidence.tapes:
         deadlines: dict[str, float] = {}
+        accepted: dict[str, float] = {}
         for message in tape.messages:
             if message.kind == Kind.DELEGATION:
-                deadlines[message.id] = message.more
+                deadlines[message.id], accepted[message.id] = message.more, message.at
                 continue
             deadline = deadlines.get(message.id, 0.0)
             if not message.is_outcome or not deadline:
@@ -37,8 +38,9 @@ def overdue(evidence: Evidence) -> Iterator[Violation]:
             late = message.at - deadline
             if late < 0 and message.status == Status.TIMEOUT:
                 yield Violation("early", f"TIMEOUT passed {-late:.3f} s before the deadline", message.id)
-            allowed = WINDOW + evidence.outages.stopped(deadline, message.at, "broker")
-            if late > allowed:
+            due = max(deadline, accepted[message.id])
+            allowed = WINDOW + evidence.outages.stopped(due, message.at, "broker")
+            if message.at - due > allowed:
                 said = Status(message.status).name
                 yield Violation(
                     "overdue", f"{said} passed {late:.3f} s after the deadline, {allowed:.3f} s allowed", message.id
