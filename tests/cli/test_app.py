@@ -101,7 +101,7 @@ def test_only_what_is_drawn_or_run_is_imported() -> None:
         "ether.cluster",
         "ether.review",
         "ether.scout",
-        "ether.torture",
+        "ether.torture.stage",
     )
     code = f"import sys, ether.cli.app; print([name for name in {heavy} if name in sys.modules])"
 

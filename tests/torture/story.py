@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from ether.torture.checker import check
-from ether.torture.settings import Settings
+from ether.torture.outcome import mark_of
+from ether.torture.passing import Rolling, passed
+from ether.torture.settings import Durability, Settings
+from ether_broker.codec import pack_response
+from ether_broker.ids import foreign_id, to_text
+from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.wire import Kind, pack_envelope
 
-__all__ = ["Story"]
+__all__ = ["Story", "delegation", "outcome", "response"]
 
 Line = dict[str, Any]
 
@@ -22,21 +28,23 @@ class Story:
 
     Args:
         folder: an empty one, or none yet.
+        durability: with `journal`, what passed is in one too.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, durability: Durability = Durability.MEMORY) -> None:
         self.folder = folder
-        self.settings = Settings(delegations=1, seed=7).plain()
+        self.settings = Settings(delegations=1, seed=7, durability=durability).plain()
         self.history: dict[str, list[Line]] = defaultdict(list)
         self.runs: dict[str, list[Line]] = defaultdict(list)
         self.observed: dict[str, list[Line]] = defaultdict(list)
         self.nemesis: list[Line] = []
+        self.journal: list[tuple[float, bytes]] | None = [] if durability is Durability.JOURNAL else None
         self.left: dict[str, list[str]] = {"processes": [], "sockets": [], "files": []}
         self.tell("delegator-1", "life", 100.0)
         self.see("observer-1", "life", 99.0)
 
     def tell(self, name: str, event: str, at: float, /, **fields: object) -> Line:
-        """A line of a delegator."""
+        """A line of a delegator; `id` may be any word."""
         return _add(self.history[name], event, at, fields)
 
     def run(self, node: str, event: str, at: float, /, **fields: object) -> Line:
@@ -47,46 +55,56 @@ class Story:
         """A line of an observer."""
         return _add(self.observed[name], event, at, fields)
 
-    def strike(self, name: str, action: str, begin: float, pid: int, **fields: object) -> Line:
+    def strike(self, name: str, action: str, begin: float, pid: int) -> Line:
         """A line of the nemesis."""
         known = {"number": 1, "victim": name.partition("-")[0], "seconds": 0.0}
-        return _add(
-            self.nemesis,
-            "strike",
-            begin,
-            {**known, "name": name, "action": action, "pid": pid, "begin": begin, **fields},
-        )
+        return self.happen("strike", begin, **known, name=name, action=action, pid=pid, begin=begin)
 
     def happen(self, event: str, at: float, /, **fields: object) -> Line:
         """Another line of the nemesis."""
         return _add(self.nemesis, event, at, fields)
 
+    def ask(self, key: str, at: float, *, word: str = "once", timeout: float = 10.0) -> None:
+        """A delegation is asked for."""
+        name = f"torture.quick.{word}"
+        self.tell("delegator-1", "invoke", at, id=key, index=0, capability=name, timeout=timeout, by="delegator-1")
+
+    def answer(self, key: str, at: float, status: str = "COMPLETED", code: str = "", **more: object) -> None:
+        """Its delegator is told an outcome."""
+        mark = mark_of(response(key, status, code))
+        self.tell("delegator-1", "ok", at, id=key, status=status, code=code, attempt=1, **{"mark": mark, **more})
+
     def done(
         self, key: str = "d1", at: float = 101.0, *, word: str = "once", status: str = "COMPLETED", code: str = "",
-        took: float = 0.5, node: str = "node-1", timeout: float = 10.0, mark: str = "m1",
+        took: float = 0.5, timeout: float = 10.0,
     ) -> None:  # fmt: skip
         """One delegation as it should go: asked, run, ended, and seen by the observer."""
-        capability = f"torture.quick.{word}"
-        self.tell(
-            "delegator-1", "invoke", at, id=key, index=0, capability=capability, timeout=timeout, by="delegator-1"
-        )
+        self.ask(key, at, word=word, timeout=timeout)
         if status == "COMPLETED":
-            self.run(node, "start", at + 0.01, id=key, attempt=1, capability=capability, node=node, pid=11)
-            self.run(node, "end", at + took - 0.01, id=key, attempt=1, how="returned")
-        self.tell("delegator-1", "ok", at + took, id=key, status=status, code=code, attempt=1, mark=mark)
+            name = f"torture.quick.{word}"
+            self.run("node-1", "start", at + 0.01, id=key, attempt=1, capability=name, node="node-1", pid=11)
+            self.run("node-1", "end", at + took - 0.01, id=key, attempt=1, how="returned")
+        self.answer(key, at + took, status, code)
         self.passes(delegation(key, at + timeout), at)
-        self.passes(outcome(key, status, mark), at + took)
+        self.passes(outcome(key, status, code), at + took)
 
-    def passes(self, message: list[Any], at: float, name: str = "observer-1") -> Line:
-        """A message that the observer sees next."""
-        number = max((line["next"] for line in self.observed[name] if line["event"] == "batch"), default=1)
-        return self.see(name, "batch", at, first=number, next=number + 1, time=at, messages=[[number, *message]])
+    def passes(self, envelope: bytes, at: float) -> None:
+        """A message passes; the journal keeps it, and the observer sees it."""
+        number = self.following
+        if self.journal is not None:
+            self.journal.append((at, envelope))
+        messages = [passed(number, envelope)]
+        self.see("observer-1", "batch", at, first=number, next=number + 1, time=at, rolling="", messages=messages)
+
+    @property
+    def following(self) -> int:
+        """The number that the observer waits for."""
+        return max((line["next"] for line in self.observed["observer-1"] if line["event"] == "batch"), default=1)
 
     def end(self) -> None:
         """All get through."""
         for name in list(self.history):
             self.tell(name, "finished", 190.0)
-            self.tell(name, "leaving", 191.0)
         for name in list(self.observed):
             self.see(name, "settled", 192.0, whole=True, next=1)
 
@@ -97,6 +115,7 @@ class Story:
 
     def write(self) -> None:
         """Write it all."""
+        self._roll()
         for folder, diaries in (("history", self.history), ("runs", self.runs), ("observed", self.observed)):
             (self.folder / folder).mkdir(parents=True)
             for name, lines in diaries.items():
@@ -104,19 +123,42 @@ class Story:
         _write(self.folder / "nemesis.jsonl", self.nemesis)
         (self.folder / "campaign.json").write_text(json.dumps(self.settings), encoding="utf-8")
         (self.folder / "after.json").write_text(json.dumps(self.left), encoding="utf-8")
+        if self.journal is not None:
+            journal = SqliteJournal(self.folder / "journal.db")
+            for number, (at, envelope) in enumerate(self.journal, 1):
+                journal.append(number, at, 1_700_000_000.0 + at, [envelope])
+            journal.close()
+
+    def _roll(self) -> None:
+        """Fill in the digests of what the observer has seen in each of its lives, where a test has not."""
+        rolling = Rolling()
+        for line in self.observed["observer-1"]:
+            if line["event"] == "life":
+                rolling = Rolling()
+            elif line["event"] == "batch" and self.journal is not None:
+                rolling.add(envelope for _, envelope in self.journal[line["first"] - 1 : line["next"] - 1])
+                line["rolling"] = line["rolling"] or rolling.text
 
 
-def delegation(key: str, deadline: float) -> list[Any]:
-    """A delegation as an observer writes it down, without its number."""
-    return [int(Kind.DELEGATION), key, 0, f"digest of {key}", deadline]
+def delegation(key: str, deadline: float) -> bytes:
+    """A delegation as it passes."""
+    return pack_envelope(Kind.DELEGATION, request_id=foreign_id(key), deadline=deadline, source=b"delegator-1")
 
 
-def outcome(key: str, status: str, mark: str = "m1") -> list[Any]:
-    """An outcome as an observer writes it down, without its number."""
-    return [int(Kind.RESPONSE), key, int(Status[status]), f"digest of {key} {status} {mark}", mark]
+def response(key: str, status: str = "COMPLETED", code: str = "") -> Response:
+    """An outcome."""
+    error = ErrorInfo(code=code, message="said so") if code else None
+    return Response(request_id=to_text(foreign_id(key)), status=Status[status], from_agent="hand", error=error)
 
 
-def _add(lines: list[Line], event: str, at: float, fields: dict[str, object]) -> Line:
+def outcome(key: str, status: str = "COMPLETED", code: str = "") -> bytes:
+    """An outcome as it passes."""
+    return pack_response(response(key, status, code), capability=b"torture.quick.once", target=b"delegator-1")
+
+
+def _add(lines: list[Line], event: str, at: float, fields: dict[str, Any]) -> Line:
+    if "id" in fields:
+        fields["id"] = to_text(foreign_id(fields["id"]))
     line: Line = {"event": event, "at": at, **fields}
     lines.append(line)
     return line

@@ -14,7 +14,7 @@ __all__ = ["RULES", "check", "judge"]
 RULES: Final[tuple[Rule, ...]] = (
     outcomes.lost, outcomes.double, outcomes.other, outcomes.uncollected, outcomes.never_left,
     outcomes.progress_in_order,
-    runs.twice, runs.same_attempt, runs.invented, runs.unasked,
+    runs.twice, runs.same_attempt, runs.invented, runs.unasked, runs.contradicted, runs.given_up,
     times.overdue, times.early, times.expired,
     sights.gaps, sights.resumed, sights.faces, sights.rolling, sights.chain, sights.settled,
     lives.crashed, lives.unfinished, lives.orphans, lives.unexpected, lives.unfounded,

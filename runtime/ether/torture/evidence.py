@@ -61,6 +61,7 @@ class Ending:
     mark: str
     at: float
     life: int
+    attempt: int = 1
     disordered: int = 0
     collected: bool = False
     """Whether it came to a later life than the one that asked."""
@@ -191,6 +192,7 @@ def _read_op(line: Line, life: int, evidence: Evidence) -> None:
         evidence.endings[key].append(
             Ending(
                 key, line["event"], line.get("status", ""), line.get("code", ""), line.get("mark", ""), line["at"], life,
+                line.get("attempt", 1),
                 line.get("disordered", 0), line.get("collected", False),
             )
         )  # fmt: skip

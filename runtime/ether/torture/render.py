@@ -37,6 +37,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"observed     {report.messages:,} messages; {report.gaps:,} reported as missed"
     yield f"node killed to outcome at the caller     {_spread(report.node_recovery)}"
     yield f"broker killed to the first new outcome   {_spread(report.broker_recovery)}"
+    yield f"broker up again to the same              {_spread(report.broker_reached)}"
 
 
 def _verdict(report: Report) -> str:

@@ -51,9 +51,11 @@ class Report:
     missed: int
     """Strikes that found their process between two lives."""
     node_recovery: Spread
-    """From the SIGKILL of a node to the outcome, at its delegator, of what it was running."""
+    """From the SIGKILL of a node to the outcome, at a delegator that lives, of what it was running."""
     broker_recovery: Spread
     """From the SIGKILL of the broker to the first outcome, at any delegator, that was produced after it."""
+    broker_reached: Spread
+    """From when it was up again to that."""
     messages: int
     """Seen by observers."""
     gaps: int
@@ -90,7 +92,8 @@ def make_report(evidence: Evidence, violations: tuple[Violation, ...], folder: P
         strikes=dict(sorted(strikes.items())),
         missed=evidence.outages.missed,
         node_recovery=Spread.of(_node_recoveries(evidence)),
-        broker_recovery=Spread.of(_broker_recoveries(evidence)),
+        broker_recovery=Spread.of(after for after, _ in _broker_recoveries(evidence)),
+        broker_reached=Spread.of(after for _, after in _broker_recoveries(evidence)),
         messages=sum(len(stretch.messages) for stretch in stretches),
         gaps=sum(last - first + 1 for stretch in stretches for first, last in stretch.reported),
         seconds=max(times) - min(times) if times else 0.0,
@@ -116,21 +119,25 @@ def _kind(name: str) -> str:
 
 
 def _node_recoveries(evidence: Evidence) -> Iterable[float]:
-    """For each run that a SIGKILL cut short, the seconds to the outcome that its delegator was told."""
+    """For each run that a SIGKILL cut short, the seconds to the outcome that the life that had asked was told."""
     kills = {outage.pid: outage.begin for outage in evidence.struck if outage.action is Action.KILL}
     for request_id, runs in evidence.runs.items():
         for run in runs:
             killed = kills.get(run.pid, math.inf)
-            told = [ending.at for ending in evidence.endings.get(request_id, ()) if ending.kind == "ok"]
+            told = [
+                ending.at
+                for ending in evidence.endings.get(request_id, ())
+                if ending.kind == "ok" and not ending.collected
+            ]
             if run.end is None and run.start < killed < math.inf and told and told[-1] > killed:
                 yield told[-1] - killed
 
 
-def _broker_recoveries(evidence: Evidence) -> Iterable[float]:
-    """For each SIGKILL of the broker, the seconds to the first outcome after it was up again."""
+def _broker_recoveries(evidence: Evidence) -> Iterable[tuple[float, float]]:
+    """For each SIGKILL of the broker, the seconds to the first outcome after it was up again, from either."""
     told = sorted(ending.at for endings in evidence.endings.values() for ending in endings if ending.kind == "ok")
     for outage in evidence.outages.of(BROKER):
         if outage.action is Action.KILL and outage.end < math.inf:
             index = bisect_left(told, outage.end)
             if index < len(told):
-                yield told[index] - outage.begin
+                yield told[index] - outage.begin, told[index] - outage.end

@@ -14,6 +14,7 @@ _SILENCE: Final = 2.5
 """Seconds of a pause after which a node may be given up; the bus says 3, counted from its last heartbeat."""
 _NOTICED: Final = 10.0
 """Seconds within which a loss is known to everybody whom it concerns."""
+_BLAMING: Final = frozenset({"node_lost", "broker_lost", "broker_unreachable"})
 _EXPECTED: Final = frozenset({
     ("COMPLETED", ""), ("FAILED_EXECUTION", "exception"), ("FAILED_EXECUTION", "node_lost"),
     ("FAILED_EXECUTION", "broker_lost"), ("TIMEOUT", "deadline"), ("TIMEOUT", "expired"),
@@ -55,11 +56,11 @@ def unexpected(evidence: Evidence) -> Iterator[Violation]:
 
 
 def unfounded(evidence: Evidence) -> Iterator[Violation]:
-    """`node_lost` and `broker_lost` are said where somebody was away for long enough, and nowhere else."""
+    """What blames a loss is said where somebody was away for long enough, and nowhere else."""
     for request_id, endings in evidence.endings.items():
         op = evidence.ops.get(request_id)
         for ending in endings:
-            if op is None or ending.code not in {"node_lost", "broker_lost"}:
+            if op is None or ending.code not in _BLAMING:
                 continue
             if ending.code == "broker_lost" and evidence.has_journal:
                 yield Violation("unfounded", "broker_lost, and there is a journal", request_id)

@@ -26,6 +26,10 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
             lives = evidence.lives[op.by]
             if op.life == len(lives):
                 yield Violation("lost", f"{op.by} asked for {op.capability} and was never told an outcome", op.id)
+    for request_id, endings in evidence.endings.items():
+        asked = evidence.ops.get(request_id)
+        if asked is not None and any(ending.kind == "unheard" and ending.life == asked.life for ending in endings):
+            yield Violation("lost", f"{asked.by} sent it and lives, and the broker knew nothing of it", request_id)
     for tape in evidence.tapes:
         if tape.whole:
             ended = {message.id for message in tape.messages if message.is_outcome}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from ether.torture.evidence import Evidence
 from ether.torture.rules.rule import Violation
 
-__all__ = ["invented", "same_attempt", "twice", "unasked"]
+MAX_ATTEMPTS: Final = 5
+"""As docs/guarantees.md has it."""
+
+__all__ = ["contradicted", "given_up", "invented", "same_attempt", "twice", "unasked"]
 
 
 def twice(evidence: Evidence) -> Iterator[Violation]:
@@ -37,6 +41,29 @@ def invented(evidence: Evidence) -> Iterator[Violation]:
                 returned = [run for run in evidence.runs.get(request_id, ()) if run.how == "returned"]
                 if not returned:
                     yield Violation("invented", "the delegator was told COMPLETED, and no run has returned", request_id)
+
+
+def contradicted(evidence: Evidence) -> Iterator[Violation]:
+    """What was refused before any work, or expired before it began, has not been started."""
+    for request_id, endings in evidence.endings.items():
+        runs = evidence.runs.get(request_id, ())
+        for ending in endings:
+            is_unstarted = ending.code == "expired" or ending.status.startswith("REJECTED_")
+            if runs and is_unstarted and ending.kind == "ok" and len(runs) == 1 and runs[0].attempt == ending.attempt:
+                yield Violation(
+                    "contradicted", f"{ending.status} {ending.code}, and it ran on {runs[0].node}", request_id
+                )
+
+
+def given_up(evidence: Evidence) -> Iterator[Violation]:
+    """An idempotent delegation is run again when its node is lost, until it has had its attempts."""
+    for request_id, endings in evidence.endings.items():
+        op = evidence.ops.get(request_id)
+        for ending in endings:
+            if op is not None and op.idempotent and ending.code == "node_lost" and ending.attempt < MAX_ATTEMPTS:
+                yield Violation(
+                    "given-up", f"node_lost after {ending.attempt} attempts, and it may run again", request_id
+                )
 
 
 def unasked(evidence: Evidence) -> Iterator[Violation]:
