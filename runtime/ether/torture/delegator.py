@@ -186,7 +186,7 @@ def main() -> None:
     index = sum(line["event"] == "invoke" for line in read_diary(path)) if path.exists() else 0
     diary = Diary(path)
     with Stopping(lambda number: os._exit(128 + number)) as stopping:
-        bus = join(request["url"], request["name"], 2, 0.0, _JOIN)
+        bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
         diary.write("life", index=index)
         lifeline.ready()
         delegator = Delegator(bus, path, diary, request, index)

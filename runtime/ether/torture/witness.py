@@ -12,6 +12,7 @@ from typing import Final
 
 from ether.lifeline import Lifeline, end
 from ether.node_process import join
+from ether.runtime import Runtime
 from ether.stopping import Stopping
 from ether.torture.diary import Diary, read_diary
 from ether.torture.passing import Rolling, passed
@@ -60,7 +61,7 @@ def main() -> None:
     since = 0 if request["durability"] == "memory" else max(seen, default=1)
     diary = Diary(path)
     with Stopping(lambda number: os._exit(128 + number)) as stopping:
-        bus = join(request["url"], request["name"], 2, 0.0, _JOIN)
+        bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
         diary.write("life", since=since)
         witness = bus.observe(Witness(diary), since=since)
         lifeline.ready()
