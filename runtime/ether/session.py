@@ -37,6 +37,7 @@ logger = logging.getLogger("ether.node")
 
 _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.2
+_TICKS: Final = 3
 _FAREWELL: Final = 1.0
 _MOST: Final = 10_000
 """Request ids of one RESUME."""
@@ -73,6 +74,8 @@ class Session:
         self._delegating = delegating
         self._farewell = threading.Event()
         self._owed: list[bytes] = []
+        self._ticks = 0
+        """Since the session began; they pass only while this process runs."""
         self._greet_at = 0.0
         self._pause = _FIRST_PAUSE
 
@@ -153,10 +156,13 @@ class Session:
     def ticked(self) -> None:
         """Ask for what the broker owes us from before this session.
 
-        A tick after the session began: a delegation that was on its way into the link then is at the broker by now, and
-        not unknown there.
+        Some ticks after the session began: a delegation that another thread was about to give to the link then is at the
+        broker by now, and not unknown there.
         """
         if not self._owed:
+            return
+        self._ticks += 1
+        if self._ticks < _TICKS:
             return
         pending = {handle.request_id for handle in self._delegating.pending}
         owed, self._owed = self._owed, []
@@ -192,7 +198,7 @@ class Session:
             header = read_header(envelope)
             if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
                 holding.setdefault(header.source.decode(), {})[header.request_id] = header.attempt
-        self._owed = awaiting
+        self._owed, self._ticks = awaiting, 0
         logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
         return [
             *_chunks({name: held for name, held in holding.items() if held}),
