@@ -10,7 +10,7 @@ from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Registration
 from ether_broker.codec import pack_response, read_delegation
 from ether_broker.dead_letters import DeadLetter, Reason
-from ether_broker.errors import EtherError, InvalidEnvelope, nearest
+from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
 from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
@@ -59,16 +59,35 @@ class Administration:
             if not isinstance(params, dict):
                 msg = "params is a map here."
                 raise InvalidEnvelope(msg)
+            self._check_access(session, header, params)
             if later is not None:
                 later(self._leasing, session, header, envelope, params)
                 return
             assert action is not None
             data = action(self, {**params, "source": header.source} if action is Administration.outcomes else params)
+        except AccessDenied as denied:
+            records.router.refusals.note(session.node, denied.code, denied)
+            error = ErrorInfo(code=denied.code, message=str(denied))
+            records.answer(session, header, Status.REJECTED_CAPABILITY, error)
+            return
         except EtherError as failure:
             error = ErrorInfo(code=failure.code, message=str(failure))
             records.answer(session, header, Status.REJECTED_CONTEXT, error)
             return
         self._reply(session, header, data)
+
+    def _check_access(self, session: Session, header: Header, params: dict[str, Any]) -> None:
+        """Raise AccessDenied for who may not ask this, or not change something by it."""
+        if header.capability in _ONES_OWN:
+            return
+        source, name = (part.decode(errors="replace") for part in (header.source, header.capability))
+        change = bool(params.get("discard"))
+        if self._records.access.may_administer(session.node, source, change=change):
+            return
+        verb = "change" if change else "ask"
+        raise AccessDenied(
+            f"{source} on node {session.node!r} may not {verb} {name!r}: the access list does not have it."
+        )
 
     def _reply(self, session: Session, header: Header, data: object) -> None:
         records = self._records
@@ -250,4 +269,6 @@ _LATER: Final[dict[str, Callable[[Leasing, Session, Header, bytes, dict[str, Any
     "ether.release": Leasing.release,
 }
 """What answers for itself, at once or in a later turn."""
+_ONES_OWN: Final = frozenset({b"ether.outcomes", b"ether.lease", b"ether.release"})
+"""What is about the asker's own work, and so is no administration."""
 CAPABILITIES: Final = tuple(_ACTIONS)

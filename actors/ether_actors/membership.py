@@ -7,10 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.ledger import Entry
+from ether_actors.reach import Reach
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Condition, Registration
 from ether_actors.rulings import DEFAULT_TIMEOUT, Rulings
 from ether_broker.errors import (
+    AccessDenied,
     AuthenticationFailed,
     DuplicateAgent,
     EtherError,
@@ -262,12 +264,13 @@ class Membership:
             if manifest.agent == SUPERVISOR or manifest.agent.startswith("node:"):
                 msg = f"The name {manifest.agent!r} is the bus's own: choose another."
                 raise InvalidManifest(msg)  # noqa: TRY301  one way out for all
+            self._check_may_host(session, manifest.agent)
             known = records.registry.get(manifest.agent.encode())
             before = None if known is None else known.session
             if known is not None and before is not None and self._is_another_life(before, session):
                 self._rulings.lost(known, "its node was started anew")
             agent = records.registry.register(manifest, session)
-        except (InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion) as error:
+        except (AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion) as error:
             body = pack({"code": error.code, "message": str(error)})
             records.router.send(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
@@ -284,6 +287,13 @@ class Membership:
     def _is_another_life(self, before: Session, session: Session) -> bool:
         """Whether an agent that the broker expects back comes from another process than the one that had its work."""
         return before.incarnation in self._expected and before.incarnation != session.incarnation
+
+    def _check_may_host(self, session: Session, agent: str) -> None:
+        if self._records.access.may_register(session.node, agent):
+            return
+        error = AccessDenied(f"The node {session.node!r} may not host {agent!r}: the access list does not have it.")
+        self._records.router.refusals.note(session.node, error.code, error)
+        raise error
 
     def _manifest(self, header: Header, envelope: bytes) -> Manifest:
         """The manifest under the agent's name; agents of one class send the same bytes, which are read once."""
@@ -347,6 +357,8 @@ class Membership:
         if wish.get("stop"):
             session.cursors.pop(header.request_id, None)
             return
+        if not self._records.access.may_observe(session.node):
+            raise AccessDenied(f"The node {session.node!r} may not observe: the access list does not have it.")
         since, topics = wish.get("from", 0), wish.get("topics", [])
         if type(since) is not int or since < 0:
             msg = f"OBSERVE: from is {since!r} and has to be a whole number; 0 is from now on."
@@ -361,12 +373,24 @@ class Membership:
         self._records.router.send(session, answer)
 
     def monitor(self, session: Session, header: Header) -> None:
-        """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor)."""
+        """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).
+
+        What the access list hides from it is not there for it.
+        """
         target = header.target
-        if self._is_there(target):
+        if not self._may_watch(session, target):
+            self._records.router.refusals.note(session.node, AccessDenied.code, f"it may not watch {target[:200]!r}")
+            self._send_down(session, header.request_id, target, AccessDenied.code)
+        elif self._is_there(target):
             self._monitors.setdefault(target, {})[header.request_id] = session
         else:
             self._send_down(session, header.request_id, target, "unknown")
+
+    def _may_watch(self, session: Session, target: bytes) -> bool:
+        access, node = self._records.access, session.node
+        if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
+            return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
+        return any(Reach(access, node, agent).knows_agent(target) for agent in session.agents)
 
     def _is_there(self, target: bytes) -> bool:
         if target.startswith(b"node:"):

@@ -16,6 +16,7 @@ from ether_broker.mailbox import Limits
 from ether_broker.payload import pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Router, Session
+from ether_broker.security.access import Access
 from ether_broker.tap import Tap
 from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
 
@@ -45,15 +46,18 @@ class Records:
         router: of this broker.
         make_id: makes the ids of events.
         identify: whose connection a routing id is, or None for one that nobody knows; None where there are no keys.
+        access: who may do what; default: everybody everything.
     """
 
     def __init__(
         self, limits: Limits, tap: Tap, journal: Journal, router: Router, make_id: Callable[[], bytes], *,
-        identify: Identify | None = None,
+        identify: Identify | None = None, access: Access | None = None,
     ) -> None:  # fmt: skip
         self.router = router
         self.identify = identify
         """Whose connection a routing id is; None where connections have no keys."""
+        self.access = access or Access.open()
+        """Who may do what."""
         self.registry = Registry(limits)
         self.ledger = Ledger()
         self.dead_letters = DeadLetters()

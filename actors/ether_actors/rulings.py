@@ -9,11 +9,12 @@ from collections import deque
 from typing import Final
 
 from ether_actors.ledger import Entry, State
+from ether_actors.reach import Reach
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Choice, Condition, Registration
 from ether_broker.codec import pack_response
 from ether_broker.dead_letters import Reason
-from ether_broker.errors import nearest
+from ether_broker.errors import AccessDenied, nearest
 from ether_broker.ids import NO_ID, to_text
 from ether_broker.mailbox import Offer
 from ether_broker.response import ErrorInfo, Response
@@ -80,6 +81,8 @@ class Rulings:
             self._accept(session, header, envelope)
         except Refusal as refusal:
             records.passing.append(envelope)
+            if refusal.reason is Reason.FORBIDDEN:
+                records.router.refusals.note(session.node, refusal.error.code, refusal.error.message)
             if refusal.reason is not None:
                 records.bury(refusal.reason, envelope, session, refusal.error.message)
             records.answer(session, header, refusal.status, refusal.error, **refusal.fields)
@@ -119,7 +122,8 @@ class Rulings:
         if not deadline > now:  # NaN is no deadline that could be kept either
             message = "The deadline had passed when the delegation reached the broker; it was not started."
             raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
-        choice = self._named(header, busy) if header.target else self._any(header, busy)
+        reach = Reach(records.access, session.node, header.source)
+        choice = self._named(reach, header, busy) if header.target else self._any(reach, header, busy)
         agent = choice.agent
         if header.target != agent.name or header.capability != choice.name or header.deadline != deadline:
             flags = header.flags if header.target else header.flags | _ROUTED
@@ -152,50 +156,65 @@ class Rulings:
             raise Refusal(Status.FAILED_EXECUTION, "too_deep", message)
         return chain
 
-    def _named(self, header: Header, busy: list[Registration]) -> Choice:
+    def _named(self, reach: Reach, header: Header, busy: list[Registration]) -> Choice:
         registry = self._records.registry
+        if not reach.knows_agent(header.target):
+            raise self._denied(reach, header)
         agent = registry.get(header.target)
         if agent is None:
-            hint = nearest(_text(header.target), (_text(known.name) for known in registry.agents))
-            raise self._refused(header, "unknown_agent", f"There is no agent {_text(header.target)!r}.{hint}")
+            known = (_text(other.name) for other in registry.agents if reach.knows_agent(other.name))
+            hint = nearest(_text(header.target), known)
+            raise self._refused(reach, header, "unknown_agent", f"There is no agent {_text(header.target)!r}.{hint}")
         choice = registry.resolve(agent, header.capability)
         if choice is None:
             held = [capability.name for capability in agent.manifest.capabilities]
-            hint = nearest(_text(header.capability), held)
+            hint = nearest(_text(header.capability), filter(reach.knows_capability, held))
             message = f"{_text(agent.name)} does not declare {_text(header.capability)!r}.{hint}"
-            raise self._refused(header, "not_declared", message)
+            raise self._refused(reach, header, "not_declared", message)
+        if not reach.permits(choice):
+            raise self._denied(reach, header)
         if agent.condition in (Condition.DOWN, Condition.DRAINING):
             message = f"{_text(agent.name)} is {agent.condition.value}."
-            raise self._refused(header, f"agent_{agent.condition.value}", message, retryable=True)
+            raise self._refused(reach, header, f"agent_{agent.condition.value}", message, retryable=True)
         if _is_cycle(agent, busy):
             raise _cycle(self._records.ledger.chain(header.parent), agent)
         return choice
 
-    def _any(self, header: Header, busy: list[Registration]) -> Choice:
+    def _any(self, reach: Reach, header: Header, busy: list[Registration]) -> Choice:
         registry = self._records.registry
+        barred = reach.barred(registry.holders(header.capability))
         blocked = [agent for agent in busy if _is_cycle(agent, busy)] if busy else ()
-        choice = registry.choose(header.capability, blocked)
+        choice = registry.choose(header.capability, (*barred, *blocked))
         if choice is not None:
             return choice
         if blocked:
-            choice = registry.choose(header.capability)
+            choice = registry.choose(header.capability, barred)
             if choice is not None:
                 raise _cycle(self._records.ledger.chain(header.parent), choice.agent)
-        holders = registry.holders(header.capability)
+        holders = [holder for holder in registry.holders(header.capability) if holder.agent not in barred]
         if holders:
             names = ", ".join(f"{_text(holder.agent.name)} ({holder.agent.condition.value})" for holder in holders)
             message = f"Nobody takes {_text(header.capability)!r} now: {names}."
-            raise self._refused(header, "agent_down", message, retryable=True)
-        hint = nearest(_text(header.capability), registry.capabilities())
-        raise self._refused(header, "no_holder", f"No agent holds {_text(header.capability)!r}.{hint}")
+            raise self._refused(reach, header, "agent_down", message, retryable=True)
+        if barred or not reach.knows_capability(header.capability):
+            raise self._denied(reach, header)
+        hint = nearest(_text(header.capability), filter(reach.knows_capability, registry.capabilities()))
+        raise self._refused(reach, header, "no_holder", f"No agent holds {_text(header.capability)!r}.{hint}")
 
-    def _refused(self, header: Header, code: str, message: str, *, retryable: bool = False) -> Refusal:
-        other = self._records.registry.choose(header.capability) if header.target else None
+    def _refused(self, reach: Reach, header: Header, code: str, message: str, *, retryable: bool = False) -> Refusal:
+        registry = self._records.registry
+        other = None
+        if header.target:
+            other = registry.choose(header.capability, reach.barred(registry.holders(header.capability)))
         reason = Reason.UNKNOWN_AGENT if header.target else Reason.NO_HOLDER
         return Refusal(
             Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason,
             alternative_agent=_text(other.agent.name) if other else None,
         )  # fmt: skip
+
+    def _denied(self, reach: Reach, header: Header) -> Refusal:
+        message = reach.denial(header.capability, header.target)
+        return Refusal(Status.REJECTED_CAPABILITY, AccessDenied.code, message, reason=Reason.FORBIDDEN)
 
     def _send(self, entry: Entry) -> None:
         """Give an entry to its agent's node; its credit has been taken."""
@@ -469,7 +488,9 @@ class Rulings:
 
     def _reroute(self, entry: Entry) -> bool:
         """Put a waiting entry into another holder's mailbox; its holder's `pump` sends it."""
-        choice = self._records.registry.choose(entry.capability, (entry.agent,))
+        registry = self._records.registry
+        reach = Reach(self._records.access, entry.delegator.node, entry.source)
+        choice = registry.choose(entry.capability, (entry.agent, *reach.barred(registry.holders(entry.capability))))
         if choice is None or (entry.idempotent and not choice.idempotent):
             return False
         header = read_header(entry.envelope)

@@ -32,6 +32,7 @@ from ether_broker.tap import Tap
 from ether_broker.wire import BATCH, Header, Kind, pack_envelope, read_header
 
 if TYPE_CHECKING:
+    from ether_broker.security.access import Access
     from ether_broker.security.guard import Guard
 
 __all__ = ["Supervisor"]
@@ -56,12 +57,14 @@ class Supervisor:
         patience: seconds in which a node whose connection broke may come back before it is lost.
         make_id: makes the ids of events and of sessions; default: UUIDv7.
         guard: says whose a connection is; None where connections have no keys.
+        access: who may do what; default: everybody everything.
     """
 
     def __init__(
         self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
         tap_interval: float = 0.0, journal: Journal | None = None, patience: float = 0.0,
         make_id: Callable[[], bytes] = new_id, guard: Guard | None = None,
+        access: Access | None = None,
     ) -> None:  # fmt: skip
         journal = journal or MemoryJournal()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
@@ -69,7 +72,7 @@ class Supervisor:
         router = Router(
             patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals
         )  # fmt: skip
-        self.records = Records(limits or Limits(), tap, journal, router, make_id, identify=identify)
+        self.records = Records(limits or Limits(), tap, journal, router, make_id, identify=identify, access=access)
         self._rulings = Rulings(self.records)
         self._membership = Membership(self.records, self._rulings, to_text(make_id()))
         self.leasing = Leasing(self.records)

@@ -35,6 +35,8 @@ class Reason(StrEnum):
     """A response from an agent that the delegation was not given to."""
     FORGED = "forged"
     """An envelope in the name of an agent that the connection did not register (G6)."""
+    FORBIDDEN = "forbidden"
+    """A delegation that the access list does not have."""
     ILLEGAL = "illegal"
     """An envelope that its state or kind does not allow."""
     UNREACHABLE = "unreachable"

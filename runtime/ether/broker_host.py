@@ -12,6 +12,7 @@ from ether_broker.mailbox import Limits
 
 if TYPE_CHECKING:
     from ether_broker.journal.journal import Journal
+    from ether_broker.security.access import Access
     from ether_broker.security.guard import Guard
     from ether_broker.security.keyring import Keyring
 
@@ -33,6 +34,7 @@ class BrokerHost:
         journal: the file in which everything is kept; None keeps nothing.
         keyring: its own keys, and whom it lets in over TCP; None has no keys.
         insecure: whether it may listen where other machines reach it, without keys.
+        access: who may do what; None is everybody everything.
 
     Raises:
         InsecureEndpoint: other machines could reach it, and there are no keys.
@@ -43,6 +45,7 @@ class BrokerHost:
     def __init__(
         self, bind: str | None, context: zmq.Context[zmq.Socket[bytes]], limits: Limits | None,
         journal: str | PathLike[str] | None = None, *, keyring: Keyring | None = None, insecure: bool = False,
+        access: Access | None = None,
     ) -> None:  # fmt: skip
         # Imported here: a runtime that joins a bus needs none of it.
         from ether_actors.supervisor import Supervisor
@@ -56,7 +59,8 @@ class BrokerHost:
             patience = _NETWORK_PATIENCE if (bind or "").startswith("tcp://") else 0.0
             guard = _guard(keyring, bind)
             supervisor = Supervisor(
-                limits=limits, tap_interval=TAP_INTERVAL, journal=opened, patience=patience, guard=guard
+                limits=limits, tap_interval=TAP_INTERVAL, journal=opened, patience=patience, guard=guard,
+                access=access,
             )  # fmt: skip
             supervisor.recover(clock.monotonic(), clock.wall())
             endpoint = bind or f"inproc://ether-{next(_numbers)}"

@@ -22,6 +22,7 @@ from ether.lifeline import Lifeline, end
 from ether.stopping import Stopping
 from ether_broker.errors import EtherError
 from ether_broker.mailbox import Limits
+from ether_broker.security.access import Access
 
 if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring
@@ -46,6 +47,7 @@ def main() -> None:
             host = BrokerHost(
                 request["bind"], context, Limits(**request["limits"]), request["journal"],
                 keyring=_keyring(request["security"]), insecure=request["security"]["insecure"],
+                access=Access.of(request["access"]),
             )  # fmt: skip
         except EtherError as error:
             lifeline.failed(error.code, str(error))

@@ -27,6 +27,7 @@ from ether.warden import ProcessSpec, ProcessStatistics, Warden
 from ether_actors.tree import Lifecycle
 from ether_broker.endpoint import default_endpoint
 from ether_broker.errors import Closed, UsageError
+from ether_broker.security.access import RegisterRule
 
 if TYPE_CHECKING:
     from ether_broker.discovery.advertiser import Advertiser
@@ -98,6 +99,7 @@ class Cluster:
         self._url = ""
         self._bind = ""
         self._keys: Path | None = None
+        self._fingerprint: str | None = None
         self._pairs: dict[str, KeyPair] = {}
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -159,7 +161,9 @@ class Cluster:
         def is_up() -> bool:
             return any(one.name == _BROKER and one.state is Lifecycle.RUNNING for one in warden.statistics())
 
-        self._advertiser = advertise(self.spec.name, self._bind, is_up=is_up, on_event=self._watchers["on_event"])
+        self._advertiser = advertise(
+            self.spec.name, self._bind, is_up=is_up, on_event=self._watchers["on_event"], fingerprint=self._fingerprint
+        )  # fmt: skip
 
     def close(self, drain: float | None = None) -> None:
         """Drain and end; the same as leaving the `with` block. A second call does nothing.
@@ -263,6 +267,7 @@ class Cluster:
                 "members": {pair.public: name for name, pair in self._pairs.items()},
                 "insecure": self.spec.insecure,
             },
+            "access": self._access(),
         }
 
     def _node_request(self, node: NodeSpec, cast: list[Posting]) -> Callable[[], dict[str, Any]]:
@@ -286,6 +291,17 @@ class Cluster:
             "security": self._node_keys(node.name),
         }
 
+    def _access(self) -> dict[str, Any] | None:
+        """The spec's access list, by which the cluster's own nodes may host what the spec gives them."""
+        spec = self.spec
+        if spec.access is None:
+            return None
+        rules = [
+            RegisterRule(node.name, [name for posting in cast for name in posting.names])
+            for node, cast in zip(spec.nodes, postings(spec.nodes), strict=True)
+        ]
+        return spec.access.extended(register=rules).as_dict()
+
     def _make_keys(self) -> None:
         """A pair for each node: none of them is the broker's, or another node's, and none is ever in a file.
 
@@ -297,7 +313,8 @@ class Cluster:
         from ether_broker.security.keyring import Keyring
         from ether_broker.security.keys import KeyPair
 
-        self._keys = Keyring(self.spec.keys).folder.absolute()
+        keyring = Keyring(self.spec.keys)
+        self._keys, self._fingerprint = keyring.folder.absolute(), keyring.own.fingerprint
         self._pairs = {node.name: KeyPair.new() for node in self.spec.nodes}
 
     def _node_keys(self, name: str) -> dict[str, str] | None:

@@ -79,6 +79,58 @@ class SecuritySection(Section):
     """Whether the address may be one that other machines reach, without keys."""
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Patterns = Annotated[
+    list[Annotated[str, Field(min_length=1)]], BeforeValidator(_listed, json_schema_input_type=list[str] | str)
+]
+"""One pattern or a list of them: `*` is anything, `review-*` a beginning."""
+
+
+class DelegateEntry(Section):
+    """Lets some delegate some capabilities to some."""
+
+    who: Patterns
+    """Agents, or nodes: all agents of them."""
+    what: Patterns = ["*"]
+    """Capabilities, as the specialist declares them."""
+    to: Patterns = ["*"]
+    """Agents."""
+
+
+class RegisterEntry(Section):
+    """Lets some nodes host some agents."""
+
+    node: Patterns
+    """Nodes."""
+    agents: Patterns
+    """Names of agents."""
+
+
+class AdministerSection(Section):
+    """Who may ask the bus about itself."""
+
+    read: Patterns = []
+    """Agents, or nodes, that may ask: agents, nodes, statistics, dead letters with their contents."""
+    change: Patterns = []
+    """Agents, or nodes, that may also discard and redrive dead letters."""
+
+
+class AccessSection(Section):
+    """Who may do what; with this section, whatever it does not allow is denied."""
+
+    delegate: list[DelegateEntry] = []
+    """Who may delegate what to whom."""
+    observe: Patterns = []
+    """Nodes that see every message."""
+    administer: AdministerSection = AdministerSection()
+    """Who may ask the bus about itself."""
+    register_: Annotated[list[RegisterEntry], Field(alias="register")] = []
+    """Which nodes may host which agents; those of this file may host theirs anyway."""
+
+
 class LimitsSection(Section):
     """Bounds of each agent's mailbox at the broker."""
 
@@ -123,6 +175,8 @@ class ClusterFile(Section):
 
     cluster: ClusterSection = ClusterSection()
     security: SecuritySection = SecuritySection()
+    access: AccessSection | None = None
+    """Without it, everybody who gets in may do everything."""
     limits: LimitsSection = LimitsSection()
     nodes: Annotated[list[NodeEntry], Field(min_length=1)]
     """Started side by side."""

@@ -20,6 +20,7 @@ from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.mailbox import Limits
 from ether_broker.model import NAME_PATTERN
+from ether_broker.security.access import Access
 
 __all__ = ["DRAIN", "AgentLike", "AgentSpec", "ClusterSpec", "NodeSpec", "Posting", "agent_specs", "postings"]
 
@@ -123,6 +124,8 @@ class ClusterSpec:
     nodes, which have a pair each that lives as long as the cluster. Other addresses need none."""
     insecure: bool = False
     """Whether `bind` may be an address that other machines reach, without keys."""
+    access: Access | None = None
+    """Who may do what; None is everybody everything. The cluster's nodes may host their agents in any case."""
     drain: float = DRAIN
     """Seconds that running work has when the cluster ends."""
     start_timeout: float = 30.0

@@ -2,6 +2,9 @@
 
     cluster: {name: default, bind: "tcp://*:7421", drain: 10}
     security: {keys: keys}
+    access:
+      delegate: [{who: "laptop*", what: "reviews.*"}]
+      observe: "ops*"
     limits: {mailbox_count: 10000, window: 128}
     nodes:
       - name: n1
@@ -23,13 +26,23 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from ether.cluster_file import START, AgentEntry, ClusterFile, ClusterSection, LimitsSection, Section, SecuritySection
+from ether.cluster_file import (
+    START,
+    AccessSection,
+    AgentEntry,
+    ClusterFile,
+    ClusterSection,
+    LimitsSection,
+    Section,
+    SecuritySection,
+)
 from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.yaml_document import Place, YamlDocument
 from ether_actors.child_spec import Restart
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.journal.place import default_journal
 from ether_broker.mailbox import Limits
+from ether_broker.security.access import Access, DelegateRule, RegisterRule
 
 __all__ = ["json_schema", "load", "of_agents"]
 
@@ -184,10 +197,17 @@ def _keys_at(path: Iterable[str | int]) -> list[str]:
     model: Any = ClusterFile
     for part in path:
         if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel):
-            model = model.model_fields[part].annotation
+            model = _fields(model)[part].annotation
+        if get_origin(model) in {Union, types.UnionType}:
+            [model] = [one for one in get_args(model) if one is not type(None)]
         if get_origin(model) is list:
             [model] = get_args(model)
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+    return list(_fields(model)) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _fields(model: type[BaseModel]) -> dict[str, Any]:
+    """The keys as they stand in the file, with their fields."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
@@ -236,6 +256,7 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
         advertise=cluster.advertise,
         keys=file.security.keys,
         insecure=file.security.insecure,
+        access=_access(file.access),
         drain=cluster.drain,
         start_timeout=cluster.start_timeout,
         limits=Limits(limits.mailbox_count, limits.mailbox_bytes, limits.window),
@@ -254,6 +275,18 @@ def _journal(cluster: ClusterSection) -> str | None:
             )
         return None
     return cluster.journal or str(default_journal(cluster.name))
+
+
+def _access(section: AccessSection | None) -> Access | None:
+    if section is None:
+        return None
+    return Access(
+        delegate=[DelegateRule(entry.who, entry.what, entry.to) for entry in section.delegate],
+        observe=section.observe,
+        read=section.administer.read,
+        change=section.administer.change,
+        register=[RegisterRule(entry.node, entry.agents) for entry in section.register_],
+    )
 
 
 _SETTINGS: Final[dict[str, type[Section]]] = {

@@ -22,7 +22,7 @@ from ether.stopping import Stopping
 from ether_actors.agent import Agent
 from ether_actors.child_spec import ChildSpec, Restart, SupervisorSpec
 from ether_actors.guardian import resolve
-from ether_broker.errors import DuplicateAgent, EtherError, InvalidSpec, NodeRefused
+from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NodeRefused, Rejected
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import KeysLike, ServerKey
@@ -142,19 +142,31 @@ def join(connect: Callable[[], Runtime]) -> Runtime:
 
 def _start_under_free_names(bus: Runtime, agents: Iterable[AgentSpec]) -> list[str]:
     names: list[str] = []
+    refused: set[str] = set()
     for agent in agents:
         for attempt in range(_TRIES):
-            taken = [str(known["agent"]) for known in bus.agents()]
+            taken = {*_names_on(bus), *refused}
             [[posting]] = postings([NodeSpec("here", (agent,))], taken)
             try:
                 _start(bus, posting)
-            except DuplicateAgent:  # somebody else took the name since we asked
+            except DuplicateAgent:  # somebody else took the name since we asked, or we may not ask
+                refused.update(posting.names)
                 if agent.name is not None or attempt == _TRIES - 1:
                     raise
             else:
                 names.extend(posting.names)
                 break
     return names
+
+
+def _names_on(bus: Runtime) -> list[str]:
+    """The names of all agents on the bus; none for who may not ask."""
+    try:
+        return [str(known["agent"]) for known in bus.agents()]
+    except Rejected as error:
+        if error.response.error.code != AccessDenied.code:
+            raise
+        return []
 
 
 def _start(bus: Runtime, posting: Posting) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ether_actors.child_spec import SupervisorSpec
+    from ether_broker.security.access import Access
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
 
@@ -61,6 +62,8 @@ class Runtime:
         keys: a folder of keys (`ether keys new`), or a `Keyring`: TCP is encrypted, and only keys that are allowed there get
             in. Addresses that stay on the machine need none, and have none.
         insecure: whether `bind` may be an address that other machines reach, without keys.
+        access: who may do what, of those that join at `bind`; this runtime itself may do everything. Default: everybody
+            everything.
         journal: a file in which the embedded broker keeps everything that passes, so that what was accepted survives
             its end (durability `journal`, G2); default: nothing is kept (durability `memory`).
 
@@ -79,11 +82,13 @@ class Runtime:
         journal: str | os.PathLike[str] | None = None,
         keys: Keyring | Path | str | None = None,
         insecure: bool = False,
+        access: Access | None = None,
     ) -> None:
         self._keyring = _keyring(keys)
         self._credentials = None if self._keyring is None else _credentials(self._keyring)
         self._insecure = insecure
         self._name = name or _default_name(self._credentials)
+        self._access = None if access is None else access.extended(owners=[self._name])
         self._threads = threads
         self._limits = limits
         self._drain = drain
@@ -158,11 +163,12 @@ class Runtime:
             raise UsageError(msg)
         self._context = zmq.Context()
         try:
-            url = None if self._url is None else _address(self._url)
+            url = None if self._url is None else _address(self._url, self._credentials)
             if url is None:
                 self._broker = BrokerHost(
                     self._bind, self._context, self._limits, self._journal,
                     keyring=self._keyring, insecure=self._insecure,
+                    access=self._access,
                 )  # fmt: skip
                 url = self._broker.endpoint
             link = ZmqLink(url, self._context, security=self._credentials)
@@ -470,12 +476,14 @@ class Runtime:
         return handle
 
 
-def _address(url: str) -> str:
+def _address(url: str, credentials: Credentials | None) -> str:
     if not url.startswith(LAN):
         return url
     from ether_broker.discovery.locate import located
+    from ether_broker.security.keys import fingerprint
 
-    return located(url).url
+    known = () if credentials is None else [fingerprint(key) for key in credentials.server_keys()]
+    return located(url, known=known).url
 
 
 def _default_name(credentials: Credentials | None) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ether.machinery import Machinery
 from ether.monitor import Monitor
 from ether.observing import Observing
-from ether.questions import Questions
+from ether.questions import Questions, refusal
 from ether.uplink import Uplink
 from ether_actors.observer import Observer
+from ether_broker.errors import UsageError
 from ether_broker.ids import new_id
 from ether_broker.payload import pack, unpack
 from ether_broker.wire import Header, Kind, pack_envelope
@@ -30,11 +31,15 @@ class Watching:
 
         Raises:
             BrokerUnavailable: the broker did not answer.
+            AccessDenied: the access list does not let this node observe.
         """
         token = new_id()
         observing = self._machinery.make_observing(observer, lambda position: self._acknowledge(token, position))
         self._observing[token] = observing
         reply = self._questions.ask([_wish(token, observer, start)], [token])[0]
+        if reply.kind == Kind.ERROR:
+            del self._observing[token]
+            raise refusal(reply.body, UsageError)
         observing.start(int(reply.body["next"]))
         return observing
 

@@ -61,7 +61,7 @@ def joined(
         BrokerUnavailable: nobody listens there, or what listens is no broker.
         NodeRefused: the broker does not let us in.
     """
-    url = wait_for(connect, wait)
+    url = wait_for(connect, wait, keys, server_key)
     from ether.runtime import Runtime
 
     limit = _PATIENCE if patience is None else patience
@@ -69,7 +69,7 @@ def joined(
         yield bus
 
 
-def wait_for(connect: str | None, wait: float) -> str:
+def wait_for(connect: str | None, wait: float, keys: str | None = None, server_key: str | None = None) -> str:
     """Wait until something listens at an address, and return it; of a `lan://` URL, the address that is found.
 
     Raises:
@@ -81,7 +81,7 @@ def wait_for(connect: str | None, wait: float) -> str:
     if url.startswith(LAN):
         from ether_broker.discovery.locate import TIMEOUT, located
 
-        return located(url, timeout=max(wait, TIMEOUT)).url
+        return located(url, timeout=max(wait, TIMEOUT), known=_known(keys, server_key)).url
     limit = time.monotonic() + wait
     while not is_listening(url):
         if time.monotonic() >= limit:
@@ -89,6 +89,16 @@ def wait_for(connect: str | None, wait: float) -> str:
             raise BrokerUnavailable(msg)
         pause()
     return url
+
+
+def _known(keys: str | None, server_key: str | None) -> list[str]:
+    """Fingerprints of the brokers' keys that are believed."""
+    if keys is None:
+        return []
+    from ether_broker.security.credentials import Credentials
+    from ether_broker.security.keys import fingerprint
+
+    return [fingerprint(key) for key in Credentials.of(keys, server_key).server_keys()]
 
 
 @contextmanager

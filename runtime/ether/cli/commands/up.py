@@ -139,7 +139,7 @@ def node(
 
     for text in agents:
         load_agent(text)
-    url = wait_for(connect, wait)
+    url = wait_for(connect, wait, keys, server_key)
     code = serve(
         url,
         agent_specs(agents),
