@@ -194,7 +194,7 @@ def bus(connect: str | None, keys: str | None = None, server_key: str | None = N
         yield Check("broker", Verdict.FAIL, str(error), "correct --connect or ETHER_CONNECT")
         return
     try:
-        url = wait_for(url, 0.0) if url.startswith(LAN) else url
+        url = wait_for(url, 0.0, keys, server_key) if url.startswith(LAN) else url
     except EtherError as error:
         yield Check("broker", Verdict.FAIL, str(error), "see what is advertised: `ether discover`")
         return

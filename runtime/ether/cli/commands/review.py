@@ -13,7 +13,7 @@ import typer
 
 from ether.cli.connection import joined
 from ether.cli.discover_words import CONNECT, DISCOVER
-from ether.cli.options import FormatOption, WaitOption, output_of, settings_of
+from ether.cli.options import FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of, settings_of
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def review(
         ),
     ] = None,
     wait: WaitOption = 0.0,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     output_format: FormatOption = None,
 ) -> None:
     """Review code bases: each directory under three passes, over agents in several processes, in one report.
@@ -84,7 +86,7 @@ def review(
         msg = "--processes starts scouts and --connect or --discover uses those that are there: leave one of them out."
         raise UsageError(msg)
     names = _passes(passes or ())
-    with _scouts(connect, wait) as bus:
+    with _scouts(connect, wait, keys, server_key) as bus:
         done = run(
             directories,
             output,
@@ -100,7 +102,9 @@ def review(
 
 
 @contextmanager
-def _scouts(connect: str | None, wait: float) -> Iterator[Runtime | None]:
+def _scouts(
+    connect: str | None, wait: float, keys: str | None, server_key: str | None
+) -> Iterator[Runtime | None]:  # fmt: skip
     """The bus that is there, with scouts; None if there is to be one of our own.
 
     Raises:
@@ -111,7 +115,7 @@ def _scouts(connect: str | None, wait: float) -> Iterator[Runtime | None]:
         return
     from ether.review.bus import SCOUT, scout_nodes
 
-    with joined(connect, wait) as bus:
+    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
         if not scout_nodes(bus):
             msg = f"No scout is on the bus: start some with `ether node {SCOUT}` and the same --connect or --discover."
             raise UsageError(msg)
