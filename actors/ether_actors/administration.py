@@ -96,6 +96,7 @@ class Administration:
             data=Payload.of(data), timestamp=records.wall,
         )  # fmt: skip
         envelope = pack_response(response, capability=header.capability, target=header.source)
+        records.ledger.remember(header.request_id, b"")
         records.router.send(session, envelope)
         records.passing.append(envelope)
 

@@ -346,7 +346,7 @@ class Membership:
         records.registry.remove(agent)
 
     def _agents_of(self, session: Session) -> list[Registration]:
-        found = (self._records.registry.get(name) for name in list(session.agents))
+        found = (self._records.registry.get(name) for name in sorted(session.agents))
         return [agent for agent in found if agent is not None and agent.session is session]
 
     # -- watchers ------------------------------------------------------------------------------------------------

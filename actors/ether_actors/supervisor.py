@@ -12,6 +12,7 @@ who calls whom       SupervisorActor ── step(arrivals, now) ──► Superv
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -85,6 +86,10 @@ class Supervisor:
         """Whether an observer reads from the journal: one batch a step, so that it holds up nobody."""
         self._ticket = 0
         """Of the last step that the journal was given."""
+        self._appended: deque[tuple[int, int]] = deque()
+        """(ticket, the number that follows) of the steps that are not durable yet."""
+        self._durable = tap.next
+        """The number below which the journal can be read."""
 
     def recover(self, now: float, wall: float) -> None:
         """Take up what the journal's last broker left; before the first step.
@@ -121,6 +126,7 @@ class Supervisor:
             first = records.tap.next
             records.tap.append(passing, now)
             self._ticket = records.journal.append(first, now, wall, passing)
+            self._appended.append((self._ticket, records.tap.next))
             if self._feed_at == _NEVER:
                 self._feed_at = now + self._tap_interval
         if now >= self._feed_at or records.tap.next - self._fed >= BATCH:
@@ -206,9 +212,14 @@ class Supervisor:
     def _feed_observers(self) -> None:
         self._must_feed = self._is_behind = False
         router, tap, journal = self.records.router, self.records.tap, self.records.journal
+        while self._appended and self._appended[0][0] <= journal.committed:
+            self._durable = self._appended.popleft()[1]
         for session in router.sessions:
             for token, cursor in session.cursors.items():
                 is_old = cursor.position < tap.first
+                if is_old and cursor.position >= self._durable and journal.identity:
+                    self._must_feed = True  # not in the ring any more and not in the journal yet
+                    continue
                 while (body := tap.read(cursor, topic_of, journal.read)) is not None:
                     router.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
                     if is_old:

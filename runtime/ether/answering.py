@@ -72,7 +72,7 @@ class Answering:
             self._orphans.discard(work)
             return
         header = work.header
-        self._note(header)
+        self.remember(header)
         try:
             envelope = pack_response(
                 response, capability=header.capability, target=header.source, limit=self._stay.limit
@@ -90,7 +90,7 @@ class Answering:
         if self._orphans and work in self._orphans:
             self._orphans.discard(work)
             return
-        self._note(work.header)
+        self.remember(work.header)
         try:
             envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._stay.limit)
         except errors.PayloadTooLarge as error:
@@ -98,7 +98,8 @@ class Answering:
         else:
             self._uplink.tell(envelope, hold=more)
 
-    def _note(self, header: Header) -> None:
+    def remember(self, header: Header) -> None:
+        """Note that nothing more is to be done here for this attempt at a delegation."""
         answered = self._answered
         answered[header.request_id] = header.attempt
         if len(answered) >= _REMEMBERED:

@@ -179,6 +179,13 @@ class Hosting:
         if cell is None or not cell.cancel(header.request_id, header.attempt):
             self._answering.confirm(header)
 
+    def shift_deadlines(self, ahead: float) -> None:
+        """Read what waits here by another clock: the broker's is so many seconds ahead of the one it came by."""
+        for cell in self.cells:
+            for work in list(cell.works.values()):
+                if work.header.deadline:
+                    work.header = work.header._replace(deadline=work.header.deadline + ahead)
+
     def call_off(self) -> None:
         """Call off everything that was asked by a broker that was lost; nothing is said of it."""
         for cell in self.cells:
@@ -225,6 +232,8 @@ class Hosting:
         self._tell_condition(cell, {"condition": "gone", "reason": reason})
         self._uplink.flush()
         cell.stop()
+        for work in list(cell.works.values()):  # begun, and not to be begun again by who takes the name next
+            self._answering.remember(work.header)
         if self._cells.get(cell.name.encode()) is cell:
             del self._cells[cell.name.encode()]
 

@@ -29,7 +29,7 @@ from ether_broker.link import Receiver
 from ether_broker.payload import pack, unpack
 from ether_broker.status import Status
 from ether_broker.version import SCHEMA_VERSION
-from ether_broker.wire import Flag, Kind, mark, pack_envelope, read_header
+from ether_broker.wire import Flag, Kind, mark, pack_envelope, read_header, rehead
 
 __all__ = ["Session"]
 
@@ -172,25 +172,31 @@ class Session:
     def welcomed(self, welcome: dict[str, Any]) -> None:
         """Begin a new session, after the broker was started anew or had given us up."""
         stay = self._stay
-        before, goes_on = (stay.broker, stay.number), stay.goes_on(welcome)
+        before, goes_on, offset = (stay.broker, stay.number), stay.goes_on(welcome), self._broker_clock.offset
         self._begin(welcome)
         if (stay.broker, stay.number) == before:
             return  # we had said HELLO twice
         if goes_on:
-            self._uplink.link.begin(stay.number, self._resume)
+            ahead = self._broker_clock.offset - offset
+            self._hosting.shift_deadlines(ahead)
+            self._uplink.link.begin(stay.number, lambda left: self._resume(left, ahead))
         else:
             self._restart()
 
-    def _resume(self, left: list[bytes]) -> list[bytes]:
+    def _resume(self, left: list[bytes], ahead: float) -> list[bytes]:
         """What is said first to a broker that knows us: what we hold, who we are, what it may have missed.
 
         In this order: it compares what an agent holds when that agent is registered.
+
+        Args:
+            left: what no session before acknowledged.
+            ahead: seconds that its clock is ahead of the clock of the broker for which that was made.
         """
         holding = self._hosting.holding()
         awaiting = [handle.request_id for handle in self._delegating.pending]
         owed = frozenset(awaiting)
         again = [
-            mark(envelope, Flag.RESENT) if envelope[0] in _MARKED else envelope
+            _once_more(envelope, ahead)
             for envelope in left
             if _is_kept(envelope) and (envelope[0] != Kind.DELEGATION or read_header(envelope).request_id in owed)
         ]  # what has ended here, refused while there was no journal or called off, must not be begun after all
@@ -249,6 +255,16 @@ def _chunks(holding: dict[str, dict[bytes, int]]) -> list[bytes]:
         for name, items in ((name, list(held.items())) for name, held in holding.items())
         for first in range(0, len(items), _MOST)
     ]
+
+
+def _once_more(envelope: bytes, ahead: float) -> bytes:
+    """An envelope as it is sent again, a delegation with its deadline by the clock of the broker that now reads it."""
+    if envelope[0] not in _MARKED:
+        return envelope
+    header = read_header(envelope)
+    if header.deadline:
+        envelope = rehead(header, envelope, deadline=header.deadline + ahead)
+    return mark(envelope, Flag.RESENT)
 
 
 def _is_kept(envelope: bytes) -> bool:

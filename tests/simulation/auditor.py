@@ -1,0 +1,315 @@
+"""The invariants, checked after every step and at the end; what is broken stops the world.
+
+It reads what the supervisor gives to the journal, what the disk has, what handlers begin and what delegators are told, and
+believes nobody: where two of them disagree, it says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ether_actors.handle import Handle
+from ether_actors.registry import Condition
+from ether_actors.supervisor import Supervisor
+from ether_broker.ids import to_bytes
+from ether_broker.payload import unpack
+from ether_broker.status import Status
+from ether_broker.wire import Header, Kind, read_header
+from tests.simulation.disk import STILL_RUNNING
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import Broker
+    from tests.simulation.member import Member, Watcher
+    from tests.simulation.workload import Plan
+    from tests.simulation.world import World
+
+__all__ = ["Auditor", "Violation"]
+
+WINDOW: Final = 0.25
+"""Seconds after a deadline in which TIMEOUT comes (G4)."""
+_ROUNDING: Final = 1e-6
+_BUS: Final = b"ether."
+_DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
+_OWN_WORD: Final = frozenset({"journal_unavailable", "broker_lost"})
+"""Codes with which a broker answers without its journal."""
+
+
+class Violation(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: str, message: str) -> None:
+        super().__init__(f"{invariant}: {message}")
+        self.invariant = invariant
+
+
+class Auditor:
+    """Who sees everything that happens in a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._broker: Broker | None = None
+        self.violation: Violation | None = None
+        """The first; the world stops at it. Not raised where it is found: a handler's exception is the bus's to catch."""
+        self.open: dict[bytes, float] = {}
+        """{request id: deadline by the timeline} of what is accepted and has no outcome."""
+        self.asks: set[bytes] = set()
+        """Those of them that the bus itself answers, such as claims of leases."""
+        self.outcomes: dict[bytes, bytes] = {}
+        """{request id: terminal response} as given to the journal by this broker or found in it."""
+        self._deadlines: dict[bytes, float] = {}
+        self._orders: dict[tuple[str, str], int] = {}
+        self.handed_back: set[bytes] = set()
+        self.reassigned: set[bytes] = set()
+        self._holders: dict[str, int] = {}
+        self._token = 0
+        self._counted = 0
+        self._digests: dict[str, Any] = {}
+        self.delegations = 0
+
+    def fail(self, invariant: str, message: str) -> None:
+        """Note that an invariant does not hold."""
+        if self.violation is None:
+            self.violation = Violation(invariant, message)
+
+    # -- the broker ----------------------------------------------------------------------------------------------
+
+    def broker_began(self, broker: Broker) -> None:
+        """Read the disk as a broker does that is started on it; what it had said and not synced never happened."""
+        self._broker = broker
+        self.open.clear()
+        self.asks.clear()
+        self.outcomes.clear()
+        self._holders.clear()
+        self._token = 0
+        if self._world.scenario.durable:
+            for envelope in self._world.disk.envelopes:
+                self._fold(envelope, None)
+            for request_id in self.open:
+                self.open[request_id] = self._deadlines[request_id]
+
+    def broker_ended(self, broker: Broker) -> None:
+        """Note that the broker is gone."""
+        self._broker = None
+
+    def passed(self, first: int, envelopes: Sequence[bytes]) -> None:
+        """See what a step gives to the journal."""
+        broker = self._broker
+        assert broker is not None
+        opened: set[bytes] = set()
+        note, is_loud = self._world.note, self._world.is_loud
+        for envelope in envelopes:
+            if envelope[0] == _DELEGATION:
+                opened.add(envelope[16:32])
+            self._fold(envelope, broker, opened)
+            if is_loud or envelope[0] != _EVENT:
+                note("passed", envelope)
+        self._counted += len(envelopes)
+
+    def _fold(self, envelope: bytes, broker: Broker | None, opened: set[bytes] = frozenset()) -> None:  # type: ignore[assignment]
+        kind, request_id = envelope[0], envelope[16:32]
+        if kind == _DELEGATION:
+            self._opened(request_id, envelope, broker)
+        elif kind == _RESPONSE:
+            if envelope[1] not in STILL_RUNNING:
+                self._ended(request_id, envelope, broker, is_new=request_id in opened)
+            elif request_id not in self.open:
+                self.fail("one outcome", f"{self.name(request_id)} runs after its outcome, or was never accepted")
+        elif kind == _EVENT:
+            self._event(unpack(envelope[read_header(envelope).body :]))
+
+    def _opened(self, request_id: bytes, envelope: bytes, broker: Broker | None) -> None:
+        if request_id in self.open or request_id in self.outcomes:
+            self.fail("one outcome", f"{self.name(request_id)} was accepted twice")
+        header = read_header(envelope)
+        if broker is not None:
+            deadline = broker.clock.truth(header.deadline) if header.deadline else float("inf")
+            self._deadlines[request_id] = deadline
+        if header.capability.startswith(_BUS):
+            self.asks.add(request_id)
+        self.open[request_id] = self._deadlines[request_id]
+
+    def _ended(self, request_id: bytes, envelope: bytes, broker: Broker | None, *, is_new: bool) -> None:
+        if request_id in self.outcomes:
+            self.fail("one outcome", f"{self.name(request_id)} ended twice")
+        deadline = self.open.pop(request_id, None)
+        if deadline is None:
+            self.fail("one outcome", f"{self.name(request_id)} ended and was never accepted")
+            return
+        self.outcomes[request_id] = envelope
+        if broker is not None and envelope[1] == Status.TIMEOUT and request_id not in self.asks:
+            now = self._world.timeline.now
+            if now < deadline - _ROUNDING:
+                self.fail("deadline", f"{self.name(request_id)} timed out {deadline - now:.3f} s early")
+            if not is_new and now > max(deadline, broker.up_since) + WINDOW + _ROUNDING:
+                self.fail("deadline", f"{self.name(request_id)} timed out {now - deadline:.3f} s late")
+        self.asks.discard(request_id)
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        match event["event"]:
+            case "reassigned":
+                self.reassigned.add(to_bytes(event["request_id"]))
+            case "lease_granted":
+                resource, token = event["resource"], event["token"]
+                if resource in self._holders:
+                    self.fail("lease exclusion", f"{resource} was granted to a second holder")
+                if token <= self._token:
+                    self.fail("lease exclusion", f"{resource} got token {token} after {self._token}")
+                self._holders[resource] = self._token = token
+            case "lease_released":
+                if self._holders.pop(event["resource"], None) != event["token"]:
+                    self.fail("lease exclusion", f"{event['resource']} was released and not held so")
+
+    def stepped(self, supervisor: Supervisor) -> None:
+        """Compare the supervisor's records with what passed; after each of its steps."""
+        ledger, now = supervisor.records.ledger, supervisor.records.now
+        if len(ledger) != len(self.open) - len(self.asks):
+            self.fail("accounting", f"{len(ledger)} are open in the ledger and {len(self.open)} by what passed")
+        due = ledger.deadlines.next()
+        if due is not None and due < now:
+            self.fail("deadline", f"the supervisor stepped at {now:.3f} and left what was due at {due:.3f}")
+        for agent in supervisor.records.registry.agents:
+            mailbox = agent.mailbox
+            limits = mailbox.limits
+            most = limits.window if agent.condition is Condition.UP else float("inf")  # until it is back nobody knows
+            if not 0 <= mailbox.in_flight <= most:
+                self.fail("bounded queues", f"{agent.name!r} holds {mailbox.in_flight} of {limits.window}")
+            if len(mailbox) > limits.count + self._world.surplus or len(mailbox) < 0:
+                self.fail("bounded queues", f"{len(mailbox)} wait for {agent.name!r} of {limits.count}")
+
+    # -- handlers ------------------------------------------------------------------------------------------------
+
+    def started(self, plan: Plan, header: Header, agent: str, places: int) -> None:
+        """See a handler begin."""
+        world = self._world
+        world.note("started", agent, plan.number, header.attempt)
+        if plan.starts and not plan.is_idempotent:
+            self.fail("at most once", f"{self.name(header.request_id)} was begun by {plan.starts} and by {agent}")
+        if header.attempt in plan.starts:
+            self.fail("at most once", f"attempt {header.attempt} of {self.name(header.request_id)} was begun twice")
+        plan.starts[header.attempt] = agent
+        if world.scenario.durable and header.request_id not in world.disk.accepted:
+            self.fail("no loss", f"{self.name(header.request_id)} was begun before it was durable")
+        request_id = header.request_id
+        if header.attempt > 1 or places > 1 or request_id in self.reassigned or request_id in self.handed_back:
+            return
+        key = (plan.source, agent)
+        if plan.order < self._orders.get(key, 0):
+            self.fail("order", f"{agent} began number {plan.order} of {plan.source} after {self._orders[key]}")
+        self._orders[key] = plan.order
+
+    def leased(self, resource: str, token: int, header: Header) -> None:
+        """See a handler enter a lease."""
+        self._world.note("leased", resource, token)
+
+    # -- delegators ----------------------------------------------------------------------------------------------
+
+    def ended(self, plan: Plan, life: int, handle: Handle) -> None:
+        """See a delegator get an outcome."""
+        world = self._world
+        envelope, code = handle._envelope, ""
+        if not envelope or envelope != self._recorded(plan.request_id):
+            error = handle.outcome().error
+            code = error.code if error is not None else "?"
+            self._unrecorded(plan, life, code, is_local=not envelope)
+        world.note("ended", plan.number, life, code)
+        for _, other, _ in plan.ends:
+            if envelope and other and other != envelope and not code:
+                self.fail("one outcome", f"{self.name(plan.request_id)} had two outcomes at its delegator")
+        plan.ends.append((life, envelope, code))
+
+    def _recorded(self, request_id: bytes) -> bytes | None:
+        world = self._world
+        return (world.disk.outcomes if world.scenario.durable else self.outcomes).get(request_id)
+
+    def _unrecorded(self, plan: Plan, life: int, code: str, *, is_local: bool) -> None:
+        """Judge an outcome that is not the disk's."""
+        world, name = self._world, self.name(plan.request_id)
+        if is_local:
+            if code == "broker_unreachable":
+                if world.disturbed_until < plan.deadline:
+                    self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")
+                return
+            if code == "closed" or (code == "broker_lost" and not world.scenario.durable):
+                return
+        elif code == "journal_unavailable":
+            if plan.request_id in world.disk.accepted:
+                self.fail("one outcome", f"{name} was refused and accepted")
+            return
+        elif code == "broker_lost":
+            is_same = plan.life == life
+            if not world.scenario.durable:
+                return
+            if plan.request_id in world.disk.accepted:
+                self.fail("no loss", f"{name} is on the disk and its delegator was told that it is lost")
+            elif is_same:
+                self.fail("no loss", f"{name} was sent by a process that lives, and never accepted")
+            return
+        self.fail("one outcome", f"{name} ended at its delegator with {code!r}, which is not on the disk")
+
+    def listed(self, member: Member, found: Mapping[bytes, Any]) -> None:
+        """See what the bus says that a delegator has not collected."""
+        mine = {plan.request_id for plan in member.plans}
+        for request_id, item in found.items():
+            if request_id not in mine and request_id in self._deadlines and not self._is_ask(request_id):
+                self.fail("no loss", f"{member.name} was offered {self.name(request_id)}, which it never asked for")
+            if item["ended"] and self._world.scenario.durable and request_id in self.open:
+                self.fail("one outcome", f"{self.name(request_id)} is offered as ended and is open")
+
+    def _is_ask(self, request_id: bytes) -> bool:
+        return request_id not in self._world.by_id
+
+    # -- observers -----------------------------------------------------------------------------------------------
+
+    def saw(self, watcher: Watcher, number: int, envelope: bytes) -> None:
+        """See an observer see."""
+        world = self._world
+        if not world.scenario.durable:
+            return
+        envelopes = world.disk.envelopes
+        if number > len(envelopes) or envelopes[number - 1] != envelope:
+            self.fail("complete tap", f"{watcher.name} saw a number {number} that is not the disk's")
+        digest = self._digests.get(watcher.name)
+        if digest is None:
+            digest = self._digests[watcher.name] = [hashlib.sha256(), 1]
+        if number == digest[1]:
+            digest[0].update(envelope)
+            digest[1] += 1
+        elif number > digest[1]:
+            self.fail("complete tap", f"{watcher.name} saw {number} where {digest[1]} was due")
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Compare everything with everything, after the faults have stopped and the world came to rest."""
+        world = self._world
+        supervisor = world.broker.supervisor
+        assert supervisor is not None
+        if self.open:
+            self.fail("liveness", f"{self.name(next(iter(self.open)))} and {len(self.open) - 1} others never ended")
+        for plan in world.plans:
+            if plan.request_id and not plan.is_child and not plan.ends:
+                self.fail("liveness", f"{plan.source} never learned of {self.name(plan.request_id)}")
+        for agent in supervisor.records.registry.agents:
+            mailbox = agent.mailbox
+            if mailbox.in_flight or len(mailbox) or any(not letter.is_over for letter in mailbox._waiting):
+                self.fail("liveness", f"{agent.name!r} has {mailbox.in_flight} and {len(mailbox)} left at rest")
+        if not world.scenario.durable:
+            return
+        if self.outcomes != world.disk.outcomes:
+            self.fail("one outcome", "the disk's outcomes are not those that passed")
+        for member in world.members:
+            for watcher in member.watchers:
+                digest, position = self._digests[watcher.name]
+                if watcher.gaps or position != world.disk.next:
+                    self.fail("complete tap", f"{watcher.name} is at {position} of {world.disk.next}")
+                if digest.digest() != hashlib.sha256(b"".join(world.disk.envelopes)).digest():
+                    self.fail("complete tap", f"the digest of {watcher.name} is not the disk's")
+
+    def name(self, request_id: bytes) -> str:
+        """A delegation, for people."""
+        plan = self._world.by_id.get(request_id)
+        if plan is None:
+            return f"request {int.from_bytes(request_id[8:]) & 0xFFFFFFFF}"
+        return f"#{plan.number} ({plan.source} → {plan.target or 'any'}, {plan.capability}, {plan.behaviour or 'work'})"

@@ -1,0 +1,152 @@
+"""Who breaks what, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.simulation.member import Life, Member
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+__all__ = ["Storm"]
+
+AFTERMATH = 3.5
+"""Seconds after a fault in which the bus may still be busy with it: a silent peer is given up after 3 s."""
+
+
+class Storm:
+    """Faults of the kinds and at the rates that the scenario drew, until it is over."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._chance = world.chance
+        self._end = 0.0
+
+    def begin(self, end: float) -> None:
+        """Break things until a time."""
+        self._end = end
+        for kind, pause in self._world.scenario.faults.items():
+            self._next(getattr(self, f"_{kind}"), kind, pause)
+
+    def _next(self, strike: Callable[[], None], kind: str, pause: float) -> None:
+        world = self._world
+        when = world.timeline.now + self._chance.expovariate(1.0 / pause)
+        if when >= self._end:
+            return
+
+        def happen() -> None:
+            world.note("fault", kind)
+            strike()
+            self._next(strike, kind, pause)
+
+        world.timeline.at(when, happen)
+
+    def _disturb(self, seconds: float) -> None:
+        world = self._world
+        world.disturbed_until = max(world.disturbed_until, world.timeline.now + seconds + AFTERMATH)
+
+    def _someone(self) -> Member | None:
+        there = [member for member in self._world.members if member.is_in]
+        return self._chance.choice(there) if there else None
+
+    def _somebody(self) -> Life | None:
+        member = self._someone()
+        return member.life if member is not None else None
+
+    # -- kinds ---------------------------------------------------------------------------------------------------
+
+    def _break(self) -> None:
+        """A connection breaks; or only one end knows, until the other has been silent for long enough."""
+        life, chance = self._somebody(), self._chance
+        if life is None:
+            return
+        longest = chance.choice((0.0, 0.05, 3.0))
+        self._disturb(longest)
+        for connection in life.connections():
+            if chance.random() < 0.6:
+                self._world.network.broke(
+                    connection, node_sees=chance.random() * longest, broker_sees=chance.random() * longest
+                )  # fmt: skip
+
+    def _partition(self) -> None:
+        life, chance = self._somebody(), self._chance
+        if life is None:
+            return
+        seconds = chance.choice((0.05, 0.3, 1.0, 2.5, 3.5, 6.0))
+        up, down = chance.choice(((True, True), (True, False), (False, True)))
+        self._disturb(seconds)
+        self._world.network.partition(life, seconds, up=up, down=down)
+
+    def _node(self) -> None:
+        member, chance = self._someone(), self._chance
+        if member is None or member.life is None:
+            return
+        seconds = chance.choice((0.02, 0.3, 2.0, 5.0))
+        self._disturb(seconds)
+        member.life.crash(chance.choice((0.0, 0.001, 3.0)))
+        self._world.timeline.after(seconds, member.start)
+
+    def _broker(self) -> None:
+        seconds = self._chance.choice((0.01, 0.3, 1.0, 4.0, 11.0))
+        self._disturb(seconds + 10.0)
+        self._world.broker.crash()
+        self._world.timeline.after(seconds, self._world.broker.start)
+
+    def _freeze(self) -> None:
+        life = self._somebody()
+        if life is None:
+            return
+        seconds = self._chance.choice((0.2, 1.0, 2.9, 3.3, 6.0))
+        self._disturb(seconds)
+        life.freeze(seconds)
+        if seconds > AFTERMATH:  # libzmq's own thread stands still too
+            for connection in life.connections():
+                self._world.network.broke(connection, node_sees=seconds, broker_sees=3.0)
+
+    def _disk(self) -> None:
+        disk, seconds = self._world.disk, self._chance.choice((0.1, 0.7, 3.0))
+        disk.is_broken = True
+        self._disturb(seconds + 1.0)
+
+        def mend() -> None:
+            disk.is_broken = False
+
+        self._world.timeline.after(seconds, mend)
+
+    def _stall(self) -> None:
+        weather, seconds = self._world.scenario.weather, self._chance.choice((0.5, 2.0))
+        before = weather.commit
+        if before >= 0.5:
+            return
+        weather.commit = 0.5
+        self._disturb(seconds + 2.0)
+
+        def recover() -> None:
+            weather.commit = min(weather.commit, before)
+
+        self._world.timeline.after(seconds, recover)
+
+    def _cancel(self) -> None:
+        life = self._somebody()
+        pending = life.node.delegating.pending if life is not None else []
+        for handle in self._chance.sample(pending, min(len(pending), self._chance.randint(1, 4))):
+            handle.cancel()
+
+    def _leave(self) -> None:
+        member, chance = self._someone(), self._chance
+        if member is None or member.life is None:
+            return
+        seconds = chance.choice((0.7, 2.0))
+        self._disturb(seconds)
+        member.life.leave()
+        self._world.timeline.after(seconds, member.start)
+
+    def _stop(self) -> None:
+        life = self._somebody()
+        if life is None or not life.agent_names():
+            return
+        name = self._chance.choice(sorted(life.agent_names()))
+        life.node.hosting.stop_agent(name, 0.0)
+        life.after(self._chance.choice((0.01, 0.5)), lambda: life.start_agent(name))

@@ -1,0 +1,121 @@
+"""A node's link on the simulated wire: `ZmqLink` with other sockets and without its threads."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+import zmq
+
+from ether_broker.channel import Channel, receive
+from ether_broker.errors import EtherError
+from ether_broker.link import TICK, Receiver, ZmqLink
+from ether_broker.wire import join_frame, read_frame
+from tests.simulation.network import Network, Socket
+
+if TYPE_CHECKING:
+    from tests.simulation.member import Life
+
+__all__ = ["SimulatedLink"]
+
+logger = logging.getLogger("ether.link")
+
+
+class SimulatedLink(ZmqLink):
+    """All that decides is `ZmqLink`'s own; what moves is here."""
+
+    def __init__(self, life: Life, network: Network, incarnation: bytes) -> None:
+        self.endpoint = "simulated://broker"
+        self.incarnation = incarnation
+        self._life = life
+        self._sockets = (
+            Socket(network, life, b"r" + incarnation, self._arrived),
+            Socket(network, life, b"t" + incarnation, self._arrived),
+        )
+        listen, talk = self._sockets
+        self._hear = listen
+        self._raw_send = lambda frame, _flags: talk.send(frame)  # type: ignore[assignment]
+        self._channel = Channel(0)
+        self._waiting = deque()
+        self._waiting_bytes = 0
+        self._aside = deque()
+        self._lock = threading.Lock()
+        self._kicked = False
+        self._closing = False
+        self._receiver: Receiver | None = None
+        self._first: list[bytes] = []
+        self.is_joining = False
+        """Whether HELLO has been answered, so that it need not be said again."""
+
+    @property
+    def sockets(self) -> tuple[Socket, Socket]:
+        """Where it listens, and where it talks."""
+        return self._sockets
+
+    def open(self, receiver: Receiver) -> None:
+        """Begin to receive."""
+        self._receiver = receiver
+        self._life.after(TICK, self._tick)
+
+    def greet(self, envelope: bytes) -> None:
+        """Send HELLO; lost when nobody is connected."""
+        if not self.is_joining:
+            with contextlib.suppress(zmq.Again):
+                self._hear.send(join_frame([envelope]))
+
+    def first(self, timeout: float) -> list[bytes]:
+        """What has come so far, before `open`."""
+        first, self._first = self._first, []
+        return first
+
+    @property
+    def is_receiving_thread(self) -> bool:
+        """Nothing here ever blocks."""
+        return False
+
+    def _wake_sender(self) -> None:
+        self._kicked = True
+        self._life.after(0.0001, self._flush_held)
+
+    def _flush_held(self) -> None:
+        self._kicked = False
+        self.flush()
+
+    def _arrived(self, message: bytes) -> None:
+        self._life.run(lambda: self._take(message))
+
+    def _take(self, message: bytes) -> None:
+        if self._closing:
+            return
+        if self._receiver is None:
+            self._first = read_frame(message).envelopes
+            self._life.answered()
+            return
+        try:
+            now = self._life.member.clock.monotonic()
+            answer = receive(self._channel, message, now, self._receiver.received, self._rewind)
+            if answer is not None:
+                self._aside.append(answer)
+                self.flush()
+        except EtherError as error:
+            logger.warning("a message of the broker was not taken: %s", error)
+        except Exception:
+            logger.exception("what the broker sent broke the node's step; it is dropped")
+
+    def _tick(self) -> None:
+        if self._closing or self._receiver is None:
+            return
+        self._resume_sending()
+        self._receiver.ticked()
+        self._life.after(TICK, self._tick)
+
+    def close(self, linger: float = 1.0) -> None:
+        """Send what waits, and end."""
+        with self._lock:
+            self._send_waiting()
+        self._closing = True
+        for socket in self._sockets:
+            socket.close()

@@ -1,0 +1,258 @@
+"""A process with a node: it may crash, freeze, leave and begin another life under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ether.node import Node
+from ether.watching import _wish
+from ether_actors.handle import Handle
+from ether_actors.observer import Observation, Observer
+from ether_broker.errors import EtherError
+from ether_broker.payload import Payload, unpack
+from ether_broker.wire import Header, Kind
+from tests.simulation.link import SimulatedLink
+from tests.simulation.machinery import SimulatedMachinery
+from tests.simulation.network import Connection
+from tests.simulation.workload import Plan, Wide, Worker
+
+if TYPE_CHECKING:
+    from tests.simulation.timeline import SkewedClock
+    from tests.simulation.world import World
+
+__all__ = ["Life", "Member", "Watcher"]
+
+
+class Watcher(Observer):
+    """An observer that compares what it sees with the disk; its position outlives its process."""
+
+    def __init__(self, name: str, pace: float, see: Callable[[Watcher, int, bytes], None]) -> None:
+        self.name = name
+        self.pace = pace
+        self.position = 1
+        self.saw = see
+        self.gaps = 0
+
+    def on_message(self, observation: Observation) -> None:
+        """Compare it."""
+        self.saw(self, observation.number, observation.envelope)
+
+    def on_gap(self, first: int, last: int) -> None:
+        """Count it."""
+        self.gaps += 1
+
+
+class _Node(Node):
+    """A node that tries to register again when the broker still has the one before."""
+
+    life: Life
+
+    def _control(self, header: Header, envelope: bytes) -> None:
+        super()._control(header, envelope)
+        if header.kind == Kind.ERROR and unpack(envelope[header.body :]).get("code") == "duplicate_agent":
+            self.life.after(0.5, self._register_again)
+
+    def _register_again(self) -> None:
+        for envelope in self.hosting.registrations():
+            self._link.send(envelope)
+
+
+class Life:
+    """One incarnation of a process."""
+
+    def __init__(self, member: Member, number: int, chance: Random) -> None:
+        self.member = member
+        self.number = number
+        self.chance = chance
+        self.is_dead = False
+        self.is_in = False
+        """Whether it has joined."""
+        self.is_leaving = False
+        self.cuts = 0
+        """Partitions that it is behind."""
+        self._frozen = 0
+        self._parked: list[Callable[[], None]] = []
+        world = member.world
+        pace = member.watchers[0].pace if member.watchers else 0.0
+        machinery = SimulatedMachinery(self, world.make_id, Random(chance.random()), pace)
+        self.link = SimulatedLink(self, world.network, world.make_id())
+        self.node = _Node(member.name, self.link, machinery)
+        self.node.life = self
+        answering = self.node.hosting._answering
+        hand_back = answering.hand_back
+
+        def note(works: list[Any]) -> None:
+            world.auditor.handed_back.update(work.header.request_id for work in works)
+            hand_back(works)
+
+        answering.hand_back = note  # type: ignore[method-assign]
+        self.after(0.001, self._greet)
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Run something in this process, if it lives; when it thaws, if it is frozen."""
+        if self.is_dead:
+            return
+        if self._frozen:
+            self._parked.append(call)
+        else:
+            call()
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Run something in this process so many seconds of its clock from now."""
+        member = self.member
+        member.world.timeline.after(seconds / member.clock.rate, partial(self.run, call))
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it stands still, as by SIGSTOP."""
+        return self._frozen > 0
+
+    def freeze(self, seconds: float) -> None:
+        """Stand still for a while."""
+        self._frozen += 1
+        self.member.world.timeline.after(seconds, self._thaw)
+
+    def _thaw(self) -> None:
+        self._frozen -= 1
+        if not self._frozen:
+            parked, self._parked = self._parked, []
+            for call in parked:
+                self.run(call)
+
+    # -- joining -------------------------------------------------------------------------------------------------
+
+    def _greet(self) -> None:
+        if not self.is_in:
+            self.node._session._greet()
+            self.after(self.chance.uniform(0.05, 0.2), self._greet)
+
+    def answered(self) -> None:
+        """Take the broker's first word: WELCOME, or why not."""
+        self.link.is_joining = True
+        try:
+            self.node.join(0.0)
+        except EtherError:
+            return  # the name is taken by the life before: said again soon
+        finally:
+            self.link.is_joining = False
+        self.is_in = True
+        member = self.member
+        for name in member.agents:
+            self.start_agent(name)
+        for watcher in member.watchers:
+            self._attach(watcher)
+        if member.number_of_lives > 1 and member.is_delegating:
+            self._collect()
+
+    def start_agent(self, name: str) -> None:
+        """Start an agent, unless it is there."""
+        if name in self.agent_names() or self.is_leaving:
+            return
+        cls = Wide if self.member.world.scenario.places > 1 else Worker
+        self.node.hosting.start_agents([name], lambda: cls(self), cls)
+
+    def agent_names(self) -> set[str]:
+        """The agents that are here."""
+        return self.node.hosting.agent_names
+
+    def _attach(self, watcher: Watcher) -> None:
+        watching, token = self.node.watching, self.member.world.make_id()
+        observing = self.node.machinery.make_observing(watcher, partial(watching._acknowledge, token))
+        watching._observing[token] = observing
+        observing.start(watcher.position)
+        self.link.send(_wish(token, watcher, watcher.position))
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    def say(self, envelope: bytes) -> None:
+        """Send any envelope."""
+        self.link.send(envelope)
+
+    def ask(self, plan: Plan) -> None:
+        """Delegate from plain code."""
+        params = Payload.of({"plan": plan.number})
+        handle = self.node.delegating.request(plan.target, plan.capability, params, plan.timeout)
+        self.member.world.asked(plan, handle)
+
+    def _collect(self) -> None:
+        """Ask for what an earlier life had delegated, as `Runtime.collect` does."""
+        if self.is_leaving:
+            return
+        handle = self.node.delegating.request(None, "ether.outcomes", Payload.of({}), 5.0)
+        handle.add_done_callback(self._take_up)
+
+    def _take_up(self, handle: Handle) -> None:
+        response = handle.outcome()
+        if not response.ok:  # the broker is not back yet, or has no disk
+            self.after(0.5, self._collect)
+            return
+        member, world = self.member, self.member.world
+        mine = {plan.request_id: plan for plan in member.owed()}
+        found = {bytes(item["request_id"]): item for item in response.data}
+        world.auditor.listed(member, found)
+        wanted = [(request_id, "", item["left"]) for request_id, item in found.items() if request_id in mine]
+        wanted += [(request_id, "", None) for request_id in mine if request_id not in found]
+        for taken in self.node.delegating.take_up(wanted):
+            plan = mine[taken.request_id]
+            taken.add_done_callback(partial(world.auditor.ended, plan, self.number))
+
+    # -- ends ----------------------------------------------------------------------------------------------------
+
+    def connections(self) -> list[Connection]:
+        """Its connections that are up."""
+        return [socket.connection for socket in self.link.sockets if socket.connection is not None]
+
+    def crash(self, notice: float) -> None:
+        """End as by SIGKILL; the broker's socket notices so many seconds later."""
+        self.is_dead = True
+        network = self.member.world.network
+        for socket in self.link.sockets:
+            if socket.connection is not None:
+                network.broke(socket.connection, node_sees=None, broker_sees=notice)
+            socket.close()
+        self.node.machinery.close(0.0)
+
+    def leave(self) -> None:
+        """Leave in order."""
+        self.is_leaving = True
+        self.node.close(0.0)
+        self.member.world.timeline.after(0.6, lambda: self.crash(0.0))
+
+
+class Member:
+    """A process's name, and what outlives its lives."""
+
+    def __init__(
+        self, world: World, name: str, clock: SkewedClock, agents: list[str], watchers: list[Watcher], *,
+        is_delegating: bool,
+    ) -> None:  # fmt: skip
+        self.world = world
+        self.name = name
+        self.clock = clock
+        self.agents = agents
+        self.watchers = watchers
+        self.is_delegating = is_delegating
+        self.plans: list[Plan] = []
+        """What its plain code delegated, in all lives."""
+        self.number_of_lives = 0
+        self.life: Life | None = None
+
+    def start(self) -> None:
+        """Begin a life, unless one goes on."""
+        if self.life is None or self.life.is_dead:
+            self.number_of_lives += 1
+            self.life = Life(self, self.number_of_lives, Random(self.world.chance.random()))
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it is there and has joined."""
+        return self.life is not None and not self.life.is_dead and self.life.is_in and not self.life.is_leaving
+
+    def owed(self) -> list[Plan]:
+        """What its plain code has no outcome of."""
+        return [plan for plan in self.plans if not plan.ends]

@@ -1,0 +1,134 @@
+"""What a seed draws: how large the world is, how fast, and what goes wrong in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from ether_broker.mailbox import Limits
+
+__all__ = ["Scenario", "Weather", "draw"]
+
+FAULTS: Final = (
+    "break", "partition", "node", "broker", "freeze", "disk", "stall", "cancel", "leave", "stop",
+)  # fmt: skip
+"""What can go wrong by itself; `faults` has a method for each."""
+BEHAVIOURS: Final = ("fail", "crash", "hang", "stubborn", "twice", "progress", "forge", "children", "lease")
+"""What agents do besides their work; `workload` has them."""
+
+
+@dataclass(slots=True)
+class Weather:
+    """How the wire and the disk are."""
+
+    delay: float = 0.0005
+    """Seconds that a frame is under way at least."""
+    jitter: float = 0.0005
+    """Mean of what comes on top."""
+    spikes: float = 0.0
+    """Chance of a frame that takes up to half a second."""
+    repeats: float = 0.0
+    """Chance of a frame that comes twice."""
+    full: float = 0.0
+    """Chance that the broker's socket has no room for a frame."""
+    commit: float = 0.001
+    """Mean seconds of a commit."""
+    stalls: float = 0.0
+    """Chance of a commit that takes up to two seconds."""
+
+    def latency(self, chance: Random) -> float:
+        """Seconds that the next frame is under way."""
+        if self.spikes and chance.random() < self.spikes:
+            return chance.uniform(0.05, 0.5)
+        return self.delay + chance.random() * 2 * self.jitter
+
+    def sync(self, chance: Random) -> float:
+        """Seconds that the next commit takes."""
+        if self.stalls and chance.random() < self.stalls:
+            return chance.uniform(0.2, 2.0)
+        return self.commit * (0.2 + 1.6 * chance.random())
+
+    def clear_up(self) -> None:
+        """Let nothing go wrong any more."""
+        self.spikes = self.repeats = self.full = self.stalls = 0.0
+        self.commit = min(self.commit, 0.01)
+
+
+@dataclass(slots=True)
+class Scenario:
+    """One seed's world."""
+
+    workers: int
+    """Nodes with agents."""
+    delegators: int
+    """Nodes that delegate from plain code."""
+    observers: int
+    agents: int
+    """Agents on each worker."""
+    requests: int
+    """Delegations that plain code makes, about."""
+    storm: float
+    """Seconds in which things go wrong."""
+    faults: dict[str, float]
+    """{kind: mean seconds between two}."""
+    behaviours: dict[str, float]
+    """{kind: chance that a delegation brings it about}."""
+    limits: Limits
+    weather: Weather
+    durable: bool
+    """Whether the broker has a journal."""
+    patience: float
+    tap_count: int
+    tap_interval: float
+    places: int
+    """`max_concurrency` of the agents."""
+    burst: int
+    """Delegations that are made at once."""
+    timeouts: tuple[float, ...]
+    skew: float
+    """Seconds that clocks may be apart."""
+    moves: bool
+    """Whether a broker that is started anew has another zero of its clock, as after a reboot."""
+    named: float
+    """Chance that a delegation names its agent."""
+
+
+def draw(chance: Random) -> Scenario:
+    """A scenario; each seed has its own mix, and one in eight has no fault at all."""
+    is_calm = chance.random() < 0.12
+    kinds = [] if is_calm else chance.sample(FAULTS, chance.randint(1, 5))
+    if not is_calm and chance.random() < 0.5 and "broker" not in kinds:
+        kinds.append("broker")
+    weather = Weather(
+        delay=chance.choice((0.0001, 0.0005, 0.005, 0.02)),
+        jitter=chance.choice((0.0001, 0.001, 0.01)),
+        commit=chance.choice((0.0005, 0.002, 0.02, 0.2)),
+    )
+    if not is_calm:
+        weather.spikes = chance.choice((0.0, 0.0, 0.01, 0.05))
+        weather.repeats = chance.choice((0.0, 0.02, 0.1))
+        weather.full = chance.choice((0.0, 0.0, 0.02))
+        weather.stalls = chance.choice((0.0, 0.0, 0.02))
+    return Scenario(
+        workers=chance.randint(1, 3),
+        delegators=chance.randint(1, 2),
+        observers=chance.choice((0, 1, 1, 2)),
+        agents=chance.randint(1, 2),
+        requests=chance.choice((20, 40, 80, 120)),
+        storm=chance.choice((3.0, 6.0, 10.0)),
+        faults={kind: chance.choice((0.7, 2.0, 5.0)) for kind in kinds},
+        behaviours={kind: chance.choice((0.02, 0.1)) for kind in chance.sample(BEHAVIOURS, chance.randint(0, 5))},
+        limits=Limits(count=chance.choice((3, 20, 10_000)), window=chance.choice((1, 2, 8, 128))),
+        weather=weather,
+        durable=chance.random() < 0.93,
+        patience=chance.choice((0.0, 0.0, 1.0, 3.0)),
+        tap_count=chance.choice((65_536, 65_536, 16)),
+        tap_interval=chance.choice((0.0, 0.005)),
+        places=chance.choice((1, 1, 3)),
+        burst=chance.choice((1, 1, 5, 20)),
+        timeouts=chance.choice(((0.3, 1.0, 5.0), (5.0,), (1.0, 3.0), (0.1, 0.2, 8.0))),
+        skew=chance.choice((0.0, 1.0, 1000.0)),
+        moves=chance.random() < 0.5,
+        named=chance.choice((0.0, 0.5, 1.0)),
+    )

@@ -1,0 +1,187 @@
+"""What is asked, and what the agents do with it: some work, some fail, some misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ether_actors.agent import Agent
+from ether_actors.capability import capability
+from ether_actors.task import Task
+from ether_broker.codec import pack_response
+from ether_broker.errors import AgentCrash
+from ether_broker.ids import to_text
+from ether_broker.response import Response
+from ether_broker.status import Status
+from ether_broker.wire import Header
+from tests.simulation.machinery import Sleep
+
+if TYPE_CHECKING:
+    from tests.simulation.member import Life
+
+__all__ = ["Plan", "Wide", "Worker"]
+
+ONCE, KEEN = "job.once", "job.keen"
+LONG = 1e6
+
+
+@dataclass(slots=True)
+class Plan:
+    """One delegation as the world knows it, whoever has it at the moment."""
+
+    number: int
+    source: str
+    """The agent that delegates."""
+    order: int
+    """Its place among all that this agent delegated."""
+    target: str | None
+    capability: str
+    behaviour: str
+    seconds: float
+    """What the work takes."""
+    timeout: float
+    deadline: float = 0.0
+    """By the timeline."""
+    request_id: bytes = b""
+    life: int = 0
+    """Which life of the delegator sent it."""
+    is_child: bool = False
+    starts: dict[int, str] = field(default_factory=dict)
+    """{attempt: the agent that began it}."""
+    ends: list[tuple[int, bytes, str]] = field(default_factory=list)
+    """(life, envelope, code) of the outcomes that the delegator got; the code of those that its node made itself."""
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether it may run more than once."""
+        return self.capability == KEEN
+
+
+class Worker(Agent):
+    """Does what the plan says."""
+
+    def __init__(self, life: Life) -> None:
+        super().__init__()
+        self.life = life
+
+    @capability(ONCE)
+    async def once(self, params: Any, task: Task) -> Any:
+        """Work that must not run twice."""
+        return await _perform(self, params, task)
+
+    @capability(KEEN, idempotent=True)
+    async def keen(self, params: Any, task: Task) -> Any:
+        """Work that may."""
+        return await _perform(self, params, task)
+
+
+class Wide(Worker):
+    """A worker with several places."""
+
+    max_concurrency = 3
+
+
+def header_of(task: Task) -> Header:
+    """The header of what a task works on."""
+    return task._delegation.header
+
+
+async def _perform(agent: Worker, params: Any, task: Task) -> Any:
+    life = agent.life
+    world = life.member.world
+    header = header_of(task)
+    plan = world.plans[params["plan"]]
+    world.auditor.started(plan, header, task.agent, agent.max_concurrency)
+    behave = _BEHAVIOURS.get(plan.behaviour)
+    if behave is not None:
+        return await behave(life, plan, header, task)
+    if plan.seconds:
+        await Sleep(plan.seconds)
+    return plan.number
+
+
+async def _fail(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    await Sleep(plan.seconds)
+    raise ValueError("as planned")
+
+
+async def _crash(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    await Sleep(plan.seconds)
+    raise AgentCrash("as planned")
+
+
+async def _hang(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    await Sleep(LONG)
+
+
+async def _stubborn(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    """Go on when called off, and answer late."""
+    for _ in range(10):
+        try:
+            await Sleep(plan.timeout / 5)
+        except asyncio.CancelledError:
+            continue
+    return plan.number
+
+
+async def _twice(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    """Answer, and a moment later answer again, something else."""
+    await Sleep(plan.seconds)
+    again = Response(
+        request_id=to_text(header.request_id), status=Status.FAILED_EXECUTION, from_agent=task.agent,
+        attempt=header.attempt,
+    )  # fmt: skip
+    envelope = pack_response(again, capability=header.capability, target=header.source)
+    life.after(life.chance.choice((0.0, 0.001, 0.2)), lambda: life.say(envelope))
+    return plan.number
+
+
+async def _progress(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    for part in range(3):
+        await Sleep(plan.seconds / 3)
+        task.progress(part / 3, data={"part": part})
+    return plan.number
+
+
+async def _forge(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    """Answer for a delegation that another agent has, in one's own name and in that agent's."""
+    other = life.chance.choice(life.member.world.plans)
+    if other.request_id and other is not plan:
+        for name in (task.agent, other.target or "nobody"):
+            forged = Response(request_id=to_text(other.request_id), status=Status.COMPLETED, from_agent=name)
+            own = name == task.agent
+            if own or name not in life.agent_names():
+                life.say(pack_response(forged, capability=other.capability.encode(), target=other.source.encode()))
+    await Sleep(plan.seconds)
+    return plan.number
+
+
+async def _children(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    world = life.member.world
+    handles = []
+    for _ in range(life.chance.randint(1, 3)):
+        child = world.plan(task.agent, life.number, is_child=True)
+        handle = task.delegate(child.capability, {"plan": child.number}, to=child.target, timeout=child.timeout)
+        world.asked(child, handle)
+        handles.append(handle)
+        if life.chance.random() < 0.5:
+            await Sleep(plan.seconds)
+    for handle in handles[: life.chance.randint(0, 3)]:
+        await handle
+    return plan.number
+
+
+async def _lease(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    chance = life.chance
+    wait = chance.choice((0.0, 0.5, None))
+    async with task.lease(resource=f"file-{chance.randint(1, 2)}", wait=wait) as lease:
+        life.member.world.auditor.leased(lease.resource, lease.token, header)
+        await Sleep(plan.seconds)
+    return plan.number
+
+
+_BEHAVIOURS = {
+    "fail": _fail, "crash": _crash, "hang": _hang, "stubborn": _stubborn, "twice": _twice, "progress": _progress,
+    "forge": _forge, "children": _children, "lease": _lease,
+}  # fmt: skip

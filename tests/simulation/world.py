@@ -1,0 +1,302 @@
+"""One seed's world: it is built, moved, healed, and has to come to rest."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+import ether.hosting
+import ether.questions
+import ether.session
+import ether.watching
+from ether_actors.handle import Handle
+from ether_broker.wire import Kind, read_header
+from tests.simulation.auditor import Auditor, Violation
+from tests.simulation.broker import Broker
+from tests.simulation.disk import Disk
+from tests.simulation.faults import Storm
+from tests.simulation.member import Member, Watcher
+from tests.simulation.network import Network
+from tests.simulation.scenario import draw
+from tests.simulation.timeline import SkewedClock, Timeline
+from tests.simulation.workload import KEEN, ONCE, Plan
+
+__all__ = ["Report", "World", "simulate"]
+
+REST: Final = 60.0
+"""Seconds after the storm in which the world has to have come to rest."""
+_LOOK: Final = 0.5
+_WITH_IDS: Final = (ether.hosting, ether.questions, ether.session, ether.watching)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a seed."""
+
+    seed: int
+    digest: str
+    """Of everything that happened: the same seed has the same."""
+    delegations: int
+    seconds: float
+    """Of virtual time."""
+    violation: str
+    """Empty when every invariant held."""
+    invariant: str = ""
+
+
+class World:
+    """Everything in it happens in one thread, in one order.
+
+    Args:
+        seed: decides everything.
+        is_loud: whether to print what happens.
+    """
+
+    def __init__(self, seed: int, *, is_loud: bool = False) -> None:
+        self.seed = seed
+        self.is_loud = is_loud
+        self.chance = Random(seed)
+        self.scenario = scenario = draw(self.chance)
+        self.timeline = Timeline()
+        self.disk = Disk()
+        self.network = Network(self.timeline, scenario.weather, Random(self.chance.random()))
+        self.plans: list[Plan] = []
+        self.by_id: dict[bytes, Plan] = {}
+        self.disturbed_until = 0.0
+        """Until when something may be late through no fault of the bus."""
+        self.surplus = scenario.requests * 5
+        """Letters that may be put back into a full mailbox: they were accepted before."""
+        self._trace = hashlib.sha256()
+        self._ids = 0
+        self._orders: dict[str, int] = {}
+        self.auditor = Auditor(self)
+        self.broker = Broker(self)
+        self.members = self._make_members()
+
+    def _make_members(self) -> list[Member]:
+        scenario, chance = self.scenario, self.chance
+        names = [(f"worker-{number}", False) for number in range(scenario.workers)]
+        names += [(f"asker-{number}", True) for number in range(scenario.delegators)]
+        names += [(f"watcher-{number}", False) for number in range(scenario.observers)]
+        members = []
+        for name, is_delegating in names:
+            clock = SkewedClock(
+                self.timeline, chance.uniform(0.0, 1e6), 1.0 + chance.uniform(-5e-5, 5e-5),
+                chance.uniform(-1, 1) * scenario.skew,
+            )  # fmt: skip
+            agents = [f"{name}-agent-{number}" for number in range(scenario.agents)] if name[0] == "w" else []
+            watchers = []
+            if name.startswith("watcher"):
+                agents = []
+                pace = chance.choice((0.0001, 0.01, 0.2))
+                watchers = [Watcher(name, pace, self.auditor.saw)]
+            members.append(Member(self, name, clock, agents, watchers, is_delegating=is_delegating))
+        return members
+
+    # -- what its parts need -------------------------------------------------------------------------------------
+
+    def make_id(self) -> bytes:
+        """16 bytes that count up, in the form of a UUIDv7."""
+        self._ids += 1
+        return (0x7 << 76 | 0b10 << 62 | self._ids).to_bytes(16)
+
+    def plan(self, source: str, life: int, *, is_child: bool = False) -> Plan:
+        """Draw a delegation."""
+        scenario, chance = self.scenario, self.chance
+        self._orders[source] = order = self._orders.get(source, 0) + 1
+        agents = [name for member in self.members for name in member.agents]
+        target = chance.choice(agents) if chance.random() < scenario.named else None
+        behaviour = ""
+        for kind, likelihood in scenario.behaviours.items():
+            if chance.random() < likelihood:
+                behaviour = kind
+        if is_child and behaviour == "children" and chance.random() < 0.7:
+            behaviour = ""
+        plan = Plan(
+            number=len(self.plans), source=source, order=order, target=target,
+            capability=chance.choice((ONCE, KEEN)), behaviour=behaviour,
+            seconds=chance.choice((0.0, 0.0, 0.001, 0.02, 0.2)), timeout=chance.choice(scenario.timeouts), life=life,
+            is_child=is_child,
+        )  # fmt: skip
+        self.plans.append(plan)
+        return plan
+
+    def asked(self, plan: Plan, handle: Handle) -> None:
+        """Take note of a delegation that was sent."""
+        plan.request_id = handle.request_id
+        plan.deadline = self.timeline.now + plan.timeout
+        self.by_id[plan.request_id] = plan
+        self.note("asked", plan.number)
+        handle.add_done_callback(lambda done: self.auditor.ended(plan, plan.life, done))
+
+    def note(self, what: str, *details: Any) -> None:
+        """Add to the trace."""
+        if details and type(details[0]) is bytes:
+            details = self._describe(details[0])
+        line = f"{self.timeline.now:.6f} {what} {details}"
+        self._trace.update(line.encode())
+        if self.is_loud:
+            print(line)
+
+    def _describe(self, envelope: bytes) -> tuple[Any, ...]:
+        header = read_header(envelope)
+        if header.kind == Kind.EVENT:
+            from ether_broker.payload import unpack
+
+            body = unpack(envelope[header.body :])
+            return tuple(f"{key}={value}" for key, value in body.items() if key not in {"manifest", "incarnation"})
+        plan = self.by_id.get(header.request_id)
+        name = int.from_bytes(header.request_id[8:]) & 0xFFFFFFFF if plan is None else f"#{plan.number}"
+        return (
+            name, Kind(header.kind).name, header.status, header.attempt, header.flags, header.source.decode(),
+            header.target.decode(), header.capability.decode(),
+        )  # fmt: skip
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    def run(self) -> Report:
+        """Live, and say what became of it."""
+        try:
+            self._live()
+        except Violation as violation:
+            self.auditor.violation = self.auditor.violation or violation
+        violation = self.auditor.violation
+        self._trace.update(str(violation).encode())
+        return Report(
+            self.seed, self._trace.hexdigest()[:16], len(self.plans), self.timeline.now,
+            "" if violation is None else str(violation), "" if violation is None else violation.invariant,
+        )  # fmt: skip
+
+    def _live(self) -> None:
+        scenario = self.scenario
+        self.broker.start()
+        for member in self.members:
+            member.start()
+        self._move(0.5)
+        storm_end = 0.5 + scenario.storm
+        self._schedule_work(storm_end)
+        Storm(self).begin(storm_end)
+        if scenario.weather.stalls or scenario.weather.spikes:
+            self.disturbed_until = storm_end + 5.0
+        self._move(storm_end)
+        scenario.weather.clear_up()
+        limit = storm_end + REST
+        why = self._unrest()
+        while why and self.timeline.now < limit:
+            self._move(self.timeline.now + _LOOK)
+            why = self._unrest()
+        if why:
+            self.auditor.fail("liveness", f"no rest {REST:g} s after the storm: {why}")
+        else:
+            self.auditor.finish()
+        self._stop_at_violation()
+
+    def _schedule_work(self, end: float) -> None:
+        scenario, chance = self.scenario, self.chance
+        askers = [member for member in self.members if member.is_delegating]
+        for _ in range(max(1, scenario.requests // scenario.burst)):
+            member, when = chance.choice(askers), chance.uniform(0.5, end)
+            self.timeline.at(when, lambda member=member: self._ask(member))  # type: ignore[misc]
+
+    def _ask(self, member: Member) -> None:
+        life = member.life
+        if life is None or not member.is_in:
+            return
+
+        def ask() -> None:
+            if life.is_leaving:
+                return
+            for _ in range(self.scenario.burst):
+                plan = self.plan(member.name, life.number)
+                life.ask(plan)
+                member.plans.append(plan)
+
+        life.run(ask)
+
+    def _move(self, end: float) -> None:
+        while self.timeline.step(end):
+            self._stop_at_violation()
+
+    def _stop_at_violation(self) -> None:
+        if self.auditor.violation is not None:
+            raise self.auditor.violation
+
+    def _unrest(self) -> str:
+        """What is still to come; empty at rest."""
+        supervisor = self.broker.supervisor
+        if supervisor is None:
+            return "the broker is down"
+        for member in self.members:
+            if not member.is_in:
+                return f"{member.name} is not in"
+            if member.owed():
+                return f"{member.name} waits for {self.auditor.name(member.owed()[0].request_id)}"
+        records = supervisor.records
+        if len(records.ledger) or self.auditor.open:
+            return f"{len(records.ledger)} delegations have no outcome"
+        if any(agent.mailbox.outstanding for agent in records.registry.agents):
+            return "mailboxes are not empty"
+        if not self.scenario.durable:
+            return ""
+        if records.tap.next != self.disk.next:
+            return "the journal is behind"
+        behind = [watcher for member in self.members for watcher in member.watchers if watcher.position != self.disk.next]
+        return f"{behind[0].name} is at {behind[0].position} of {self.disk.next}" if behind else ""
+
+
+class _Ear(logging.Handler):
+    """Hears of bugs that the product catches and logs."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take the exception for a violation."""
+        if record.exc_info:
+            self._world.auditor.violation = self._world.auditor.violation or _bug(record)
+
+
+def _bug(record: logging.LogRecord) -> Violation:
+    import traceback
+
+    assert record.exc_info
+    last = traceback.format_exception(*record.exc_info)
+    return Violation("no bug", f"{record.getMessage()}: {''.join(last[-3:])}")
+
+
+@contextlib.contextmanager
+def _quiet(world: World) -> Iterator[None]:
+    """Let ids count up, and hear what is logged instead of printing it."""
+    before = [module.new_id for module in _WITH_IDS]
+    root = logging.getLogger("ether")
+    handlers, level, propagate = root.handlers[:], root.level, root.propagate
+    ears = [logging.getLogger(f"ether.{name}") for name in ("supervisor", "link", "loop", "pool")]
+    ear = _Ear(world)
+    root.propagate, root.handlers = False, [logging.NullHandler()]
+    root.setLevel(logging.ERROR)
+    for logger in ears:
+        logger.addHandler(ear)
+    for module in _WITH_IDS:
+        module.new_id = world.make_id  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for module, make in zip(_WITH_IDS, before, strict=True):
+            module.new_id = make  # type: ignore[attr-defined]
+        for logger in ears:
+            logger.removeHandler(ear)
+        root.handlers, root.propagate = handlers, propagate
+        root.setLevel(level)
+
+
+def simulate(seed: int, *, is_loud: bool = False) -> Report:
+    """Live through one seed."""
+    world = World(seed, is_loud=is_loud)
+    with _quiet(world):
+        return world.run()
