@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.handle import Handle
-from ether_actors.registry import Condition
+from ether_actors.registry import Condition, Registration
 from ether_actors.supervisor import Supervisor
 from ether_broker.ids import to_bytes
 from ether_broker.payload import unpack
@@ -25,15 +25,23 @@ if TYPE_CHECKING:
     from tests.simulation.workload import Plan
     from tests.simulation.world import World
 
-__all__ = ["Auditor", "Violation"]
+__all__ = ["Auditor", "Violation", "has_work"]
 
 WINDOW: Final = 0.25
 """Seconds after a deadline in which TIMEOUT comes (G4)."""
 _ROUNDING: Final = 1e-6
+_AT_REST: Final = 100_000
+"""Bytes that may wait for a node's acknowledgement when nothing happens: it tells after 16 frames."""
 _BUS: Final = b"ether."
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
 _OWN_WORD: Final = frozenset({"journal_unavailable", "broker_lost"})
 """Codes with which a broker answers without its journal."""
+
+
+def has_work(agent: Registration) -> bool:
+    """Whether something waits for an agent or holds credit; the credit of one that is down is nobody's."""
+    mailbox = agent.mailbox
+    return len(mailbox) > 0 if agent.condition is Condition.DOWN else mailbox.outstanding > 0
 
 
 class Violation(Exception):
@@ -59,6 +67,15 @@ class Auditor:
         self.outcomes: dict[bytes, bytes] = {}
         """{request id: terminal response} as given to the journal by this broker or found in it."""
         self._deadlines: dict[bytes, float] = {}
+        self._specialists: dict[bytes, bytes] = {}
+        self._children: dict[bytes, list[bytes]] = {}
+        self._orphans: list[bytes] = []
+        """Sub-delegations of what ended in this step."""
+        self._accepted: set[bytes] = set()
+        """Agents that were given something in this step."""
+        self._is_moving = False
+        """Whether something may have been put back into a mailbox in this step."""
+        self._waiting: dict[bytes, int] = {}
         self._orders: dict[tuple[str, str], int] = {}
         self.handed_back: set[bytes] = set()
         self.reassigned: set[bytes] = set()
@@ -82,12 +99,15 @@ class Auditor:
         self.asks.clear()
         self.outcomes.clear()
         self._holders.clear()
+        self._children.clear()
+        self._waiting.clear()
         self._token = 0
         if self._world.scenario.durable:
             for envelope in self._world.disk.envelopes:
                 self._fold(envelope, None)
             for request_id in self.open:
                 self.open[request_id] = self._deadlines[request_id]
+            self._orphans.clear()
 
     def broker_ended(self, broker: Broker) -> None:
         """Note that the broker is gone."""
@@ -129,6 +149,10 @@ class Auditor:
         if header.capability.startswith(_BUS):
             self.asks.add(request_id)
         self.open[request_id] = self._deadlines[request_id]
+        self._specialists[request_id] = header.target
+        self._accepted.add(header.target)
+        if header.parent in self.open:
+            self._children.setdefault(header.parent, []).append(request_id)
 
     def _ended(self, request_id: bytes, envelope: bytes, broker: Broker | None, *, is_new: bool) -> None:
         if request_id in self.outcomes:
@@ -138,6 +162,12 @@ class Auditor:
             self.fail("one outcome", f"{self.name(request_id)} ended and was never accepted")
             return
         self.outcomes[request_id] = envelope
+        self._orphans += self._children.pop(request_id, ())
+        source = read_header(envelope).source
+        if source not in {b"ether", self._specialists[request_id]}:
+            self.fail("identity", f"{self.name(request_id)} was ended by {source!r}")
+        if envelope[1] == Status.TIMEOUT and source != b"ether":
+            self.fail("deadline", f"{source!r} said TIMEOUT, which is the supervisor's word")
         if broker is not None and envelope[1] == Status.TIMEOUT and request_id not in self.asks:
             now = self._world.timeline.now
             if now < deadline - _ROUNDING:
@@ -149,7 +179,12 @@ class Auditor:
     def _event(self, event: Mapping[str, Any]) -> None:
         match event["event"]:
             case "reassigned":
-                self.reassigned.add(to_bytes(event["request_id"]))
+                request_id = to_bytes(event["request_id"])
+                self.reassigned.add(request_id)
+                self._specialists[request_id] = event["agent"].encode()
+                self._is_moving = True
+            case "agent_up" | "agent_down" | "agent_restarting" | "agent_draining":
+                self._is_moving = True
             case "lease_granted":
                 resource, token = event["resource"], event["token"]
                 if resource in self._holders:
@@ -175,8 +210,17 @@ class Auditor:
             most = limits.window if agent.condition is Condition.UP else float("inf")  # until it is back nobody knows
             if not 0 <= mailbox.in_flight <= most:
                 self.fail("bounded queues", f"{agent.name!r} holds {mailbox.in_flight} of {limits.window}")
-            if len(mailbox) > limits.count + self._world.surplus or len(mailbox) < 0:
-                self.fail("bounded queues", f"{len(mailbox)} wait for {agent.name!r} of {limits.count}")
+            waiting, before = len(mailbox), self._waiting.get(agent.name, 0)
+            is_new = agent.name in self._accepted and agent.condition is Condition.UP and not self._is_moving
+            if is_new and waiting > max(limits.count, before):
+                self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.count}")
+            self._waiting[agent.name] = waiting
+        for child in self._orphans:
+            if child in self.open:
+                self.fail("one outcome", f"{self.name(child)} goes on without the delegation it was made for")
+        self._orphans.clear()
+        self._accepted.clear()
+        self._is_moving = False
 
     # -- handlers ------------------------------------------------------------------------------------------------
 
@@ -192,6 +236,9 @@ class Auditor:
         if world.scenario.durable and header.request_id not in world.disk.accepted:
             self.fail("no loss", f"{self.name(header.request_id)} was begun before it was durable")
         request_id = header.request_id
+        late = world.timeline.now - self._deadlines[request_id]
+        if late > world.scenario.weather.slowest:  # the node's idea of the broker's clock is as old as a frame
+            self.fail("deadline", f"{self.name(request_id)} was begun {late:.3f} s after its deadline")
         if header.attempt > 1 or places > 1 or request_id in self.reassigned or request_id in self.handed_back:
             return
         key = (plan.source, agent)
@@ -293,8 +340,13 @@ class Auditor:
                 self.fail("liveness", f"{plan.source} never learned of {self.name(plan.request_id)}")
         for agent in supervisor.records.registry.agents:
             mailbox = agent.mailbox
-            if mailbox.in_flight or len(mailbox) or any(not letter.is_over for letter in mailbox._waiting):
+            if has_work(agent) or any(not letter.is_over for letter in mailbox._waiting):
                 self.fail("liveness", f"{agent.name!r} has {mailbox.in_flight} and {len(mailbox)} left at rest")
+        for session in supervisor.records.router.sessions:
+            waiting = [*session.outbox, *session.fresh, *supervisor.records.router.unsealed(session)]
+            if session.outbox_bytes != sum(map(len, waiting)) or session.channel.retained_bytes > _AT_REST:
+                held = session.channel.retained_bytes
+                self.fail("bounded queues", f"{session.outbox_bytes} and {held} bytes are kept for {session.node} at rest")
         if not world.scenario.durable:
             return
         if self.outcomes != world.disk.outcomes:

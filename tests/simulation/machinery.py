@@ -19,7 +19,7 @@ from ether_broker.response import Response
 from ether_broker.tap import read_batch
 
 if TYPE_CHECKING:
-    from tests.simulation.member import Life
+    from tests.simulation.member import Life, Watcher
 
 __all__ = ["SimulatedHandle", "SimulatedMachinery", "Sleep"]
 
@@ -164,10 +164,11 @@ class _Pool(Pool):
 class _Observing(Observing):
     """An observer that sees each batch a while after it came."""
 
-    def __init__(self, observer: Observer, acknowledge: Callable[[int], None], life: Life, pace: float) -> None:
+    observer: Watcher
+
+    def __init__(self, observer: Watcher, acknowledge: Callable[[int], None], life: Life) -> None:
         super().__init__(observer, acknowledge)
         self._life = life
-        self._pace = pace
         self._waiting: deque[bytes] = deque()
         self._is_busy = False
 
@@ -181,7 +182,7 @@ class _Observing(Observing):
         self._waiting.append(batch)
         if not self._is_busy:
             self._is_busy = True
-            self._life.after(self._pace, self._see)
+            self._life.after(self.observer.pace, self._see)
 
     def _see(self) -> None:
         if not self._waiting:
@@ -190,7 +191,7 @@ class _Observing(Observing):
         self.observer.observe(batch)
         self._is_busy = bool(self._waiting)
         if self._is_busy:
-            self._life.after(self._pace, self._see)
+            self._life.after(self.observer.pace, self._see)
         self._acknowledge(batch.next)
 
     def stop(self, timeout: float = 2.0) -> None:
@@ -203,10 +204,9 @@ class SimulatedMachinery(Machinery):
 
     handle_type = SimulatedHandle
 
-    def __init__(self, life: Life, make_id: Callable[[], bytes], chance: Random, pace: float) -> None:
+    def __init__(self, life: Life, make_id: Callable[[], bytes], chance: Random) -> None:
         super().__init__(life.member.clock, pool=_Pool(life), loop=_Loop(life), make_id=make_id, chance=chance)
         self._life = life
-        self._pace = pace
 
     def make_pool(self, size: int, name: str) -> Pool:
         """The same place as for all other turns."""
@@ -214,7 +214,7 @@ class SimulatedMachinery(Machinery):
 
     def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
         """A place on the timeline."""
-        return _Observing(observer, acknowledge, self._life, self._pace)
+        return _Observing(observer, acknowledge, self._life)  # type: ignore[arg-type]  # all observers here are
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait for nothing: whoever asks goes on as if it had come."""

@@ -76,11 +76,11 @@ class Life:
         self._frozen = 0
         self._parked: list[Callable[[], None]] = []
         world = member.world
-        pace = member.watchers[0].pace if member.watchers else 0.0
-        machinery = SimulatedMachinery(self, world.make_id, Random(chance.random()), pace)
+        machinery = SimulatedMachinery(self, world.make_id, Random(chance.random()))
         self.link = SimulatedLink(self, world.network, world.make_id())
         self.node = _Node(member.name, self.link, machinery)
         self.node.life = self
+        self.node.guarding.on_escalation = lambda agent, _why: self.after(1.0, lambda: self.start_agent(agent))
         answering = self.node.hosting._answering
         hand_back = answering.hand_back
 

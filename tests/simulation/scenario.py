@@ -28,6 +28,7 @@ class Weather:
     """Mean of what comes on top."""
     spikes: float = 0.0
     """Chance of a frame that takes up to half a second."""
+    had_spikes: bool = False
     repeats: float = 0.0
     """Chance of a frame that comes twice."""
     full: float = 0.0
@@ -36,6 +37,11 @@ class Weather:
     """Mean seconds of a commit."""
     stalls: float = 0.0
     """Chance of a commit that takes up to two seconds."""
+
+    @property
+    def slowest(self) -> float:
+        """Seconds that a frame is under way at most, and a little."""
+        return (0.5 if self.had_spikes else self.delay + 2 * self.jitter) + 0.01
 
     def latency(self, chance: Random) -> float:
         """Seconds that the next frame is under way."""
@@ -107,6 +113,7 @@ def draw(chance: Random) -> Scenario:
     )
     if not is_calm:
         weather.spikes = chance.choice((0.0, 0.0, 0.01, 0.05))
+        weather.had_spikes = weather.spikes > 0
         weather.repeats = chance.choice((0.0, 0.02, 0.1))
         weather.full = chance.choice((0.0, 0.0, 0.02))
         weather.stalls = chance.choice((0.0, 0.0, 0.02))
@@ -115,7 +122,7 @@ def draw(chance: Random) -> Scenario:
         delegators=chance.randint(1, 2),
         observers=chance.choice((0, 1, 1, 2)),
         agents=chance.randint(1, 2),
-        requests=chance.choice((20, 40, 80, 120)),
+        requests=chance.choice((20, 60, 120, 200)),
         storm=chance.choice((3.0, 6.0, 10.0)),
         faults={kind: chance.choice((0.7, 2.0, 5.0)) for kind in kinds},
         behaviours={kind: chance.choice((0.02, 0.1)) for kind in chance.sample(BEHAVIOURS, chance.randint(0, 5))},

@@ -16,7 +16,7 @@ import ether.session
 import ether.watching
 from ether_actors.handle import Handle
 from ether_broker.wire import Kind, read_header
-from tests.simulation.auditor import Auditor, Violation
+from tests.simulation.auditor import Auditor, Violation, has_work
 from tests.simulation.broker import Broker
 from tests.simulation.disk import Disk
 from tests.simulation.faults import Storm
@@ -69,8 +69,6 @@ class World:
         self.by_id: dict[bytes, Plan] = {}
         self.disturbed_until = 0.0
         """Until when something may be late through no fault of the bus."""
-        self.surplus = scenario.requests * 5
-        """Letters that may be put back into a full mailbox: they were accepted before."""
         self._trace = hashlib.sha256()
         self._ids = 0
         self._orders: dict[str, int] = {}
@@ -185,6 +183,9 @@ class World:
             self.disturbed_until = storm_end + 5.0
         self._move(storm_end)
         scenario.weather.clear_up()
+        for member in self.members:
+            for watcher in member.watchers:
+                watcher.pace = 0.0001
         limit = storm_end + REST
         why = self._unrest()
         while why and self.timeline.now < limit:
@@ -239,7 +240,7 @@ class World:
         records = supervisor.records
         if len(records.ledger) or self.auditor.open:
             return f"{len(records.ledger)} delegations have no outcome"
-        if any(agent.mailbox.outstanding for agent in records.registry.agents):
+        if any(has_work(agent) for agent in records.registry.agents):
             return "mailboxes are not empty"
         if not self.scenario.durable:
             return ""

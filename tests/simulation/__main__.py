@@ -1,0 +1,81 @@
+"""Seeds from the command line: `python -m tests.simulation --seeds 2000`."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+if __name__ == "__main__":  # the three floors, in a plain checkout
+    root = Path(__file__).resolve().parents[2]
+    sys.path[:0] = [str(root / floor) for floor in ("runtime", "actors", "broker")]
+
+from tests.simulation.world import Report, simulate
+
+
+def main() -> int:
+    """Live through seeds, print those that fail, and say how fast it was; 1 if any failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many (1000)")
+    parser.add_argument("--start", type=int, default=0, help="the first (0)")
+    parser.add_argument("--seed", type=int, help="one seed only, with everything that happens in it")
+    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="processes")
+    parser.add_argument("--minutes", type=float, help="go on with further seeds for so long")
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        report = simulate(arguments.seed, is_loud=True)
+        print(_line(report))
+        return 1 if report.violation else 0
+    seeds: Iterable[int] = itertools.count(arguments.start)
+    if arguments.minutes is None:
+        seeds = range(arguments.start, arguments.start + arguments.seeds)
+    return _campaign(seeds, arguments.jobs, arguments.minutes)
+
+
+def _campaign(seeds: Iterable[int], jobs: int, minutes: float | None) -> int:
+    began = time.monotonic()
+    count = delegations = failed = 0
+    virtual = 0.0
+    for report in _reports(seeds, jobs):
+        count += 1
+        delegations += report.delegations
+        virtual += report.seconds
+        if report.violation:
+            failed += 1
+            print(_line(report), flush=True)
+        if minutes is not None and time.monotonic() - began > 60 * minutes:
+            break
+    seconds = time.monotonic() - began
+    print(
+        f"{count:,} seeds, {failed} failed; {delegations:,} delegations in {virtual / 3600:.1f} simulated hours; "
+        f"{seconds:.0f} s, {60 * delegations / seconds:,.0f} delegations a minute."
+    )
+    return 1 if failed else 0
+
+
+def _reports(seeds: Iterable[int], jobs: int) -> Iterator[Report]:
+    if jobs == 1:
+        yield from map(simulate, seeds)
+        return
+    with multiprocessing.Pool(jobs) as pool:
+        yield from pool.imap_unordered(simulate, _paced(seeds, pool), chunksize=8)
+
+
+def _paced(seeds: Iterable[int], pool: object) -> Iterable[int]:
+    return seeds
+
+
+def _line(report: Report) -> str:
+    outcome = f"FAILED {report.violation}" if report.violation else "held"
+    return (
+        f"seed {report.seed} [{report.digest}] {report.delegations} delegations, {report.seconds:.1f} s: {outcome}\n"
+        f"  again: python -m tests.simulation --seed {report.seed}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
