@@ -346,7 +346,9 @@ class Auditor:
             waiting = [*session.outbox, *session.fresh, *supervisor.records.router.unsealed(session)]
             if session.outbox_bytes != sum(map(len, waiting)) or session.channel.retained_bytes > _AT_REST:
                 held = session.channel.retained_bytes
-                self.fail("bounded queues", f"{session.outbox_bytes} and {held} bytes are kept for {session.node} at rest")
+                self.fail(
+                    "bounded queues", f"{session.outbox_bytes} and {held} bytes are kept for {session.node} at rest"
+                )
         if not world.scenario.durable:
             return
         if self.outcomes != world.disk.outcomes:

@@ -246,7 +246,9 @@ class World:
             return ""
         if records.tap.next != self.disk.next:
             return "the journal is behind"
-        behind = [watcher for member in self.members for watcher in member.watchers if watcher.position != self.disk.next]
+        behind = [
+            watcher for member in self.members for watcher in member.watchers if watcher.position != self.disk.next
+        ]
         return f"{behind[0].name} is at {behind[0].position} of {self.disk.next}" if behind else ""
 
 

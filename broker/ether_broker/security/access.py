@@ -1,0 +1,203 @@
+"""Access lists: who may delegate what to whom, observe, administer, and register which agents. Sans-IO.
+
+Patterns are fnmatch's: `*` is anything, `review-*` a beginning, `[ab]` one of. They match whole names, and case counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final, Self
+
+from ether_broker.errors import InvalidSpec
+
+__all__ = ["Access", "DelegateRule", "Patterns", "RegisterRule"]
+
+Patterns = str | Iterable[str]
+"""One pattern or several, of which one has to match."""
+_ANY: Final = ("*",)
+_MOST_CACHED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateRule:
+    """Lets some delegate some capabilities to some.
+
+    Raises:
+        InvalidSpec: a pattern is none.
+    """
+
+    who: Patterns
+    """Agents, or nodes: all agents of them."""
+    what: Patterns = _ANY
+    """Capabilities, as the specialist declares them."""
+    to: Patterns = _ANY
+    """Agents."""
+
+    def __post_init__(self) -> None:
+        """Make tuples of the patterns."""
+        for name in ("who", "what", "to"):
+            object.__setattr__(self, name, _patterns(getattr(self, name), f"delegate: {name}"))
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterRule:
+    """Lets some nodes host some agents.
+
+    Raises:
+        InvalidSpec: a pattern is none.
+    """
+
+    node: Patterns
+    """Nodes."""
+    agents: Patterns
+    """Names of agents."""
+
+    def __post_init__(self) -> None:
+        """Make tuples of the patterns."""
+        for name in ("node", "agents"):
+            object.__setattr__(self, name, _patterns(getattr(self, name), f"register: {name}"))
+
+
+class Access:
+    """What each may do; everything that no rule allows is denied.
+
+    A node may always host the agent of its own name, in which its plain code delegates. Names of agents are only as good
+    as the rules for registering them, and names of nodes as the keys that they come with: without keys an access list
+    keeps mistakes out, not attackers.
+
+    Args:
+        delegate: who may delegate what to whom.
+        observe: agents or nodes that see every message, and may watch (`monitor`) anybody.
+        read: who may ask the bus about itself (`ether.*`): agents, nodes, statistics, dead letters with their contents.
+        change: who may change something there: discard a dead letter, which redriving one does too.
+        register: which nodes may host which agents.
+        owners: nodes that may do everything: the process that the broker is part of.
+
+    Raises:
+        InvalidSpec: a pattern is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        delegate: Iterable[DelegateRule] = (),
+        observe: Patterns = (),
+        read: Patterns = (),
+        change: Patterns = (),
+        register: Iterable[RegisterRule] = (),
+        owners: Iterable[str] = (),
+    ) -> None:
+        self.is_open = False
+        """Whether there is no access list, and everybody may do everything."""
+        self._delegate = tuple(delegate)
+        self._observe = _patterns(observe, "observe")
+        self._read = _patterns(read, "administer: read")
+        self._change = _patterns(change, "administer: change")
+        self._register = tuple(register)
+        self._owners = frozenset(owners)
+        self._decided: dict[tuple[str, str, str, str], bool] = {}
+
+    @classmethod
+    def open(cls) -> Self:
+        """No access list: everybody who is in may do everything."""
+        made = cls()
+        made.is_open = True
+        return made
+
+    def may_delegate(self, node: str, source: str, capability: str, target: str) -> bool:
+        """Whether an agent of a node may delegate a capability, by its declared name, to an agent."""
+        key = (node, source, capability, target)
+        found = self._decided.get(key)
+        if found is None:
+            if len(self._decided) >= _MOST_CACHED:
+                self._decided.clear()
+            found = self._decided[key] = self._everything(node) or any(
+                _match(rule.what, capability) and _match(rule.to, target) for rule in self._rules_of(node, source)
+            )
+        return found
+
+    def may_ask(self, node: str, source: str, capability: str) -> bool:
+        """Whether there is anybody to whom it might delegate that capability."""
+        return self._everything(node) or any(_match(rule.what, capability) for rule in self._rules_of(node, source))
+
+    def may_reach(self, node: str, source: str, target: str) -> bool:
+        """Whether there is anything that it might delegate to that agent."""
+        return self._everything(node) or any(_match(rule.to, target) for rule in self._rules_of(node, source))
+
+    def may_observe(self, node: str) -> bool:
+        """Whether a node may see every message."""
+        return self._everything(node) or _match(self._observe, node)
+
+    def may_administer(self, node: str, source: str, *, change: bool = False) -> bool:
+        """Whether an agent of a node may ask the bus about itself, or change something there; who may change may ask."""
+        patterns = self._change if change else (*self._read, *self._change)
+        return self._everything(node) or _match(patterns, node, source)
+
+    def may_register(self, node: str, agent: str) -> bool:
+        """Whether a node may host an agent."""
+        if agent == node or self._everything(node):
+            return True
+        return any(_match(rule.node, node) and _match(rule.agents, agent) for rule in self._register)
+
+    def extended(self, *, register: Iterable[RegisterRule] = (), owners: Iterable[str] = ()) -> Access:
+        """The same with more rules; an open one stays open."""
+        if self.is_open:
+            return self
+        return Access(
+            delegate=self._delegate, observe=self._observe, read=self._read, change=self._change,
+            register=(*self._register, *register), owners=(*self._owners, *owners),
+        )  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any] | None:
+        """What `of` takes, for another process; None for an open one."""
+        if self.is_open:
+            return None
+        return {
+            "delegate": [{"who": rule.who, "what": rule.what, "to": rule.to} for rule in self._delegate],
+            "observe": self._observe,
+            "read": self._read,
+            "change": self._change,
+            "register": [{"node": rule.node, "agents": rule.agents} for rule in self._register],
+            "owners": sorted(self._owners),
+        }
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any] | None) -> Self:
+        """Read what `as_dict` gave.
+
+        Raises:
+            InvalidSpec: a pattern is none.
+        """
+        if fields is None:
+            return cls.open()
+        rules = [DelegateRule(**rule) for rule in fields.get("delegate", ())]
+        register = [RegisterRule(**rule) for rule in fields.get("register", ())]
+        return cls(**{**fields, "delegate": rules, "register": register})
+
+    def _everything(self, node: str) -> bool:
+        return self.is_open or node in self._owners
+
+    def _rules_of(self, node: str, source: str) -> Iterable[DelegateRule]:
+        return (rule for rule in self._delegate if _match(rule.who, node, source))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Access) and self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _match(patterns: Patterns, *names: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def _patterns(given: object, where: str) -> tuple[str, ...]:
+    patterns = (given,) if isinstance(given, str) else given
+    if not isinstance(patterns, Iterable) or isinstance(patterns, Mapping):
+        raise InvalidSpec(f"Access list, {where} is {given!r}: give a pattern, or a list of them.")
+    found = tuple(patterns)
+    for pattern in found:
+        if not isinstance(pattern, str) or not pattern:
+            raise InvalidSpec(f"Access list, {where} has {pattern!r}: a pattern is a text such as 'review-*'.")
+    return found
