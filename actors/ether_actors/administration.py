@@ -23,6 +23,10 @@ __all__ = ["CAPABILITIES", "Administration"]
 
 PREFIX: Final = b"ether."
 """What the supervisor's own capabilities begin with."""
+_ROOM: Final = 900_000
+"""Bytes of an answer that lists; a payload has 1 MiB at most (`ether_broker.payload.MAX_PAYLOAD`)."""
+_ITEM: Final = 80
+"""Bytes of one entry, without its capability."""
 
 
 class Administration:
@@ -162,7 +166,7 @@ class Administration:
         }
 
     def outcomes(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        """What an earlier life of the delegator asked for: still open, or ended and not collected."""
+        """What an earlier life of the delegator asked for: still open, or ended and not collected, the newest of it."""
         source, now = params["source"], self._records.now
         ended = [
             {"request_id": request_id, "capability": "", "ended": True, "left": None}
@@ -178,7 +182,7 @@ class Administration:
             for entry in self._records.ledger.running
             if entry.source == source and entry.delegator.lost
         ]
-        return ended + running
+        return _newest(ended, running)
 
     def dead_letters(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         """The newest dead letters first; `limit` (100) and `reason` narrow it."""
@@ -202,6 +206,18 @@ class Administration:
     def leases(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Every lease, the oldest first, with who waits for it; one only with `resource`."""
         return self._leasing.tell(params.get("resource"))
+
+
+def _newest(ended: list[dict[str, Any]], running: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many as one answer carries, oldest first; those that have ended make room."""
+    left = _ROOM
+    found: list[dict[str, Any]] = []
+    for item in reversed(ended + running):
+        left -= _ITEM + len(item["capability"].encode())
+        if left < 0:
+            break
+        found.append(item)
+    return found[::-1]
 
 
 def _whole(params: dict[str, Any], name: str, default: int | None) -> int:

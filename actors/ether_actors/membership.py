@@ -6,6 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_actors.collecting import Collecting
 from ether_actors.ledger import Entry
 from ether_actors.reach import Reach
 from ether_actors.records import SUPERVISOR, Records
@@ -52,6 +53,8 @@ class Membership:
         self._records = records
         self._rulings = rulings
         self._broker = broker
+        self.collecting = Collecting(records, rulings)
+        """What delegators that are back wait for."""
         self._monitors: dict[bytes, dict[bytes, Session]] = {}
         self._down_since: dict[bytes, float] = {}
         self._expected: dict[bytes, Session] = {}
@@ -210,8 +213,7 @@ class Membership:
         except (AttributeError, TypeError, ValueError) as error:
             msg = "RESUME: holding is {agent: [[request id, attempt]]}."
             raise InvalidEnvelope(msg) from error
-        if awaiting:
-            self._rulings.awaited(session, awaiting)
+        self.collecting.ask(session, awaiting)
 
     def _reclaim(self, agent: Registration, before: Session | None) -> None:
         held = agent.session.holding.pop(agent.name, {})

@@ -121,6 +121,7 @@ class Supervisor:
         self._rulings.due()
         self.leasing.due()
         self._membership.beat()
+        self._membership.collecting.serve()
         if records.passing:
             passing, records.passing = records.passing, []
             first = records.tap.next
@@ -141,6 +142,8 @@ class Supervisor:
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         if self.records.router.has_lost or self._is_behind:  # a peer was found gone while the last answers left
+            return self.records.now
+        if self._membership.collecting.has_more:
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
         beat = min(self._membership.next_beat, self._feed_at, self.leasing.next_due())

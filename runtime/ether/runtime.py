@@ -364,6 +364,8 @@ class Runtime:
     def collect(self, request_ids: Iterable[str] = (), *, timeout: float = 10.0) -> list[Handle]:
         """Take up what an earlier life of this runtime's name had delegated: open, or ended without its knowing.
 
+        At most some 10,000 come at a time, the newest; what is collected makes room for the others.
+
         A broker hands an outcome out once; with a journal also again, to who names its request id. After the broker itself
         was started anew, outcomes may be among them that the earlier life had seen.
 
