@@ -20,8 +20,8 @@ __all__ = ["Nemesis", "Theatre"]
 _LOOK: Final = 0.02
 _STALL: Final = 0.05
 """Seconds by which a look may be late before it counts: then the machine was busy, and nobody's clock is to blame."""
-_RETRY: Final = 0.1
-_TRIES: Final = 50
+_RETRY: Final = 0.5
+_TRIES: Final = 10
 _SIGNALS: Final = {Action.KILL: signal.SIGKILL, Action.PAUSE: signal.SIGSTOP, Action.RESTART: signal.SIGTERM}
 
 
@@ -54,6 +54,8 @@ class Nemesis:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._paused: list[str] = []
         self._up: dict[str, int] = {}
+        self._ended: set[int] = set()
+        """Processes that were told to end, and may not have yet."""
         self._stop = threading.Event()
         self.done = threading.Event()
         """Set when the whole plan is executed and nobody is paused any more."""
@@ -101,6 +103,7 @@ class Nemesis:
                 del self._up[seen.name]
             if pid is not None:
                 self._diary.write("up", name=seen.name, pid=pid)
+                self._ended.discard(pid)
                 self._up[seen.name] = pid
 
     def _strike(self, strike: Strike, names: tuple[str, ...], tries: int) -> None:
@@ -108,10 +111,13 @@ class Nemesis:
         missing = []
         for name in names:
             at = time.monotonic()
-            pid = self._theatre.signal(name, _SIGNALS[strike.action]) if name in self._up else None
+            is_up = name in self._up and self._up[name] not in self._ended
+            pid = self._theatre.signal(name, _SIGNALS[strike.action]) if is_up else None
             if pid is None:
                 missing.append(name)
                 continue
+            if strike.action is not Action.PAUSE:
+                self._ended.add(pid)
             self._diary.write(
                 "strike", number=strike.number, action=strike.action, victim=strike.victim, name=name, pid=pid,
                 begin=at, seconds=strike.seconds,

@@ -134,10 +134,14 @@ def _node_recoveries(evidence: Evidence) -> Iterable[float]:
 
 
 def _broker_recoveries(evidence: Evidence) -> Iterable[tuple[float, float]]:
-    """For each SIGKILL of the broker, the seconds to the first outcome after it was up again, from either."""
+    """For each SIGKILL of the broker, the seconds to the first outcome after it was up again, from either.
+
+    One that was followed by another strike at it in between says nothing of the way back.
+    """
     told = sorted(ending.at for endings in evidence.endings.values() for ending in endings if ending.kind == "ok")
-    for outage in evidence.outages.of(BROKER):
+    outages = evidence.outages.of(BROKER)
+    for outage in outages:
         if outage.action is Action.KILL and outage.end < math.inf:
             index = bisect_left(told, outage.end)
-            if index < len(told):
+            if index < len(told) and not any(outage.begin < other.begin < told[index] for other in outages):
                 yield told[index] - outage.begin, told[index] - outage.end
