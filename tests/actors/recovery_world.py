@@ -1,0 +1,391 @@
+"""A broker that crashes and is started anew from its journal, and processes that live on, or do not.
+
+Everything is sans-IO. Frames lie on the wires until they are delivered; a crash takes them along, with what the journal has
+not committed. A `Life` follows docs/protocol.md, "After a lost session", by itself: it shares no code with `ether.session`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ether_actors.supervisor import Supervisor
+from ether_broker.channel import Channel, receive
+from ether_broker.ids import to_bytes
+from ether_broker.mailbox import Limits
+from ether_broker.manifest import Capability, Manifest
+from ether_broker.payload import pack, unpack
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Header, Kind, join_frame, mark, pack_envelope, read_frame, read_header, rehead
+from tests.actors.peers import request_id
+from tests.actors.stored_journal import Disk, StoredJournal
+
+__all__ = ["CAPABILITIES", "Asked", "Life", "Work", "World"]
+
+CAPABILITIES = {"once": False, "twice": True}
+"""{capability: whether it may run twice}."""
+LATEST = 0.25
+"""Seconds after a deadline in which TIMEOUT has to fall (G4)."""
+_RUNNING = (Status.ACCEPTED, Status.PROGRESS)
+
+
+class _Bugs(logging.Handler):
+    """Lets an exception out that the supervisor survives and logs: in a test it is a bug."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise AssertionError(record.getMessage()) from (record.exc_info[1] if record.exc_info else None)
+
+
+@dataclass(eq=False)
+class Asked:
+    """A delegation as its delegator sees it."""
+
+    number: int
+    life: Life
+    """Who wants the outcome."""
+    target: str
+    capability: str
+    until: float
+    """Wall time of the deadline."""
+    outcomes: list[tuple[Status, str]] = field(default_factory=list)
+    """(status, code of the error)."""
+    given: list[int] = field(default_factory=list)
+    """The attempts that reached a process, but for those that it gave back."""
+    is_on_the_bus: bool = False
+    """Whether its DELEGATION was ever put on a wire."""
+
+
+@dataclass(eq=False)
+class Work:
+    """A delegation in the hands of a specialist."""
+
+    number: int
+    agent: str
+    attempt: int
+    is_started: bool = False
+    is_called_off: bool = False
+
+
+class Life:
+    """One process with its node."""
+
+    def __init__(self, world: World, name: str, agents: list[str]) -> None:
+        self.world = world
+        self.name = name
+        self.agents = agents
+        self.incarnation = b"%16d" % next(world.ids)
+        self.channel = Channel(0)
+        self.broker = ""
+        self.offset = 0.0
+        """Wall time minus the broker's clock."""
+        self.is_dead = False
+        self.is_mute = False
+        """Nothing passes in either direction."""
+        self.inbound: deque[bytes] = deque()
+        """On the wire to it."""
+        self.early: list[bytes] = []
+        """Said before the first WELCOME."""
+        self.pending: dict[int, Asked] = {}
+        self.works: dict[int, Work] = {}
+        self.refusals: list[str] = []
+        self.data: dict[int, Any] = {}
+        """What came with outcomes of `ether.*`."""
+        self.other: list[tuple[int, Status, str]] = []
+        """Outcomes of what it never asked for: (number, status, code)."""
+
+    # -- speaking ------------------------------------------------------------------------------------------------
+
+    def greet(self) -> None:
+        hello = pack_envelope(Kind.HELLO, request_id=request_id(next(self.world.ids)), body=pack({"node": self.name}))
+        self.world.post(self, b"r", join_frame([hello]))
+
+    def say(self, envelope: bytes) -> None:
+        if self.channel.session:
+            self.channel.pack([envelope])
+            self.push()
+        else:
+            self.early.append(envelope)
+
+    def push(self) -> None:
+        for number, frame in self.channel.unsent():
+            self.world.post(self, b"t", frame)
+            self.channel.sent = number
+
+    def beat(self) -> None:
+        if self.channel.session:
+            self.say(pack_envelope(Kind.HEARTBEAT, body=pack({"agents": {}})))
+
+    def ask(self, capability: str, *, to: str = "", timeout: float = 10.0, flags: int = 0) -> Asked:
+        number = next(self.world.ids)
+        asked = Asked(number, self, to, capability, self.world.wall + timeout)
+        self.pending[number] = self.world.asked[number] = asked
+        self.say(pack_envelope(
+            Kind.DELEGATION, request_id=request_id(number), source=self.name.encode(), target=to.encode(),
+            capability=capability.encode(), deadline=asked.until - self.offset, flags=flags, body=pack({}),
+        ))  # fmt: skip
+        return asked
+
+    def cancel(self, number: int) -> None:
+        self.say(pack_envelope(Kind.CANCEL, request_id=request_id(number), source=self.name.encode()))
+
+    def answer(self, number: int, status: Status = Status.COMPLETED, *, flags: int = 0) -> None:
+        work = self.works[number]
+        if status in _RUNNING:
+            work.is_started = True
+        else:
+            del self.works[number]
+        if flags & Flag.HANDED_BACK:
+            self.world.asked[number].given.remove(work.attempt)
+        self.say(pack_envelope(
+            Kind.RESPONSE, request_id=request_id(number), source=work.agent.encode(), status=status, flags=flags,
+            attempt=work.attempt, target=self.world.asked[number].life.name.encode(), body=pack({"summary": "done"}),
+        ))  # fmt: skip
+
+    def hand_back(self, number: int) -> None:
+        self.answer(number, Status.REJECTED_OVERLOAD, flags=Flag.HANDED_BACK)
+
+    def await_again(self, numbers: list[int]) -> None:
+        self.say(pack_envelope(Kind.RESUME, body=pack({"awaiting": [request_id(number) for number in numbers]})))
+
+    def collect(self) -> Asked:
+        """Ask what an earlier life of this name is still owed; `claim` the answer."""
+        return self.ask("ether.outcomes")
+
+    def claim(self, question: Asked) -> list[Asked]:
+        """Want what the answer to `collect` lists."""
+        rows = unpack(self.data[question.number]["data"])
+        found = [self.world.asked[number] for row in rows if (number := _number(row["request_id"])) in self.world.asked]
+        wanted = [asked for asked in found if asked.life is not self]
+        for asked in wanted:
+            asked.life, asked.outcomes = self, []
+            self.pending[asked.number] = asked
+        self.await_again([asked.number for asked in wanted])
+        return wanted
+
+    # -- listening -----------------------------------------------------------------------------------------------
+
+    def hear(self, count: int | None = None) -> None:
+        """Take so many of the frames that are on the wire; default: all."""
+        while self.inbound and count != 0:
+            message = self.inbound.popleft()
+            answer = receive(self.channel, message, self.world.wall, self._take, self._rewind)
+            if answer is not None:
+                self.world.post(self, b"t", answer)
+            count = None if count is None else count - 1
+
+    def _rewind(self) -> None:
+        self.channel.rewind()
+        self.push()
+
+    def _take(self, envelopes: list[bytes]) -> None:
+        for envelope in envelopes:
+            header = read_header(envelope)
+            match header.kind:
+                case Kind.WELCOME:
+                    self._welcomed(unpack(envelope[header.body :]))
+                case Kind.ERROR:
+                    message = unpack(envelope[header.body :])["message"]
+                    self.refusals.append(message)
+                    if "HELLO" in message:
+                        self.greet()
+                case Kind.DELEGATION:
+                    self._given(header)
+                case Kind.CANCEL:
+                    work = self.works.get(_number(header.request_id))
+                    if work is not None and work.attempt == header.attempt:
+                        work.is_called_off = True
+                case Kind.RESPONSE:
+                    self._outcome(header, envelope)
+
+    def _given(self, header: Header) -> None:
+        number, agent = _number(header.request_id), header.target.decode()
+        asked = self.world.asked[number]
+        assert agent in self.agents, "given to a node that does not host the agent"
+        assert header.attempt not in asked.given, "G3: the same run was given twice"
+        assert CAPABILITIES[asked.capability] or not asked.given, "G3: may run twice"
+        assert not any(status.is_terminal for status, _ in asked.outcomes), "G1: given after its outcome"
+        if asked.target and not asked.given and header.attempt == 1:
+            self.world.first_runs.setdefault((asked.life.name, agent), []).append(number)
+        asked.given.append(header.attempt)
+        self.works[number] = Work(number, agent, header.attempt)
+
+    def _outcome(self, header: Header, envelope: bytes) -> None:
+        number, status, body = _number(header.request_id), Status(header.status), unpack(envelope[header.body :])
+        code = (body.get("error") or {}).get("code", "")
+        asked = self.pending.get(number)
+        if asked is None:
+            self.other.append((number, status, code))
+        elif status.is_terminal:
+            assert not asked.outcomes, "G1: a second outcome"
+            asked.outcomes.append((status, code))
+            del self.pending[number]
+            self.data[number] = body
+
+    # -- joining -------------------------------------------------------------------------------------------------
+
+    def _welcomed(self, welcome: dict[str, Any]) -> None:
+        if welcome["session"] == self.channel.session:
+            return
+        is_first, shift = not self.broker, self.offset
+        self.offset = self.world.wall - welcome["clock"]
+        shift -= self.offset
+        left = [] if is_first else self.channel.unacknowledged()
+        self.broker = welcome["broker"]
+        self.channel = Channel(welcome["session"])
+        if is_first:
+            first = [*self._registrations(), *(_shifted(envelope, shift) for envelope in self.early)]
+            self.early.clear()
+        else:
+            first = self._resume([_shifted(envelope, shift) for envelope in left])
+        for envelope in first:
+            self.say(envelope)
+
+    def _registrations(self) -> list[bytes]:
+        found = []
+        for agent in (self.name, *self.agents):
+            capabilities = CAPABILITIES.items() if agent != self.name else ()
+            manifest = Manifest(
+                agent=agent,
+                capabilities=tuple(Capability(name=name, idempotent=may_repeat) for name, may_repeat in capabilities),
+            )
+            fields = manifest.model_dump(mode="json", exclude_defaults=True)
+            number = next(self.world.ids)
+            found.append(pack_envelope(
+                Kind.REGISTER, request_id=request_id(number), source=fields.pop("agent").encode(), body=pack(fields)
+            ))  # fmt: skip
+        return found
+
+    def _resume(self, left: list[bytes]) -> list[bytes]:
+        holding: dict[str, list[list[Any]]] = {}
+        for work in self.works.values():
+            holding.setdefault(work.agent, []).append([request_id(work.number), work.attempt])
+        again = []
+        for envelope in left:
+            header = read_header(envelope)
+            if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
+                holding.setdefault(header.source.decode(), []).append([header.request_id, header.attempt])
+            if header.kind == Kind.DELEGATION and _number(header.request_id) not in self.pending:
+                continue
+            if header.kind in (Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL):
+                again.append(mark(envelope, Flag.RESENT))
+        return [
+            pack_envelope(Kind.RESUME, body=pack({"holding": holding})),
+            *self._registrations(),
+            *again,
+            pack_envelope(Kind.RESUME, body=pack({"awaiting": [request_id(number) for number in self.pending]})),
+        ]
+
+
+class World:
+    """One bus."""
+
+    def __init__(self, *, synced: bool = True, window: int = 2, count: int = 1000) -> None:
+        self.ids = itertools.count(1)
+        self.wall = 1e9
+        self.offset = self.wall - 1000.0
+        self.limits = Limits(count=count, window=window)
+        self.journal = StoredJournal(Disk(), synced=synced)
+        self.lives: list[Life] = []
+        self.asked: dict[int, Asked] = {}
+        self.first_runs: dict[tuple[str, str], list[int]] = {}
+        """{(delegator, agent): what it was given of it for the first time, in order}."""
+        self._to_broker: list[tuple[bytes, bytes]] = []
+        self.has_stepped = False
+        """Whether the present broker has stepped at the present time."""
+        self.supervisor = self._start()
+
+    def _start(self) -> Supervisor:
+        make_id: Callable[[], bytes] = lambda: request_id(next(self.ids))  # noqa: E731  short
+        supervisor = Supervisor(limits=self.limits, journal=self.journal, patience=2.0, make_id=make_id)
+        supervisor.recover(self.now, self.wall)
+        self.has_stepped = False
+        return supervisor
+
+    @property
+    def now(self) -> float:
+        """The broker's clock."""
+        return self.wall - self.offset
+
+    def crash(self, *, down: float = 0.5, clock: float = 5000.0) -> None:
+        """End the broker, lose what is on the wires and not committed, and start another; its clock shows something else."""
+        self._to_broker.clear()
+        for life in self.lives:
+            life.inbound.clear()
+        self.journal = self.journal.crash()
+        self.wall += down
+        self.offset = self.wall - clock
+        self.supervisor = self._start()
+
+    def life(self, name: str, *agents: str) -> Life:
+        """A process that has just been started; it joins when the wires move."""
+        life = Life(self, name, list(agents))
+        self.lives.append(life)
+        life.greet()
+        return life
+
+    def post(self, life: Life, role: bytes, frame: bytes) -> None:
+        if not life.is_mute:
+            self._to_broker.append((role + life.incarnation, frame))
+
+    def step(self) -> None:
+        """Let everything that is under way to the broker arrive, and put on the wires what it sends."""
+        arrivals, self._to_broker = self._to_broker, []
+        logger, bugs = logging.getLogger("ether.supervisor"), _Bugs(logging.ERROR)
+        logger.addHandler(bugs)
+        try:
+            self.supervisor.step(arrivals, self.now, self.wall)
+        finally:
+            logger.removeHandler(bugs)
+        self.has_stepped = True
+        router = self.supervisor.records.router
+        by_id = {life.incarnation: life for life in self.lives}
+        for routing_id, frame in router.outgoing():
+            life = by_id.get(routing_id[1:])
+            if life is None or life.is_dead:
+                router.unreachable(routing_id)
+            elif not life.is_mute:
+                life.inbound.append(frame)
+
+    def lose_frames(self, life: Life, *, both: bool) -> None:
+        """Lose what is on one life's wires."""
+        life.inbound.clear()
+        if both:
+            self._to_broker = [item for item in self._to_broker if item[0][1:] != life.incarnation]
+
+    def settle(self, rounds: int = 12) -> None:
+        """Let the frames move until nothing moves; everything is committed at once meanwhile."""
+        for _ in range(rounds):
+            self.journal.sync()
+            self.step()
+            for life in self.lives:
+                if not life.is_dead:
+                    life.hear()
+
+    def pass_time(self, seconds: float, *, moving: bool = True) -> None:
+        """Let the time pass in quarters of a second; with `moving` the wires and the journal work meanwhile."""
+        for quarter in range(1, int(seconds * 4) + 1):
+            self.wall += 0.25
+            if quarter % 4 == 0:
+                for life in self.lives:
+                    if not life.is_dead:
+                        life.beat()
+            if moving:
+                self.settle(3)
+            else:
+                self.step()
+
+
+def _number(raw: bytes | str) -> int:
+    return int.from_bytes(raw if isinstance(raw, bytes) else to_bytes(raw))
+
+
+def _shifted(envelope: bytes, seconds: float) -> bytes:
+    """A delegation's deadline by the clock of another broker."""
+    header = read_header(envelope)
+    if header.kind != Kind.DELEGATION:
+        return envelope
+    return rehead(header, envelope, deadline=header.deadline + seconds)

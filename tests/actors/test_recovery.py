@@ -1,0 +1,546 @@
+"""A broker that is started anew goes on with what its journal tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from ether_actors.ledger import State
+from ether_actors.membership import RETURN
+from ether_actors.registry import Condition
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Kind, read_header
+from tests.actors.recovery_world import Life, World
+
+
+def pair(world: World) -> tuple[Life, Life]:
+    """A delegator and a specialist that have joined."""
+    d, a = world.life("d"), world.life("na", "a")
+    world.settle()
+    return d, a
+
+
+def back(world: World, *lives: Life) -> None:
+    """Let these come back to the new broker."""
+    for life in lives:
+        life.greet()
+    world.settle()
+
+
+def test_work_that_runs_goes_on_and_its_outcome_reaches_who_asked():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a")
+    world.settle()
+    a.answer(asked.number, Status.ACCEPTED)
+    world.settle()
+
+    world.crash()
+    back(world, d, a)
+    a.answer(asked.number)
+    world.settle()
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+    assert asked.given == [1]
+
+
+@pytest.mark.parametrize("who_first", [0, 1])
+def test_an_outcome_that_was_given_while_there_was_no_broker_arrives(who_first: int):
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a")
+    world.settle()
+    world.crash()
+    a.answer(asked.number)
+
+    for life in ((d, a), (a, d))[who_first]:
+        back(world, life)
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_what_was_accepted_and_never_sent_is_sent_to_its_node_when_that_is_back():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a")
+    world.step()
+    assert a.inbound  # and it is lost with the broker
+    world.crash()
+
+    back(world, d, a)
+
+    assert list(a.works) == [asked.number]
+
+
+def test_what_was_not_committed_is_sent_again_by_its_delegator_and_runs_once():
+    world = World(synced=False)
+    d, a = pair(world)
+    asked = d.ask("once", to="a")
+    world.step()
+    assert not a.inbound  # nothing leaves before the commit
+    world.crash()
+    assert world.supervisor.records.ledger.running == []
+
+    back(world, d, a)
+    a.answer(asked.number)
+    world.settle()
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_what_was_committed_and_not_acknowledged_folds_into_the_first():
+    world = World(synced=False)
+    d, a = pair(world)
+    asked = d.ask("once", to="a")
+    world.step()
+    world.journal.sync()
+    world.crash()
+
+    back(world, d, a)
+
+    assert list(a.works) == [asked.number]
+    assert world.supervisor.records.dead_letters.list(limit=10) == []
+
+
+@pytest.mark.parametrize("capability", ["once", "twice"])
+def test_a_node_that_does_not_come_back_is_lost_with_its_work(capability: str):
+    world = World()
+    d, a = pair(world)
+    b = world.life("nb", "b")
+    world.settle()
+    asked = d.ask(capability, to="", timeout=60.0)
+    world.settle()
+    holder = next(life for life in (a, b) if life.works)
+    other = b if holder is a else a
+    holder.is_dead = True
+    world.crash()
+    back(world, d, other)
+    world.pass_time(RETURN - 1.0)
+    assert (asked.outcomes, asked.given) == ([], [1])
+    world.pass_time(2.0)
+
+    if capability == "once":
+        assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+        assert asked.given == [1]
+    else:
+        assert asked.given == [1, 2]
+        assert list(other.works) == [asked.number]
+
+
+@pytest.mark.parametrize("capability", ["once", "twice"])
+def test_a_node_that_comes_back_as_another_process_has_lost_its_work(capability: str):
+    world = World()
+    d, a = pair(world)
+    asked = d.ask(capability, to="a")
+    world.settle()
+    a.is_dead = True
+    world.crash()
+
+    again = world.life("na", "a")
+    back(world, d)
+
+    if capability == "once":
+        assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+    else:
+        assert list(again.works) == [asked.number]
+        assert asked.given == [1, 2]
+
+
+def test_what_only_waited_is_kept_for_another_process_of_that_agent():
+    world = World(window=1)
+    d, a = pair(world)
+    first, second, third = (d.ask("once", to="a") for _ in range(3))
+    world.settle()
+    assert list(a.works) == [first.number]
+    a.is_dead = True
+    world.crash()
+
+    again = world.life("na", "a")
+    back(world, d)
+
+    assert first.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+    assert list(again.works) == [second.number]
+    again.answer(second.number)
+    world.settle()
+    assert list(again.works) == [third.number]
+
+
+def test_a_mailbox_keeps_its_order():
+    world = World(window=2)
+    d, a = pair(world)
+    asked = [d.ask("once", to="a") for _ in range(6)]
+    world.step()  # the first two are under way, and get lost
+    world.crash()
+    back(world, d, a)
+
+    for one in asked:
+        assert one.number in a.works
+        a.answer(one.number)
+        world.settle()
+    assert world.first_runs["d", "a"] == [one.number for one in asked]
+
+
+def test_work_moved_out_of_turn_is_not_given_twice():
+    """What was moved to an agent's front is with its node though it came last."""
+    world = World(window=1)
+    d = world.life("d")
+    b = world.life("nb", "b")
+    world.settle()
+    moved = [d.ask("twice", timeout=90.0), d.ask("once", timeout=90.0)]  # nobody else is there: b has one, one waits
+    world.settle()
+    a = world.life("na", "a")
+    world.settle()
+    fixed = [d.ask("once", to="a", timeout=90.0), d.ask("once", to="a", timeout=90.0)]
+    world.settle()
+    b.is_dead = True
+    world.pass_time(4.0)
+    assert [one.outcomes for one in moved] == [[], []]
+    a.answer(fixed[0].number)
+    world.settle()
+    held = list(a.works)
+    assert held[0] in [one.number for one in moved]
+    world.crash()
+
+    back(world, d, a)
+
+    assert list(a.works) == held
+    assert not a.works[held[0]].is_called_off
+    for _ in range(3):
+        a.answer(next(iter(a.works)))
+        world.settle()
+    assert all(one.outcomes == [(Status.COMPLETED, "")] for one in moved + fixed)
+
+
+def test_a_shuffled_mailbox_is_still_shuffled_when_its_agent_has_come_back_in_another_process():
+    world = World(window=1)
+    d, b = world.life("d"), world.life("nb", "b")
+    world.settle()
+    a = world.life("na", "a")
+    world.settle()
+    first = d.ask("once", to="a", timeout=90.0)
+    older = d.ask("once", to="a", timeout=90.0)
+    moved = d.ask("twice", timeout=90.0)
+    world.settle()
+    assert list(b.works) == [moved.number]
+    b.is_dead = True
+    world.pass_time(4.0)  # goes before `older` at a
+    a.is_dead = True
+    world.pass_time(4.0)
+    again = world.life("na2", "a")
+    world.settle()
+    assert list(again.works) == [moved.number]
+    world.crash()
+    again.is_dead = True
+    last = world.life("na3", "a")
+    back(world, d)
+
+    assert first.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+    assert (list(last.works), moved.given) == ([moved.number], [1, 2, 3])
+    assert older.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]  # nobody can tell that it had not been sent
+
+
+def test_a_deadline_holds_by_the_time_that_passed_meanwhile():
+    world = World()
+    d, a = pair(world)
+    over = d.ask("once", to="a", timeout=5.0)
+    left = d.ask("once", to="a", timeout=20.0)
+    world.settle()
+    world.crash(down=6.0, clock=77.0)
+    entry = world.supervisor.records.ledger.get(left.number.to_bytes(16))
+    assert entry is not None
+    assert entry.deadline == pytest.approx(77.0 + 14.0)
+
+    back(world, d, a)
+
+    assert over.outcomes == [(Status.TIMEOUT, "deadline")]
+    assert a.works[over.number].is_called_off
+    assert (left.outcomes, a.works[left.number].is_called_off) == ([], False)
+
+
+def test_a_clock_that_was_set_back_gives_nobody_more_time():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a", timeout=5.0)
+    world.settle()
+    world.crash(down=-3600.0, clock=77.0)
+
+    entry = world.supervisor.records.ledger.get(asked.number.to_bytes(16))
+
+    assert entry is not None
+    assert entry.deadline == pytest.approx(82.0)
+
+
+def test_what_ended_while_its_node_was_away_is_called_off_there():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a")
+    world.settle()
+    world.crash()
+    back(world, d)
+    d.cancel(asked.number)
+    world.settle()
+    assert asked.outcomes == [(Status.CANCELLED, "cancelled")]
+
+    back(world, a)
+
+    assert a.works[asked.number].is_called_off
+    a.answer(asked.number, Status.CANCELLED)
+    world.settle()
+    assert world.supervisor.records.registry.get(b"a").mailbox.in_flight == 0  # type: ignore[union-attr]
+
+
+def test_a_crash_at_any_commit_loses_nothing_and_runs_nothing_twice():
+    for commits in range(12):
+        world = World(synced=False)
+        d, a = pair(world)
+        asked = [d.ask("once", to="a", timeout=30.0) for _ in range(3)]
+        for _ in range(commits):
+            world.step()
+            world.journal.sync(1)
+            a.hear(1)
+            d.hear(1)
+            for number, work in list(a.works.items()):
+                a.answer(number) if work.is_started else a.answer(number, Status.ACCEPTED)
+        world.crash()
+        back(world, d, a)
+        for number in list(a.works):
+            a.answer(number)
+            world.settle()
+        for number in list(a.works):
+            a.answer(number)
+            world.settle()
+
+        assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * 3, commits
+
+
+# -- outcomes that nobody was there for --------------------------------------------------------------------------
+
+
+def test_a_new_life_of_a_delegator_collects_what_the_old_one_was_owed():
+    world = World()
+    d, a = pair(world)
+    done, open_still = d.ask("once", to="a", timeout=60.0), d.ask("once", to="a", timeout=60.0)
+    world.settle()
+    d.is_dead = True
+    world.pass_time(4.0)
+    a.answer(done.number)
+    world.settle()
+    world.crash()
+    back(world, a)
+    again = world.life("d")
+    world.settle()
+
+    question = again.collect()
+    world.settle()
+    claimed = again.claim(question)
+    world.settle()
+
+    assert claimed == [done, open_still]
+    assert done.outcomes == [(Status.COMPLETED, "")]
+    a.answer(open_still.number)
+    world.settle()
+    assert open_still.outcomes == [(Status.COMPLETED, "")]
+    question = again.collect()
+    world.settle()
+    assert again.claim(question) == []
+
+
+def test_outcomes_of_others_cannot_be_fetched():
+    world = World()
+    d, a = pair(world)
+    thief = world.life("thief")
+    done, running = d.ask("once", to="a", timeout=60.0), d.ask("once", to="a", timeout=60.0)
+    world.settle()
+    d.is_dead = True
+    world.pass_time(4.0)
+    a.answer(done.number)
+    world.settle()
+
+    for _ in range(2):
+        thief.await_again([done.number, running.number, 999_999])
+        world.settle()
+        assert [code for _, _, code in thief.other] == ["broker_lost"] * 2
+        assert {number for number, _, _ in thief.other} == {done.number, 999_999}
+        thief.other.clear()
+        world.crash()
+        back(world, a, thief)
+    a.answer(running.number)
+    world.settle()
+    assert thief.other == []
+    again = world.life("d")
+    world.settle()
+    question = again.collect()
+    world.settle()
+    again.claim(question)
+    world.settle()
+    assert (done.outcomes, running.outcomes) == ([(Status.COMPLETED, "")], [(Status.COMPLETED, "")])
+
+
+def test_an_outcome_that_was_under_way_to_a_lost_node_is_there_when_it_is_back():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a", timeout=60.0)
+    world.settle()
+    d.is_mute = True
+    a.answer(asked.number)
+    world.pass_time(4.0)
+    assert "d" not in [session.node for session in world.supervisor.records.router.sessions]
+    d.is_mute = False
+
+    back(world, d)
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_an_outcome_that_waited_for_the_journal_when_its_node_was_lost_is_kept():
+    world = World(synced=False)
+    d, a = pair(world)
+    asked = d.ask("once", to="a", timeout=60.0)
+    world.settle()
+    a.answer(asked.number)
+    world.step()
+    router = world.supervisor.records.router
+    session = next(session for session in router.sessions if session.node == "d")
+    router.close(session, "its connection is gone")
+    world.journal.sync()
+    world.settle()
+
+    assert world.supervisor.records.uncollected.of(b"d") == [asked.number.to_bytes(16)]
+
+
+def test_a_refusal_that_its_delegator_has_not_seen_is_said_again_and_nothing_is_begun():
+    world = World(synced=False)
+    d, a = pair(world)
+    a.is_dead = True
+    world.pass_time(5.0)
+    asked = d.ask("once", to="a", timeout=60.0)
+    world.step()
+    world.journal.sync()
+    world.crash()
+    b = world.life("nb", "a")
+
+    back(world, d)
+
+    assert [status for status, _ in asked.outcomes] == [Status.REJECTED_CAPABILITY]
+    assert b.works == {}
+    outcomes = [
+        header for header in map(read_header, world.journal.disk.envelopes)
+        if header.kind == Kind.RESPONSE and int.from_bytes(header.request_id) == asked.number
+    ]  # fmt: skip
+    assert len(outcomes) == 1
+
+
+def test_a_question_to_the_bus_that_is_sent_again_is_answered_once():
+    world = World()
+    d, _ = pair(world)
+    asked = d.ask("ether.agents")
+    world.crash()
+
+    back(world, d)
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_a_refusal_in_the_same_step_as_its_repetition_is_the_one_outcome():
+    world = World()
+    d, _ = pair(world)
+    asked = d.ask("no.such")
+    world.crash()
+
+    back(world, d)
+
+    assert asked.outcomes == [(Status.REJECTED_CAPABILITY, "no_holder")]
+
+
+# -- the journal cannot be written -------------------------------------------------------------------------------
+
+
+def test_work_is_refused_while_the_journal_cannot_be_written_and_is_not_begun_later():
+    world = World()
+    d, a = pair(world)
+    world.journal.fail()
+    asked = d.ask("once", to="a")
+    world.settle()
+    assert asked.outcomes == [(Status.REJECTED_OVERLOAD, "journal_unavailable")]
+
+    world.journal.mend()
+    world.settle()
+    later = d.ask("once", to="a")
+    world.settle()
+
+    assert list(a.works) == [later.number]
+    world.crash()
+    back(world, d, a)
+    assert list(a.works) == [later.number]
+
+
+def test_an_outcome_that_came_while_the_journal_could_not_be_written_leaves_when_it_can():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a")
+    world.settle()
+    world.journal.fail()
+    a.answer(asked.number)
+    world.settle()
+    assert asked.outcomes == []
+
+    world.journal.mend()
+    world.settle()
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_volatile_work_does_not_wait_for_the_journal():
+    world = World(synced=False)
+    d, a = pair(world)
+    asked = d.ask("once", to="a", flags=Flag.VOLATILE)
+    world.step()
+    a.hear()
+    assert list(a.works) == [asked.number]
+    a.answer(asked.number)
+    world.step()
+    d.hear()
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+    assert world.journal.pending
+
+
+# -- what recovery makes of the records --------------------------------------------------------------------------
+
+
+def test_agents_are_known_before_their_nodes_are_back_and_take_work():
+    world = World()
+    d, a = pair(world)
+    world.crash()
+    records = world.supervisor.records
+    assert [(agent.name, agent.condition) for agent in records.registry.agents] == [
+        (name, Condition.RESTARTING) for name in (b"d", b"na", b"a")
+    ]
+    back(world, d)
+    asked = d.ask("once")
+    world.settle()
+    assert asked.outcomes == []
+
+    back(world, a)
+
+    assert list(a.works) == [asked.number]
+
+
+def test_a_second_crash_before_anybody_is_back_changes_nothing():
+    world = World(window=1)
+    d, a = pair(world)
+    first, second = d.ask("once", to="a", timeout=60.0), d.ask("once", to="a", timeout=60.0)
+    world.settle()
+    a.answer(first.number, Status.ACCEPTED)
+    world.settle()
+    for clock in (1.0, 1e6, 50.0):
+        world.crash(clock=clock)
+        entries = world.supervisor.records.ledger.running
+        assert [entry.state for entry in entries] == [State.RUNNING, State.QUEUED]
+        world.step()
+    back(world, d, a)
+    a.answer(first.number)
+    world.settle()
+    a.answer(second.number)
+    world.settle()
+
+    assert [asked.outcomes for asked in (first, second)] == [[(Status.COMPLETED, "")]] * 2

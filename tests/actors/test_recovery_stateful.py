@@ -1,0 +1,224 @@
+"""Brokers that crash at any commit, processes that come back or not, wires that lose frames: what was accepted has one outcome.
+
+Holds G1 (one outcome), G2 (nothing accepted is lost), G3 (runs), G4 (deadlines) and G9 (order) over restarts of the broker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ether_broker.status import Status
+from ether_broker.wire import Kind, read_header
+from tests.actors.recovery_world import LATEST, Asked, Life, World
+
+HOMES = {"d": [], "na": ["a"], "nb": ["b"]}
+"""{process: its specialists}."""
+TIMEOUTS = st.sampled_from([0.5, 3.0, 15.0, 60.0, 60.0])
+
+
+class Restarts(RuleBasedStateMachine):
+    world: World
+
+    @initialize(window=st.integers(1, 3))
+    def a_bus(self, window: int) -> None:
+        self.world = World(synced=False, window=window)
+        for name, agents in HOMES.items():
+            self.world.life(name, *agents)
+        self.world.settle()
+        self.someone_was_lost = False
+
+    # -- choices -------------------------------------------------------------------------------------------------
+
+    @property
+    def living(self) -> list[Life]:
+        return [life for life in self.world.lives if not life.is_dead]
+
+    def life(self, data: st.DataObject) -> Life:
+        return data.draw(st.sampled_from(self.living))
+
+    @property
+    def working(self) -> list[tuple[Life, int]]:
+        return [(life, number) for life in self.living for number in life.works]
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), capability=st.sampled_from(["once", "twice"]), to=st.sampled_from(["", "a", "b"]),
+          timeout=TIMEOUTS, count=st.integers(1, 3))  # fmt: skip
+    def somebody_delegates(self, data: st.DataObject, capability: str, to: str, timeout: float, count: int) -> None:
+        life = self.life(data)
+        for _ in range(count):
+            life.ask(capability, to=to, timeout=timeout)
+
+    @precondition(lambda self: self.working)
+    @rule(data=st.data(), status=st.sampled_from([Status.ACCEPTED, Status.COMPLETED, Status.COMPLETED]))
+    def somebody_answers(self, data: st.DataObject, status: Status) -> None:
+        life, number = data.draw(st.sampled_from(self.working))
+        life.answer(number, Status.CANCELLED if life.works[number].is_called_off else status)
+
+    @precondition(lambda self: any(not life.works[number].is_started for life, number in self.working))
+    @rule(data=st.data())
+    def somebody_hands_back(self, data: st.DataObject) -> None:
+        fresh = [(life, number) for life, number in self.working if not life.works[number].is_started]
+        life, number = data.draw(st.sampled_from(fresh))
+        life.hand_back(number)
+
+    @precondition(lambda self: any(life.pending for life in self.living))
+    @rule(data=st.data())
+    def somebody_calls_off(self, data: st.DataObject) -> None:
+        life = data.draw(st.sampled_from([life for life in self.living if life.pending]))
+        life.cancel(data.draw(st.sampled_from(list(life.pending))))
+
+    # -- the wires and the journal -------------------------------------------------------------------------------
+
+    @rule()
+    def the_broker_steps(self) -> None:
+        self.world.step()
+
+    @rule(count=st.integers(1, 3))
+    def the_journal_commits_some(self, count: int) -> None:
+        self.world.journal.sync(count)
+
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def somebody_hears(self, data: st.DataObject, count: int) -> None:
+        self.life(data).hear(count)
+
+    @rule()
+    def all_moves(self) -> None:
+        self.world.settle(3)
+
+    @rule(data=st.data(), both=st.booleans())
+    def a_connection_breaks(self, data: st.DataObject, both: bool) -> None:  # noqa: FBT001
+        self.world.lose_frames(self.life(data), both=both)
+
+    @rule(seconds=st.sampled_from([0.25, 1.0, 2.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.pass_time(seconds)
+
+    # -- brokers and processes -----------------------------------------------------------------------------------
+
+    @rule(down=st.sampled_from([0.1, 1.0, 8.0]), clock=st.sampled_from([1.0, 5000.0, 1e6]))
+    def the_broker_crashes(self, down: float, clock: float) -> None:
+        self.world.crash(down=down, clock=clock)
+
+    @rule(data=st.data())
+    def somebody_says_hello(self, data: st.DataObject) -> None:
+        self.life(data).greet()
+
+    @rule()
+    def all_come_back(self) -> None:
+        for life in self.living:
+            life.greet()
+        self.world.settle()
+
+    @precondition(lambda self: len(self.living) > 1)
+    @rule(data=st.data())
+    def a_process_dies(self, data: st.DataObject) -> None:
+        life = self.life(data)
+        life.is_dead = True
+        self.someone_was_lost = True
+
+    @precondition(lambda self: len(self.living) < len(HOMES))
+    @rule(data=st.data())
+    def a_process_is_started_anew(self, data: st.DataObject) -> None:
+        names = sorted(HOMES.keys() - {life.name for life in self.living})
+        name = data.draw(st.sampled_from(names))
+        self.world.life(name, *HOMES[name])
+
+    @rule(data=st.data(), seconds=st.sampled_from([1.0, 4.0]))
+    def a_process_is_out_of_reach(self, data: st.DataObject, seconds: float) -> None:
+        life = self.life(data)
+        self.someone_was_lost = True
+        self.world.lose_frames(life, both=True)
+        life.is_mute = True
+        self.world.pass_time(seconds)
+        life.is_mute = False
+
+    @precondition(lambda self: any(life.broker for life in self.living))
+    @rule(data=st.data())
+    def a_new_process_collects(self, data: st.DataObject) -> None:
+        life = data.draw(st.sampled_from([life for life in self.living if life.broker]))
+        life.greet()
+        self.world.settle()
+        question = life.collect()
+        self.world.settle()
+        if question.outcomes == [(Status.COMPLETED, "")]:
+            life.claim(question)
+        del self.world.asked[question.number]
+
+    # -- what holds ----------------------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_open_after_its_deadline(self) -> None:
+        world = self.world
+        if world.has_stepped:
+            for entry in world.supervisor.records.ledger.running:
+                asked = world.asked.get(int.from_bytes(entry.request_id))
+                assert asked is None or world.wall <= asked.until + LATEST, "G4: not timed out"
+
+    @invariant()
+    def each_was_accepted_once_and_ended_once_at_most(self) -> None:
+        delegations: Counter[bytes] = Counter()
+        outcomes: Counter[bytes] = Counter()
+        for header in map(read_header, self.world.journal.disk.envelopes):
+            if header.kind == Kind.DELEGATION:
+                delegations[header.request_id] += 1
+            elif header.kind == Kind.RESPONSE and Status(header.status).is_terminal:
+                outcomes[header.request_id] += 1
+        assert set(delegations.values()) <= {1}, "accepted twice"
+        assert set(outcomes.values()) <= {1}, "G1: two outcomes"
+        assert outcomes.keys() <= delegations.keys()
+
+    @invariant()
+    def order_is_kept(self) -> None:
+        for numbers in self.world.first_runs.values():
+            assert numbers == sorted(numbers), "G9: overtook an older one"
+
+    @invariant()
+    def credit_is_neither_made_nor_lost(self) -> None:
+        for agent in self.world.supervisor.records.registry.agents:
+            assert 0 <= agent.mailbox.in_flight
+
+    @invariant()
+    def nobody_hears_that_the_broker_was_lost(self) -> None:
+        codes = {code for asked in self.world.asked.values() for _, code in asked.outcomes}
+        assert "broker_lost" not in codes, "G2: it forgot what it had accepted"
+        if not self.someone_was_lost:
+            assert "node_lost" not in codes, "G3: lost, though its node came back"
+
+    def teardown(self) -> None:
+        """With everybody back, or lost for good, all work comes to its end."""
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        for _ in range(2):
+            for life in self.living:
+                life.greet()
+            world.settle()
+        for _ in range(40):
+            for life, number in self.working:
+                life.answer(number, Status.CANCELLED if life.works[number].is_called_off else Status.COMPLETED)
+            world.pass_time(1.0)
+            if not self.open:
+                break
+        world.pass_time(75.0 if self.open else 1.0)
+        self.nobody_hears_that_the_broker_was_lost()
+        self.order_is_kept()
+        self.each_was_accepted_once_and_ended_once_at_most()
+        assert not [asked.number for asked in self.open], "G1: no outcome"
+        assert world.supervisor.records.ledger.running == []
+        for agent in world.supervisor.records.registry.agents:
+            assert (agent.mailbox.in_flight, len(agent.mailbox)) == (0, 0), "credit was lost"
+        for life in self.living:
+            assert life.channel.retained_bytes < 2000, "something is not acknowledged"
+
+    @property
+    def open(self) -> list[Asked]:
+        return [asked for asked in self.world.asked.values() if not asked.outcomes and not asked.life.is_dead]
+
+
+TestRestarts = Restarts.TestCase
+TestRestarts.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
