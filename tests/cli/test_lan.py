@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from tests.cli.command import Command, Done, module_environment
-from tests.network import Network, network_of
+from tests.network.namespaces import Network, network_of
 from tests.support import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -12,7 +12,7 @@ A fence says what happens to its block:
                             it prints, stdout and stderr together; with none, only its exit code is checked.
     ```text                 right after a block that is run: what that prints on stdout
     ```bash on=alpha        (or console) run on the host of that name, with a folder and a shell of its own; the hosts
-                            of a document are on one network (`tests/network.py`).
+                            of a document are on one network (`tests/network/namespaces.py`).
     ```python no-run        (or bash, console) is not run: it needs what no test has. Used sparingly.
 
 In an expected output a line `...` stands for any lines, none too, and `...` in a line for any text.

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from tests.docs.block import Block, Failed, blocks_of, commands_of, prints_as_told
-from tests.network import network_of
+from tests.network.namespaces import network_of
 from tests.support import REPOSITORY, SOURCE_ROOTS, child_environment, processes_with, wait_until
 
 __all__ = ["Session", "run_document"]

@@ -52,6 +52,27 @@ class Network:
         """Put it back."""
         _ip("-n", self._switch, "link", "set", f"port-{host}", "up")
 
+    def block(self, host: str, other: str) -> None:
+        """From now on what a host sends to another one disappears; what it receives from there does not."""
+        _ip("-n", self._namespace(host), "route", "add", "blackhole", f"{self.address(other)}/32")
+
+    def unblock(self, host: str, other: str) -> None:
+        """Let it arrive again."""
+        _ip("-n", self._namespace(host), "route", "del", "blackhole", f"{self.address(other)}/32")
+
+    def routes(self, host: str) -> str:
+        """Its routing table."""
+        return _ip("-n", self._namespace(host), "route")
+
+    @property
+    def namespaces(self) -> list[str]:
+        """As `ip netns` names them."""
+        return [*map(self._namespace, self.names), self._switch]
+
+    def pids(self) -> list[int]:
+        """Of all processes on all hosts."""
+        return [pid for space in self.namespaces for pid in _pids(space)]
+
     def _namespace(self, host: str) -> str:
         return f"ether-{self._run_id}-{host}"
 
@@ -72,8 +93,7 @@ class Network:
 
     def destroy(self) -> None:
         """Kill what still runs on the hosts, and take all away."""
-        spaces = [*map(self._namespace, self.names), self._switch]
-        for space in spaces:
+        for space in self.namespaces:
             for pid in _pids(space):
                 os.kill(pid, signal.SIGKILL)
             wait_until(lambda space=space: not _pids(space), what="the host's processes have ended")
@@ -100,8 +120,8 @@ def network_of(*names: str) -> Iterator[Network]:
         network.destroy()
 
 
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+def _ip(*words: str) -> str:
+    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True).stdout
 
 
 def _pids(space: str) -> list[int]:

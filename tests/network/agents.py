@@ -1,0 +1,88 @@
+"""Agents on the hosts of these tests. Each run is a line in a file, as a handler that writes it has begun."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from ether import Agent, Task, capability
+
+__all__ = ["Beta", "Gamma", "Keeper", "Run", "Single", "read_runs"]
+
+RUNS = "RUNS"
+"""Environment variable: the file of runs."""
+
+
+class Run:
+    """One time that a handler began: what, where, and which attempt; `end` of the same says that it went through."""
+
+    def __init__(self, line: str) -> None:
+        self.what, self.key, self.agent, attempt, at = line.split()
+        self.attempt = int(attempt)
+        self.at = float(at)
+
+
+def read_runs(path: Path) -> list[Run]:
+    """All of them, in order."""
+    return [Run(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+class Recorded(Agent):
+    """Works for a stated time and says so in the file."""
+
+    max_concurrency = 4
+
+    @capability("net.once")
+    def once(self, key: str, seconds: float, task: Task) -> str:
+        return self.run(key, seconds, task)
+
+    @capability("net.again", idempotent=True)
+    def again(self, key: str, seconds: float, task: Task) -> str:
+        return self.run(key, seconds, task)
+
+    @capability("net.busy")
+    def busy(self, key: str, seconds: float, task: Task) -> str:
+        """Use the processor for so long."""
+        self.note("begin", key, task)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            sum(range(1000))
+        return self.agent_name
+
+    def run(self, key: str, seconds: float, task: Task) -> str:
+        self.note("begin", key, task)
+        if seconds:
+            time.sleep(seconds)
+        self.note("end", key, task)
+        return self.agent_name
+
+    def note(self, what: str, key: str, task: Task) -> None:
+        line = f"{what} {key} {self.agent_name} {task.attempt} {time.time()}\n".encode()
+        file = os.open(os.environ[RUNS], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+
+
+class Beta(Recorded):
+    """The one on beta."""
+
+
+class Gamma(Recorded):
+    """The one on gamma."""
+
+
+class Single(Recorded):
+    """Takes one at a time, in order."""
+
+    max_concurrency = 1
+
+
+class Keeper(Agent):
+    """Keeps the broker's host company: a cluster has a node."""
+
+    @capability("net.keep")
+    def keep(self) -> None:
+        """Do nothing."""
