@@ -27,7 +27,9 @@ _RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
 _QUESTION: Final = b"ether."
 """Of the capabilities of the bus itself: what it answers is of the moment."""
 _NOT_OURS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, EtherError)
-_ID: Final = slice(16, 32)  # of a header: the request id
+_N_SOURCE: Final = 4
+_N_TARGET: Final = 5  # of a header: how long the names are
+_ID: Final = slice(16, 32)  # and the request id
 assert HEADER.size == 48  # noqa: PLR2004  the offsets above and in docs/protocol.md
 
 
@@ -99,30 +101,28 @@ class History:
 
     def _fold(self, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         opened = self.open
-        now_opened: set[bytes] = set()
         for envelope in envelopes:
             kind = envelope[0]
             if kind == _DELEGATION:
                 request_id = envelope[_ID]
                 opened[request_id] = Accepted(envelope, wall, time)
-                now_opened.add(request_id)
                 self.uncollected.pop(request_id, None)  # refused before
             elif kind == _RESPONSE:
                 request_id = envelope[_ID]
                 if envelope[1] not in _RUNNING:
                     if opened.pop(request_id, None) is not None:
-                        self._end(request_id, envelope, is_refused=request_id in now_opened)
+                        self._end(request_id, envelope)
                 elif request_id in opened:
                     opened[request_id].is_running = True
             elif kind == _EVENT:
                 self._event(envelope)
 
-    def _end(self, request_id: bytes, envelope: bytes, *, is_refused: bool) -> None:
-        header = read_header(envelope)
-        if not is_refused:
-            self.ended[request_id] = header.source
-        if not header.capability.startswith(_QUESTION):
-            self.uncollected[request_id] = header.target
+    def _end(self, request_id: bytes, envelope: bytes) -> None:
+        source = HEADER.size + envelope[_N_SOURCE]  # read_header would be half of what a replay takes
+        target = source + envelope[_N_TARGET]
+        self.ended[request_id] = envelope[HEADER.size : source]
+        if not envelope.startswith(_QUESTION, target):
+            self.uncollected[request_id] = envelope[source:target]
 
     def _event(self, envelope: bytes) -> None:
         body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -149,10 +149,20 @@ class SqliteJournal:
         Raises:
             JournalCorrupt, JournalUnavailable: while iterating.
         """
-        with closing(connect_reader(self.path)) as connection, explained(self.path):
+        with self._undisturbed(), closing(connect_reader(self.path)) as connection, explained(self.path):
             rows = Rows(connection, self.path)
             checkpoint = rows.checkpoint()
             yield from rows.replay(checkpoint[0] if checkpoint else 0)
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        with self._reading:
+            self._writer.replays += 1
+        try:
+            yield
+        finally:
+            with self._reading:
+                self._writer.replays -= 1
 
     def gc(self, older_than: float) -> Removed:
         """Remove what passed before a Unix time and is below the last checkpoint, while the broker goes on; see `collect`.

@@ -84,6 +84,8 @@ class Writer:
         self._calm = False
         """Whether nothing has been appended for `CALM`."""
         self._quiet_until = 0.0
+        self.replays = 0
+        """Replays under way: the index waits for their end, because a broker that starts needs the interpreter's lock."""
         self._thread = threading.Thread(target=self._run, name="ether-journal", daemon=True)
 
     def start(self) -> None:
@@ -135,7 +137,7 @@ class Writer:
             return False
         if self._collections:
             self._collect()
-        elif self._indexer.behind and time.monotonic() >= self._quiet_until:
+        elif self._indexer.behind and not self.replays and time.monotonic() >= self._quiet_until:
             self._calm = self._calm or self._sleep(CALM)
             if self._calm:
                 self._index()

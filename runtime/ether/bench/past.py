@@ -1,0 +1,111 @@
+"""The journal of a broker that worked for long and was killed: written by the real journal, with envelopes as they pass."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from ether.bench.work import OPAQUE, EchoAgent, body_of, capability_of
+from ether_actors.records import SUPERVISOR
+from ether_broker.codec import pack_outcome, pack_request
+from ether_broker.ids import new_id
+from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.payload import Payload, pack
+from ether_broker.wire import Kind, pack_envelope, read_header
+
+__all__ = ["AGENTS", "OPEN", "write_past"]
+
+AGENTS: Final = 100
+"""Agents that are up in the end, on two nodes; as many came and went."""
+OPEN: Final = 1_000
+"""Delegations that have no outcome in the end."""
+_STEP: Final = 64
+"""Envelopes of one turn of the broker."""
+_QUEUED: Final = 8 << 20
+_ID: Final = slice(16, 32)
+_PAUSE: Final = 0.001
+_LIVES: Final = 3600.0
+
+
+def write_past(path: Path, rows: int) -> int:
+    """Write a journal of so many envelopes.
+
+    Args:
+        path: the file; it is made.
+        rows: envelopes; at least those of the agents and of what is open.
+
+    Returns:
+        The delegations that have no outcome in it.
+    """
+    journal = SqliteJournal(path)
+    passed = islice(_passed(rows), rows)
+    try:
+        while step := list(islice(passed, _STEP)):
+            while journal.queued_bytes > _QUEUED:
+                time.sleep(_PAUSE)
+            journal.append(journal.next, time.monotonic(), time.time(), step)
+    finally:
+        journal.close()
+    return min(OPEN, rows // 4)
+
+
+def _passed(rows: int) -> Iterator[bytes]:
+    """Agents that came and went, agents that stay, and then delegations, of which the last ones have no outcome."""
+    chance = random.Random(rows)  # noqa: S311  the same past each time
+    comings = [*_comings()]
+    yield from comings
+    still = min(OPEN, rows // 4)
+    left = rows - len(comings)
+    names = [f"echo-{number}".encode() for number in range(AGENTS)]
+    asked = {name: _asked(name) for name in names}
+    answered = {name: _answered(name) for name in names}
+    running: deque[tuple[bytes, bytes]] = deque()
+    while left > 0:
+        name = chance.choice(names)
+        request_id = new_id()
+        yield _about(request_id, asked[name])
+        running.append((request_id, name))
+        left -= 1
+        if len(running) > still and left > 0:
+            request_id, name = running.popleft()
+            yield _about(request_id, answered[name])
+            left -= 1
+
+
+def _about(request_id: bytes, envelope: bytes) -> bytes:
+    return b"".join((envelope[: _ID.start], request_id, envelope[_ID.stop :]))
+
+
+def _asked(name: bytes) -> bytes:
+    payload = Payload.of(body_of(OPAQUE))
+    return pack_request(
+        new_id(), b"desk", name, capability_of(OPAQUE).encode(), payload, timeout=_LIVES, timestamp=time.time(),
+        deadline=time.monotonic() + _LIVES,
+    )  # fmt: skip
+
+
+def _answered(name: bytes) -> bytes:
+    header = read_header(_asked(name))
+    return pack_outcome(header, Payload.of(body_of(OPAQUE)), elapsed=0.01, timestamp=time.time())
+
+
+def _comings() -> Iterator[bytes]:
+    manifest, silent = EchoAgent.packed_manifest(), pack({"capabilities": []})
+    lives = [new_id(), new_id()]
+    yield _event("agent_up", agent="desk", node="desks", version="1", incarnation=new_id(), manifest=silent)
+    for number in range(AGENTS):
+        node = f"node-{number % 2}"
+        came = {"node": node, "version": "1", "incarnation": lives[number % 2], "manifest": manifest}
+        yield _event("agent_up", agent=f"early-{number}", **came)
+        yield _event("agent_up", agent=f"echo-{number}", **came)
+        yield _event("agent_down", agent=f"early-{number}", node=node, reason="left")
+
+
+def _event(name: str, **fields: object) -> bytes:
+    body = pack({"event": name, **fields})
+    return pack_envelope(Kind.EVENT, request_id=new_id(), source=SUPERVISOR.encode(), body=body)
