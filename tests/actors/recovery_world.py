@@ -20,7 +20,7 @@ from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import pack, unpack
 from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, join_frame, mark, pack_envelope, read_frame, read_header, rehead
+from ether_broker.wire import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead
 from tests.actors.peers import request_id
 from tests.actors.stored_journal import Disk, StoredJournal
 

@@ -164,7 +164,16 @@ class Deployment:
     @contextmanager
     def node(self, host: str, *agents: str, url: str | None = None) -> Iterator[subprocess.Popen[str]]:
         """`ether node` HOST-node, with agents of `tests.network.agents`."""
-        words = ("node", "--connect", url or self.url, "--name", f"{host}-node", "--wait", "20", *(f"{_AGENTS}:{name}" for name in agents))
+        words = (
+            "node",
+            "--connect",
+            url or self.url,
+            "--name",
+            f"{host}-node",
+            "--wait",
+            "20",
+            *(f"{_AGENTS}:{name}" for name in agents),
+        )
         with self._ether(host, *words) as process:
             yield process
 
@@ -242,7 +251,10 @@ class Deployment:
     def events(self, name: str, since: float = 0.0) -> list[Entry]:
         """Events of the journal with that name, from a Unix time on."""
         with JournalReader(self.journal) as reader:
-            entries = [Entry(record.number, record.clock, record.wall, record.envelope) for record in reader.entries(kind=[4], after=since or None)]
+            entries = [
+                Entry(record.number, record.clock, record.wall, record.envelope)
+                for record in reader.entries(kind=[4], after=since or None)
+            ]
         return [entry for entry in entries if entry.event_name == name]
 
     def event(self, name: str, since: float, timeout: float = 15.0, **fields: object) -> Entry:

@@ -16,7 +16,9 @@ NODE_SENDS = (("beta", BROKER),)
 BROKER_SENDS = ((BROKER, "beta"),)
 
 
-@pytest.mark.parametrize("cut", [BOTH_WAYS, NODE_SENDS, BROKER_SENDS], ids=["both ways", "from the node", "to the node"])
+@pytest.mark.parametrize(
+    "cut", [BOTH_WAYS, NODE_SENDS, BROKER_SENDS], ids=["both ways", "from the node", "to the node"]
+)
 def test_a_short_partition_is_not_noticed_by_anybody(deployment: Deployment, cut):
     with three_hosts(deployment) as asker:
         asker.delegate("before", "net.once", to="beta", seconds=1.0)
@@ -38,7 +40,9 @@ def test_a_short_partition_is_not_noticed_by_anybody(deployment: Deployment, cut
         assert [event.body for event in deployment.events("dead_letter", started)] == []
 
 
-@pytest.mark.parametrize("cut", [BOTH_WAYS, NODE_SENDS, BROKER_SENDS], ids=["both ways", "from the node", "to the node"])
+@pytest.mark.parametrize(
+    "cut", [BOTH_WAYS, NODE_SENDS, BROKER_SENDS], ids=["both ways", "from the node", "to the node"]
+)
 def test_a_long_partition_is_noticed_in_time_and_healed_by_itself(deployment: Deployment, cut):
     with three_hosts(deployment) as asker:
         asker.delegate("again", "net.again", seconds=5.0, to=None)
@@ -58,5 +62,5 @@ def test_a_long_partition_is_noticed_in_time_and_healed_by_itself(deployment: De
         print("back", up.wall - healed_at)
         asker.delegate("work", "net.once", to="beta")
         print("first work", asker.outcome("work", 10).at - healed_at)
-        print([ (e.body["reason"], e.body["detail"]) for e in deployment.events("dead_letter", cut_at)])
+        print([(e.body["reason"], e.body["detail"]) for e in deployment.events("dead_letter", cut_at)])
         print(asker.outcomes, deployment.times_run())
