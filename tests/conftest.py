@@ -18,6 +18,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _journals_are_kept_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """`ether up` keeps a journal in the user's folder for state; a test's is gone with the test run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _census_knows_this_run() -> Iterator[None]:
     mark_this_run()
     # At the first message sent without a copy, pyzmq opens a thread, a context and a socket, and keeps them

@@ -24,12 +24,12 @@ EtherError
 │   ├── AddressInUse           the broker's address is taken
 │   ├── NodeRefused            the broker does not let this node in
 │   ├── MailboxFull            a bounded queue has no room
+│   ├── JournalUnavailable     the journal cannot be written or read now
+│   │   ├── JournalFull        its disk has no room
+│   │   ├── JournalReadOnly    it may not be written
+│   │   └── JournalLocked      another process has it
 │   ├── LeaseHeld              another delegation holds the lease
-│   ├── TooManyLeases          an agent has as many leases as it may
-│   └── JournalUnavailable     the journal cannot be written or read now
-│       ├── JournalFull        its disk has no room
-│       ├── JournalReadOnly    it may not be written
-│       └── JournalLocked      another process has it
+│   └── TooManyLeases          an agent has as many leases as it may
 ├── JournalCorrupt             the journal's bytes are not what was written
 ├── LeaseLost                  the lease is not yours, or not yours any more
 ├── LeaseDeadlock              the lease would be waited for in a circle

@@ -64,7 +64,22 @@ def test_a_file_says_what_a_cluster_consists_of(tmp_path: Path):
 
 
 def test_what_a_file_does_not_say_has_its_default(tmp_path: Path):
-    assert read(tmp_path, "nodes: [{name: n1}]") == ClusterSpec((NodeSpec("n1"),))
+    assert read(tmp_path, "nodes: [{name: n1}]") == ClusterSpec(
+        (NodeSpec("n1"),), journal=str(default_journal("default"))
+    )
+
+
+def test_durability_memory_keeps_no_journal(tmp_path: Path):
+    assert read(tmp_path, "{cluster: {durability: memory}, nodes: [{name: n1}]}").journal is None
+
+
+def test_a_journal_that_is_named_is_the_one(tmp_path: Path):
+    assert read(tmp_path, "{cluster: {journal: /here/it.db}, nodes: [{name: n1}]}").journal == "/here/it.db"
+
+
+def test_durability_memory_beside_a_journal_is_refused(tmp_path: Path):
+    with pytest.raises(InvalidSpec, match="leave one of the two out"):
+        read(tmp_path, "{cluster: {durability: memory, journal: /here/it.db}, nodes: [{name: n1}]}")
 
 
 def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: Path):
