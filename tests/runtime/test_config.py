@@ -12,6 +12,7 @@ from ether import InvalidEndpoint, InvalidSpec, Limits
 from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.config import json_schema, load, of_agents
 from ether_actors.child_spec import Restart
+from ether_broker.journal.place import default_journal
 
 FULL = """\
 cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9}
@@ -60,6 +61,7 @@ def test_a_file_says_what_a_cluster_consists_of(tmp_path: Path):
         log_level="warning",
         intensity=2,
         period=9.0,
+        journal=str(default_journal("reviews")),
     )
 
 
