@@ -19,6 +19,7 @@ from ether_broker.ids import to_bytes
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import pack, unpack
+from ether_broker.router import SILENCE
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead
 from tests.actors.peers import request_id
@@ -55,8 +56,9 @@ class Asked:
     """(status, code of the error)."""
     given: list[int] = field(default_factory=list)
     """The attempts that reached a process, but for those that it gave back."""
-    is_on_the_bus: bool = False
-    """Whether its DELEGATION was ever put on a wire."""
+    was_given: bool = False
+    source: bytes = b""
+    """The incarnation that asked; another one may collect."""
 
 
 @dataclass(eq=False)
@@ -82,6 +84,7 @@ class Life:
         self.broker = ""
         self.offset = 0.0
         """Wall time minus the broker's clock."""
+        self.heard = world.wall
         self.is_dead = False
         self.is_mute = False
         """Nothing passes in either direction."""
@@ -116,12 +119,15 @@ class Life:
             self.channel.sent = number
 
     def beat(self) -> None:
+        """What a node does each second."""
+        if not self.channel.session or self.world.wall - self.heard > SILENCE:
+            self.greet()
         if self.channel.session:
             self.say(pack_envelope(Kind.HEARTBEAT, body=pack({"agents": {}})))
 
     def ask(self, capability: str, *, to: str = "", timeout: float = 10.0, flags: int = 0) -> Asked:
         number = next(self.world.ids)
-        asked = Asked(number, self, to, capability, self.world.wall + timeout)
+        asked = Asked(number, self, to, capability, self.world.wall + timeout, source=self.incarnation)
         self.pending[number] = self.world.asked[number] = asked
         self.say(pack_envelope(
             Kind.DELEGATION, request_id=request_id(number), source=self.name.encode(), target=to.encode(),
@@ -172,6 +178,7 @@ class Life:
         """Take so many of the frames that are on the wire; default: all."""
         while self.inbound and count != 0:
             message = self.inbound.popleft()
+            self.heard = self.world.wall
             answer = receive(self.channel, message, self.world.wall, self._take, self._rewind)
             if answer is not None:
                 self.world.post(self, b"t", answer)
@@ -207,9 +214,9 @@ class Life:
         assert agent in self.agents, "given to a node that does not host the agent"
         assert header.attempt not in asked.given, "G3: the same run was given twice"
         assert CAPABILITIES[asked.capability] or not asked.given, "G3: may run twice"
-        assert not any(status.is_terminal for status, _ in asked.outcomes), "G1: given after its outcome"
-        if asked.target and not asked.given and header.attempt == 1:
-            self.world.first_runs.setdefault((asked.life.name, agent), []).append(number)
+        if asked.target and not asked.was_given:
+            self.world.first_runs.setdefault((asked.source, agent), []).append(number)
+        asked.was_given = True
         asked.given.append(header.attempt)
         self.works[number] = Work(number, agent, header.attempt)
 
@@ -291,7 +298,7 @@ class World:
         self.journal = StoredJournal(Disk(), synced=synced)
         self.lives: list[Life] = []
         self.asked: dict[int, Asked] = {}
-        self.first_runs: dict[tuple[str, str], list[int]] = {}
+        self.first_runs: dict[tuple[bytes, str], list[int]] = {}
         """{(delegator, agent): what it was given of it for the first time, in order}."""
         self._to_broker: list[tuple[bytes, bytes]] = []
         self.has_stepped = False

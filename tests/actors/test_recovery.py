@@ -176,7 +176,7 @@ def test_a_mailbox_keeps_its_order():
         assert one.number in a.works
         a.answer(one.number)
         world.settle()
-    assert world.first_runs["d", "a"] == [one.number for one in asked]
+    assert world.first_runs[d.incarnation, "a"] == [one.number for one in asked]
 
 
 def test_work_moved_out_of_turn_is_not_given_twice():
