@@ -104,11 +104,11 @@ class History:
         for envelope in envelopes:
             kind = envelope[0]
             if kind == _DELEGATION:
-                request_id = envelope[_ID]
+                request_id = _id_of(envelope)
                 opened[request_id] = Accepted(envelope, wall, time)
                 self.uncollected.pop(request_id, None)  # refused before
             elif kind == _RESPONSE:
-                request_id = envelope[_ID]
+                request_id = _id_of(envelope)
                 if envelope[1] not in _RUNNING:
                     if opened.pop(request_id, None) is not None:
                         self._end(request_id, envelope)
@@ -200,19 +200,45 @@ class History:
             if state["version"] != 1:
                 msg = f"The journal's checkpoint has version {state['version']} and this Ether reads 1: upgrade agent-ether."
                 raise JournalCorrupt(msg)  # noqa: TRY301  one way out for all
-            history.next = state["next"]
-            history.open = {work[0][_ID]: Accepted(*work) for work in state["open"]}
-            history.agents = {name: Present(*agent) for name, *agent in state["agents"]}
-            history.ended = dict(state["ended"])
-            history.uncollected = dict(state["uncollected"])
-            history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in state["leases"]}
-            history.token = state["token"]
+            (history.next,) = _checked([state["next"]], _NUMBER)
+            works = [Accepted(*_checked(work, _WORK)) for work in state["open"]]
+            history.open = {_id_of(work.envelope): work for work in works}
+            agents = [_checked(agent, _AGENT) for agent in state["agents"]]
+            history.agents = {name: Present(*agent) for name, *agent in agents}
+            history.ended = {request_id: by for request_id, by in (_checked(item, _PAIR) for item in state["ended"])}
+            kept = [_checked(item, _PAIR) for item in state["uncollected"]]
+            history.uncollected = {request_id: source for request_id, source in kept}
+            leases = [_checked(lease, _LEASE) for lease in state["leases"]]
+            history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
+            (history.token,) = _checked([state["token"]], _NUMBER)
         except JournalCorrupt:
             raise
         except _NOT_OURS as error:
             msg = f"The journal's checkpoint is not what a broker writes: {error!r}."
             raise JournalCorrupt(msg) from error
         return history
+
+
+_NUMBER: Final = (int,)
+_WORK: Final = (bytes, float, float, bytes, bytes, int, bool)
+_AGENT: Final = (str, bytes, str, bytes, bool, bool)
+_PAIR: Final = (bytes, bytes)
+_LEASE: Final = (str, str, bytes, int)
+
+
+def _id_of(envelope: bytes) -> bytes:
+    """As `read_header(…).request_id`, in a tenth of the time."""
+    if len(envelope) < HEADER.size:
+        msg = f"an envelope of {len(envelope)} bytes"
+        raise ValueError(msg)
+    return envelope[_ID]
+
+
+def _checked(values: Sequence[Any], kinds: tuple[type, ...]) -> Sequence[Any]:
+    if tuple(map(type, values)) != kinds:
+        msg = f"{values!r:.200} where {', '.join(kind.__name__ for kind in kinds)} is due"
+        raise TypeError(msg)
+    return values
 
 
 _EVENTS: Final = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ether_actors.history import History
 from ether_actors.ledger import Entry
 from ether_actors.registry import Registration
 from ether_actors.supervisor import Supervisor
+from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import pack, unpack
@@ -68,11 +70,26 @@ class Received(NamedTuple):
         return str(error.get("code", self.body.get("code", "")))
 
 
+class _Folding(MemoryJournal):
+    """Keeps nothing but what recovery would make of it."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    def append(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> int:
+        assert first == self._history.next
+        self._history.apply(first, time, wall, envelopes)
+        return super().append(first, time, wall, envelopes)
+
+
 class Bus:
     """One supervisor with its peers."""
 
     def __init__(self, limits: Limits | None = None, now: float = 1000.0, **tap: int) -> None:
-        self.supervisor = Supervisor(limits=limits, **tap)
+        self.history = History()
+        """What a journal would tell."""
+        self.supervisor = Supervisor(limits=limits, journal=_Folding(self.history), **tap)
         self.records = self.supervisor.records
         self.now = now
         self.peers: list[Peer] = []

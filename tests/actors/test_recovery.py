@@ -258,7 +258,7 @@ def test_a_deadline_holds_by_the_time_that_passed_meanwhile():
 
 def test_a_clock_that_was_set_back_gives_nobody_more_time():
     world = World()
-    d, a = pair(world)
+    d, _ = pair(world)
     asked = d.ask("once", to="a", timeout=5.0)
     world.settle()
     world.crash(down=-3600.0, clock=77.0)

@@ -1,0 +1,282 @@
+"""What a journal tells: the fold over envelopes, its checkpoint, and that it agrees with the supervisor that wrote them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ether_actors import history as history_module
+from ether_actors.history import History
+from ether_broker.errors import JournalCorrupt
+from ether_broker.ids import to_text
+from ether_broker.payload import pack, unpack
+from ether_broker.status import Status
+from ether_broker.wire import Kind, pack_envelope
+from tests.actors.peers import Bus, request_id
+
+WALL, CLOCK = 1e9, 50.0
+
+
+def delegation(number: int, *, target: bytes = b"a", capability: bytes = b"x.y") -> bytes:
+    return pack_envelope(
+        Kind.DELEGATION, request_id=request_id(number), source=b"d", target=target, capability=capability, deadline=60.0
+    )  # fmt: skip
+
+
+def response(
+    number: int, status: int = Status.COMPLETED, *, source: bytes = b"a", capability: bytes = b"x.y"
+) -> bytes:  # fmt: skip
+    return pack_envelope(
+        Kind.RESPONSE, request_id=request_id(number), source=source, target=b"d", status=status, capability=capability
+    )  # fmt: skip
+
+
+def event(name: str, **fields: Any) -> bytes:
+    return pack_envelope(
+        Kind.EVENT, request_id=request_id(10**6), source=b"ether", body=pack({"event": name, **fields})
+    )
+
+
+def agent_up(name: str = "a", node: str = "n", incarnation: bytes = b"1" * 16) -> bytes:
+    return event("agent_up", agent=name, node=node, version="", incarnation=incarnation, manifest=pack({}))
+
+
+def reassigned(number: int, agent: str, attempt: int = 2) -> bytes:
+    return event(
+        "reassigned", request_id=to_text(request_id(number)), agent=agent, capability="x.z", attempt=attempt
+    )  # fmt: skip
+
+
+def told(*steps: list[bytes]) -> History:
+    """The history of these steps, ten seconds apart."""
+    history = History()
+    for turn, envelopes in enumerate(steps):
+        history.apply(history.next, CLOCK + 10 * turn, WALL + 10 * turn, envelopes)
+    return history
+
+
+# -- delegations -------------------------------------------------------------------------------------------------
+
+
+def test_what_was_accepted_is_open_until_its_outcome_oldest_first():
+    history = told([delegation(1), delegation(2)], [delegation(3)], [response(2)])
+
+    assert list(history.open) == [request_id(1), request_id(3)]
+    assert history.open[request_id(3)].envelope == delegation(3)
+    assert (history.open[request_id(3)].clock, history.open[request_id(3)].wall) == (CLOCK + 10, WALL + 10)
+    assert history.ended == {request_id(2): b"a"}
+    assert history.uncollected == {request_id(2): b"d"}
+    assert history.next == 5
+
+
+@pytest.mark.parametrize("status", [Status.ACCEPTED, Status.PROGRESS])
+def test_what_its_specialist_has_begun_runs(status: Status):
+    history = told([delegation(1), delegation(2)], [response(1, status)])
+
+    assert [work.is_running for work in history.open.values()] == [True, False]
+
+
+def test_what_was_refused_leaves_a_refusal_to_collect_until_it_is_asked_again():
+    refusal = response(1, Status.REJECTED_CAPABILITY, source=b"ether")
+    history = told([delegation(1), event("dead_letter", number=1), refusal])
+    assert (history.open, history.uncollected) == ({}, {request_id(1): b"d"})
+
+    history.apply(history.next, CLOCK, WALL, [delegation(1)])
+
+    assert (list(history.open), history.uncollected) == ([request_id(1)], {})
+
+
+def test_what_the_bus_was_asked_of_itself_leaves_nothing_to_collect():
+    history = told(
+        [delegation(1, capability=b"ether.agents"), response(1, source=b"ether", capability=b"ether.agents")]
+    )
+
+    assert (history.open, history.uncollected) == ({}, {})
+
+
+def test_an_outcome_of_what_is_not_known_changes_nothing():
+    history = told([response(1), response(2, Status.PROGRESS)])
+
+    assert (history.open, history.ended) == ({}, {})
+
+
+def test_what_was_given_to_another_is_with_that_one_and_not_begun():
+    history = told([agent_up("a"), agent_up("b"), delegation(1)], [response(1, Status.ACCEPTED)], [reassigned(1, "b")])
+
+    work = history.open[request_id(1)]
+    assert (work.agent, work.capability, work.attempt, work.is_running) == (b"b", b"x.z", 2, False)
+    assert (history.agents["a"].is_shuffled, history.agents["b"].is_shuffled) == (False, True)
+
+
+def test_what_has_ended_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(history_module, "REMEMBERED", 10)
+    history = History()
+    for number in range(1, 22):
+        history.apply(history.next, CLOCK, WALL, [delegation(number)])
+        history.apply(history.next, CLOCK, WALL, [response(number)])
+
+    newest = [request_id(number) for number in range(12, 22)]
+    assert list(history.ended) == newest
+    assert list(history.uncollected) == newest
+    assert list(History.of(history.pack()).ended) == newest
+
+
+# -- agents and leases -------------------------------------------------------------------------------------------
+
+
+def test_an_agent_is_there_until_it_leaves_and_down_while_its_node_is_lost():
+    history = told([agent_up("a"), agent_up("b"), agent_up("c")])
+    lost = event("agent_down", agent="a", node="n", reason="node_lost")
+    left = event("agent_down", agent="b", node="n", reason="left")
+    unknown = event("agent_down", agent="z", node="n", reason="left")
+    history.apply(history.next, CLOCK, WALL, [lost, left, unknown])
+
+    assert {name: agent.is_down for name, agent in history.agents.items()} == {"a": True, "c": False}
+
+
+def test_an_agent_that_comes_back_keeps_its_shuffled_mailbox_and_has_a_new_incarnation():
+    history = told(
+        [agent_up("a"), delegation(1)], [reassigned(1, "a"), event("agent_down", agent="a", node="n", reason="node_lost")],
+        [agent_up("a", "m", b"2" * 16)],
+    )  # fmt: skip
+
+    agent = history.agents["a"]
+    assert (agent.node, agent.incarnation, agent.is_down, agent.is_shuffled) == ("m", b"2" * 16, False, True)
+
+
+def test_an_agent_that_left_and_came_again_begins_anew():
+    history = told(
+        [agent_up("a"), delegation(1)], [reassigned(1, "a"), event("agent_down", agent="a", node="n", reason="left")],
+        [agent_up("a")],
+    )  # fmt: skip
+
+    assert not history.agents["a"].is_shuffled
+
+
+def granted(token: int, agent: str) -> bytes:
+    return event("lease_granted", resource="f", token=token, agent=agent, request_id=to_text(request_id(9)))
+
+
+def test_a_lease_is_with_its_last_holder_until_its_release_and_no_token_comes_again():
+    history = told([granted(2, "b"), granted(3, "a")])
+    history.apply(history.next, CLOCK, WALL, [event("lease_released", resource="f", token=2)])
+    assert history.leases == {"f": ("a", request_id(9), 3)}
+
+    history.apply(history.next, CLOCK, WALL, [event("lease_released", resource="f", token=3)])
+
+    assert (history.leases, history.token) == ({}, 3)
+
+
+# -- what is not a broker's --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        b"",
+        b"\x04",
+        delegation(1)[:20],
+        event("agent_up", agent="a"),
+        event("agent_up", agent=["a"], manifest=b"", node="n", incarnation=b""),
+        event("agent_down"),
+        event("reassigned", request_id="no uuid", agent="a", capability="x", attempt=2),
+        event("reassigned", request_id=7, agent="a", capability="x", attempt=2),
+        event("lease_released"),
+        pack_envelope(Kind.EVENT, body=pack(["event"])),
+        pack_envelope(Kind.EVENT, body=b"\xc1"),
+        pack_envelope(Kind.EVENT),
+    ],
+    ids=["empty", "one byte", "cut", "no manifest", "a list for a name", "no agent", "no id", "a number for an id",
+         "no resource", "a list", "no msgpack", "no body"],
+)  # fmt: skip
+def test_an_envelope_that_is_not_a_brokers_is_a_corrupt_journal(envelope: bytes):
+    history = told([delegation(1)])
+
+    with pytest.raises(JournalCorrupt, match="not what a broker writes"):
+        history.apply(history.next, CLOCK, WALL, [envelope])
+
+
+def test_a_checkpoint_of_a_newer_version_says_what_to_do():
+    with pytest.raises(JournalCorrupt, match="upgrade agent-ether"):
+        History.of(pack({"version": 2}))
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_a_mutated_checkpoint_is_read_or_corrupt(data: st.DataObject):
+    whole = bytearray(full().pack())
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+
+    with contextlib.suppress(JournalCorrupt):
+        History.of(bytes(whole))
+
+
+@pytest.mark.parametrize("field", ["next", "token", "open", "agents", "ended", "uncollected", "leases"])
+@pytest.mark.parametrize("value", [None, 7, "text", [7], [[7]], [["x", "y"]], {"a": 1}])
+def test_a_checkpoint_with_a_field_of_another_kind_is_corrupt(field: str, value: object):
+    state = unpack(full().pack())
+    if field in {"next", "token"} and value == 7:
+        pytest.skip("a number is what it has to be")
+    with pytest.raises(JournalCorrupt):
+        History.of(pack({**state, field: value}))
+
+
+def test_bytes_that_are_no_checkpoint_are_corrupt():
+    for body in (b"", b"\xc1", pack([1]), pack(None), pack({})):
+        with pytest.raises(JournalCorrupt):
+            History.of(body)
+
+
+def full() -> History:
+    """A history with something of everything."""
+    return told(
+        [agent_up("a"), agent_up("b", "m", b"2" * 16), delegation(1), delegation(2), delegation(3), delegation(4)],
+        [response(1), response(2, Status.PROGRESS), reassigned(3, "b")],
+        [event("agent_down", agent="b", node="m", reason="node_lost"), granted(3, "a")],
+        [delegation(5), response(5, Status.REJECTED_OVERLOAD, source=b"ether")],
+    )
+
+
+def equal(one: History, other: History) -> bool:
+    return all(
+        getattr(one, name) == getattr(other, name)
+        for name in ("next", "open", "agents", "ended", "uncollected", "leases", "token")
+    ) and list(one.open) == list(other.open)
+
+
+def test_a_checkpoint_reads_as_it_was_packed_and_the_rest_of_the_journal_continues_it():
+    history = full()
+    again = History.of(history.pack())
+    assert equal(history, again)
+    for one in (history, again):
+        one.apply(one.next, CLOCK, WALL, [response(2), delegation(6), agent_up("b")])
+
+    assert equal(history, again)
+    assert dataclasses.asdict(again.agents["b"])["is_down"] is False
+
+
+# -- against the supervisor --------------------------------------------------------------------------------------
+
+
+def test_a_bus_writes_what_its_history_reads():
+    """The whole of random runs is compared in test_supervisor_stateful."""
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a", "b")
+    first, second = d.delegate("d", to="a"), d.delegate("d", to="b")
+    bus.step()
+    a.respond("a", first, Status.PROGRESS)
+    a.respond("b", second)
+    bus.step()
+
+    history = bus.history
+    assert list(history.open) == [request_id(first)]
+    assert history.open[request_id(first)].is_running
+    assert history.ended == {request_id(second): b"b"}
+    assert list(history.agents) == ["d", "a", "b"]
+    assert history.next == bus.records.tap.next
