@@ -205,9 +205,8 @@ class History:
             history.open = {_id_of(work.envelope): work for work in works}
             agents = [_checked(agent, _AGENT) for agent in state["agents"]]
             history.agents = {name: Present(*agent) for name, *agent in agents}
-            history.ended = {request_id: by for request_id, by in (_checked(item, _PAIR) for item in state["ended"])}
-            kept = [_checked(item, _PAIR) for item in state["uncollected"]]
-            history.uncollected = {request_id: source for request_id, source in kept}
+            history.ended = dict(_pairs(state["ended"]))
+            history.uncollected = dict(_pairs(state["uncollected"]))
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
             (history.token,) = _checked([state["token"]], _NUMBER)
@@ -239,6 +238,10 @@ def _checked(values: Sequence[Any], kinds: tuple[type, ...]) -> Sequence[Any]:
         msg = f"{values!r:.200} where {', '.join(kind.__name__ for kind in kinds)} is due"
         raise TypeError(msg)
     return values
+
+
+def _pairs(items: Sequence[Any]) -> list[tuple[bytes, bytes]]:
+    return [(request_id, name) for request_id, name in (_checked(item, _PAIR) for item in items)]
 
 
 _EVENTS: Final = {
