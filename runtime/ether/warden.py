@@ -195,9 +195,11 @@ class Warden:
         Returns:
             Its process id; None when there is none at the moment.
         """
+        if self._over:
+            return None
         told: SimpleQueue[int | None] = SimpleQueue()
         self._post(lambda: told.put(self._signal(name, number)))
-        with contextlib.suppress(Empty):  # the warden has ended, and all processes with it
+        with contextlib.suppress(Empty):  # the warden has ended meanwhile, and all processes with it
             return told.get(timeout=_PATIENCE)
         return None
 

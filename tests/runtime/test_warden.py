@@ -58,6 +58,25 @@ def test_a_process_that_does_not_come_up_in_time_is_killed_and_told(ward: Ward):
     assert ward.failed == []
 
 
+def test_a_signal_reaches_one_process_and_nobody_once_all_have_ended(ward: Ward):
+    ward.add("one")
+    ward.add("other")
+    ward.warden.wait_up("one")
+    ward.warden.wait_up("other")
+    before = ward.pid("other")
+
+    killed = ward.warden.signal("one", signal.SIGKILL)
+    assert killed is not None
+    wait_until(lambda: ward.pid("one") not in (killed, None), what="one is started again")
+    assert not process_is_alive(killed)
+    assert ward.pid("other") == before
+    assert ward.warden.signal("nobody", signal.SIGKILL) is None
+
+    ward.warden.kill()
+    assert ward.warden.wait(20)
+    assert ward.warden.signal("other", signal.SIGKILL) is None
+
+
 def test_a_process_that_ends_while_it_starts_is_told_with_its_last_words(ward: Ward):
     ward.add("broken", "print")
     with pytest.raises(ProcessFailed, match=r"broken ended while it started \(exit code 0\). It said: xxx") as raised:

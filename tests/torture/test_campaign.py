@@ -11,7 +11,7 @@ import pytest
 
 from ether.torture.campaign import reread, run
 from ether.torture.render import render
-from ether.torture.settings import Settings
+from ether.torture.settings import Durability, Settings
 from ether.torture.stage import MARK
 from ether_broker.errors import UsageError
 from tests.cli.command import Command
@@ -20,12 +20,18 @@ from tests.support import has_environment, processes_with, wait_until
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("transport", "seconds"), [("ipc", 20.0), ("tcp", 8.0)])
-def test_a_bus_under_torture_keeps_its_promises(transport: str, seconds: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("durability", "transport", "seconds"),
+    [(Durability.JOURNAL, "ipc", 20.0), (Durability.JOURNAL, "tcp", 8.0), (Durability.MEMORY, "ipc", 8.0)],
+)
+def test_a_bus_under_torture_keeps_its_promises(
+    durability: Durability, transport: str, seconds: float, tmp_path: Path
+) -> None:
     count = int(50 * seconds)
     kills = int(0.7 * seconds)
     settings = Settings(
-        delegations=count, seconds=seconds, kills=kills, seed=20_261_122, transport=transport, keep=tmp_path / "kept"
+        delegations=count, seconds=seconds, kills=kills, seed=20_261_122, durability=durability, transport=transport,
+        keep=tmp_path / "kept",
     )  # fmt: skip
 
     report = run(settings)
