@@ -18,6 +18,7 @@ from ether_broker.codec import id_bytes, pack_delegation, pack_request
 from ether_broker.delegation import Delegation
 from ether_broker.payload import EMPTY, Payload, pack
 from ether_broker.response import ErrorInfo, Response
+from ether_broker.router import HEARTBEAT
 from ether_broker.status import Status
 from ether_broker.wire import Header, Kind, pack_envelope
 
@@ -27,6 +28,8 @@ _MOST: Final = 10_000
 """Request ids of one RESUME."""
 _COLLECT: Final = 10.0
 """Seconds in which the outcome of what has ended must have come."""
+_STOOD_STILL: Final = 1.5 * HEARTBEAT
+"""Seconds between two looks after which it was this process that was late."""
 GRACE: Final = 2.0
 """Seconds after a deadline in which the supervisor's word must have come; then the broker is out of reach."""
 
@@ -64,6 +67,7 @@ class Delegating:
         self._stay = stay
         self._broker_clock = broker_clock
         self._pending: dict[bytes, Handle] = {}
+        self._looked = 0.0
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a delegation; every failure to do so is the handle's outcome, or raised before anything is sent.
@@ -185,7 +189,14 @@ class Delegating:
             self._end(handle, Status.FAILED_EXECUTION, "broker_lost", message)
 
     def end_overdue(self, now: float) -> None:
-        """End what the supervisor ought to have ended 2 s ago."""
+        """End what the supervisor ought to have ended 2 s ago; called at each heartbeat.
+
+        After a time in which this very process stood still, the word may be here and not read yet: judged at the next one.
+        """
+        stood_still = now - self._looked > _STOOD_STILL
+        self._looked = now
+        if stood_still:
+            return
         message = "The deadline passed and the supervisor did not say so: the broker is out of reach."
         for handle in self.pending:
             if handle.deadline + GRACE < now:

@@ -1,0 +1,64 @@
+"""What a node does with delegations whose broker says nothing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ether.delegating import Delegating
+from ether_actors.handle import Handle
+from ether_broker.payload import MAX_PAYLOAD, Payload
+from ether_broker.status import Status
+
+START = 100.0
+
+
+class Silence:
+    """A node on a clock of its own, whose link swallows everything."""
+
+    def __init__(self) -> None:
+        self.now = START
+        machinery: Any = SimpleNamespace(
+            wait=None, take=None, handle_type=Handle, make_id=lambda: bytes(16), monotonic=lambda: self.now, wall=lambda: 0.0
+        )  # fmt: skip
+        uplink: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold: None)
+        stay: Any = SimpleNamespace(is_draining=False, default_timeout=60.0, limit=MAX_PAYLOAD, journal="")
+        self.delegating = Delegating("d", uplink, machinery, stay, SimpleNamespace(offset=0.0))  # type: ignore[arg-type]
+
+    def beat_until(self, end: float) -> None:
+        """Look for what is overdue each second."""
+        while self.now < end:
+            self.now += 1.0
+            self.delegating.end_overdue(self.now)
+
+
+@pytest.fixture
+def silence() -> Silence:
+    return Silence()
+
+
+def test_what_the_supervisor_does_not_end_is_ended_here(silence: Silence) -> None:
+    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
+
+    silence.beat_until(START + 7.0)
+    assert not handle.done
+    silence.beat_until(START + 8.0)
+
+    outcome = handle.outcome()
+    assert outcome.status is Status.TIMEOUT
+    assert outcome.error is not None
+    assert outcome.error.code == "broker_unreachable"
+
+
+def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silence) -> None:
+    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
+    silence.beat_until(START + 4.0)
+
+    silence.now += 20.0
+    silence.delegating.end_overdue(silence.now)
+    assert not handle.done
+
+    silence.beat_until(silence.now + 1.0)
+    assert handle.done
