@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from ether.torture.evidence import Ending, Evidence
+from ether.torture.plan import Action
 from ether.torture.rules.rule import Violation
 
 __all__ = ["crashed", "orphans", "unexpected", "unfinished", "unfounded"]
 
 _SILENCE: Final = 2.5
 """Seconds of a pause after which a node may be given up; the bus says 3, counted from its last heartbeat."""
+_GRACE: Final = 1.5
+"""Seconds of a pause over a deadline after which the outcome may be too late for who waits: 2 and a little less."""
 _NOTICED: Final = 10.0
 """Seconds within which a loss is known to everybody whom it concerns."""
 _BLAMING: Final = frozenset({"node_lost", "broker_lost", "broker_unreachable"})
@@ -74,10 +77,12 @@ def _was_away(evidence: Evidence, asked: float, ending: Ending, names: tuple[str
     return any(
         outage.begin < ending.at
         and outage.end > asked - _NOTICED
-        and outage.end - outage.begin > _shortest(outage.action)
+        and outage.end - outage.begin > _shortest(outage.action, ending.code)
         for outage in evidence.outages.of(*names)
     )
 
 
-def _shortest(action: str) -> float:
-    return _SILENCE if action == "pause" else 0.0
+def _shortest(action: Action, code: str) -> float:
+    if action is not Action.PAUSE:
+        return 0.0
+    return _GRACE if code == "broker_unreachable" else _SILENCE
