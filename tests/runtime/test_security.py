@@ -97,7 +97,7 @@ def test_two_nodes_of_one_key_and_one_name_are_one_too_many(bus, office, laptop)
         joined(bus, laptop, office, name="laptop").open()
 
 
-def test_a_node_cannot_say_which_key_it_has(bus, office, laptop, monkeypatch):
+def test_a_node_cannot_say_which_key_it_has(bus, office, laptop, monkeypatch, tmp_path):
     from ether import session as module
 
     def lie(fields: dict[str, object]) -> bytes:
@@ -108,7 +108,9 @@ def test_a_node_cannot_say_which_key_it_has(bus, office, laptop, monkeypatch):
     with joined(bus, laptop, office) as far:
         (key,) = [node["key"] for node in bus.nodes() if node["node"] == far.name]
 
-    assert key == laptop.own.fingerprint
+        assert key == laptop.own.fingerprint
+    with Runtime(bind=f"ipc://{tmp_path}/plain.sock", drain=0.0) as plain, Runtime.connect(plain.url, drain=0.0):
+        assert ["key" in node for node in plain.nodes()] == [False, False]
 
 
 @pytest.mark.parametrize("case", ["no keys", "not allowed", "another broker"])

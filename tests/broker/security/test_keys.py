@@ -31,8 +31,9 @@ def test_a_pair_survives_its_files(pair, tmp_path):
     assert PublicKey.read(tmp_path / "own.key") == pair.shared
 
 
-def test_only_the_owner_may_read_a_secret_whatever_the_umask_says(pair, tmp_path):
-    before = os.umask(0)
+@pytest.mark.parametrize("umask", [0, 0o077, 0o277])
+def test_only_the_owner_may_read_a_secret_whatever_the_umask_says(pair, tmp_path, umask):
+    before = os.umask(umask)
     try:
         pair.write(tmp_path, "open")
     finally:
