@@ -541,10 +541,10 @@ class Rulings:
             self._records.uncollected.keep(header.target, header.request_id, envelope)
 
     def _unread(self, session: Session) -> list[tuple[Header, bytes]]:
-        """The outcomes that are on their way to a node."""
+        """The outcomes that are on their way to a node; what was said outside the journal (`_tell`) is said anew instead."""
         under_way = (*session.unacknowledged(), *self._records.router.unsealed(session))
         found = ((read_header(envelope), envelope) for envelope in under_way if envelope[0] == Kind.RESPONSE)
-        return [(header, envelope) for header, envelope in found if header.status not in _RUNNING]
+        return [(header, envelope) for header, envelope in found if header.target and header.status not in _RUNNING]
 
     def reclaim(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> None:
         """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.

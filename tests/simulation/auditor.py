@@ -66,6 +66,8 @@ class Auditor:
         """Those of them that the bus itself answers, such as claims of leases."""
         self.outcomes: dict[bytes, bytes] = {}
         """{request id: terminal response} as given to the journal by this broker or found in it."""
+        self._past: dict[bytes, bytes] = {}
+        """The same of all brokers."""
         self._deadlines: dict[bytes, float] = {}
         self._specialists: dict[bytes, bytes] = {}
         self._children: dict[bytes, list[bytes]] = {}
@@ -140,9 +142,11 @@ class Auditor:
             self._event(unpack(envelope[read_header(envelope).body :]))
 
     def _opened(self, request_id: bytes, envelope: bytes, broker: Broker | None) -> None:
+        header = read_header(envelope)
+        if header.capability.startswith(_BUS):  # what is asked of the bus itself may be asked and answered again
+            self.outcomes.pop(request_id, None)
         if request_id in self.open or request_id in self.outcomes:
             self.fail("one outcome", f"{self.name(request_id)} was accepted twice")
-        header = read_header(envelope)
         if broker is not None:
             deadline = broker.clock.truth(header.deadline) if header.deadline else float("inf")
             self._deadlines[request_id] = deadline
@@ -161,7 +165,7 @@ class Auditor:
         if deadline is None:
             self.fail("one outcome", f"{self.name(request_id)} ended and was never accepted")
             return
-        self.outcomes[request_id] = envelope
+        self.outcomes[request_id] = self._past[request_id] = envelope
         self._orphans += self._children.pop(request_id, ())
         source = read_header(envelope).source
         if source not in {b"ether", self._specialists[request_id]}:
@@ -268,7 +272,7 @@ class Auditor:
 
     def _recorded(self, request_id: bytes) -> bytes | None:
         world = self._world
-        return (world.disk.outcomes if world.scenario.durable else self.outcomes).get(request_id)
+        return (world.disk.outcomes if world.scenario.durable else self._past).get(request_id)
 
     def _unrecorded(self, plan: Plan, life: int, code: str, *, is_local: bool) -> None:
         """Judge an outcome that is not the disk's."""

@@ -63,7 +63,7 @@ class Disk:
             if envelope[0] == Kind.DELEGATION:
                 self.accepted.add(envelope[16:32])
             elif envelope[0] == Kind.RESPONSE and envelope[1] not in STILL_RUNNING:
-                self.outcomes.setdefault(envelope[16:32], envelope)
+                self.outcomes[envelope[16:32]] = envelope
 
 
 class SimulatedJournal:

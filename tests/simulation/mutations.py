@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ether.answering import Answering
 from ether_actors.deadlines import SLOT, Deadlines
-from ether_actors.leasing import Leasing
+from ether_actors.leases import Leases
 from ether_actors.ledger import Entry, Ledger
 from ether_actors.rulings import Rulings
 from ether_broker.mailbox import Mailbox, Offer
@@ -117,12 +117,12 @@ def _no_bound(offer: Any) -> Any:
 
 def _leaky_credit(forget: Any) -> Any:
     """The credit of work that ended without its node is never given back."""
-    return lambda self, entry: None
+    return lambda self: None
 
 
-def _forget_leases(fold: Any) -> Any:
+def _forget_leases(_restore: Any) -> Any:
     """A broker that is started anew knows nothing of the leases that are held."""
-    return lambda self, event: None
+    return lambda self, *lease: None
 
 
 def _keep_children(_end_children: Any) -> Any:
@@ -149,7 +149,8 @@ MUTATIONS: Final = (
     Mutation("put back at the wrong end", frozenset({"order"}), Mailbox, "put_back", _wrong_end),
     Mutation("observers before the commit", frozenset({"complete tap"}), Router, "send", _tap_at_once),
     Mutation("mailboxes without a bound", frozenset({"bounded queues"}), Mailbox, "offer", _no_bound),
-    Mutation("leases forgotten in a restart", frozenset({"lease exclusion"}), Leasing, "fold", _forget_leases),
+    Mutation("credit is never given back", frozenset({"liveness", "accounting"}), Mailbox, "release", _leaky_credit),
+    Mutation("leases forgotten in a restart", frozenset({"lease exclusion"}), Leases, "restore", _forget_leases),
     Mutation("sub-delegations outlive their parent", frozenset({"one outcome"}), Rulings, "_end_children", _keep_children),
     Mutation("nodes forget what they answered", frozenset({"at most once"}), Answering, "has_answered", _forget_answered),
     Mutation("outcomes of the absent are dropped", frozenset({"no loss", "liveness"}), Rulings, "keep_unread", _believe_anyone),
