@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from ether_actors.leasing import Leasing
 from ether_actors.records import SUPERVISOR, Records
-from ether_actors.registry import Registration
+from ether_actors.registry import Condition, Registration
 from ether_broker.codec import pack_response, read_delegation
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
 from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
-from ether_broker.router import Session
+from ether_broker.router import HEARTBEAT, Session
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Header, Kind, read_header
 
@@ -27,6 +27,10 @@ _ROOM: Final = 900_000
 """Bytes of an answer that lists; a payload has 1 MiB at most (`ether_broker.payload.MAX_PAYLOAD`)."""
 _ITEM: Final = 80
 """Bytes of one entry, without its capability."""
+
+
+STALLED: Final = 1.5 * HEARTBEAT
+"""Seconds without a sign of life of its node after which an agent is called stalled: a heartbeat is missing."""
 
 
 class Administration:
@@ -105,10 +109,16 @@ class Administration:
         records.passing.append(envelope)
 
     def agents(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every agent: name, node, condition, load, outcomes; one only with `agent`."""
+        """Every agent: name, node, condition, load, outcomes; one only with `agent`.
+
+        `busy_for`: seconds that the oldest of its tasks runs, by its node's last heartbeat. `stalled_for`: seconds without
+        a sign of life of its node, when a heartbeat is missing: its process, or the way to it, stands still. Both are 0.0
+        where they do not apply. Neither is a condition: a busy agent is never taken for dead, a stalled one is only when
+        its node counts as lost.
+        """
         wanted = params.get("agent")
         found = [
-            _describe(agent)
+            _describe(agent, self._records.now)
             for agent in self._records.registry.agents
             if wanted in (None, agent.manifest.agent) and (wanted or agent.manifest.capabilities)
         ]
@@ -228,14 +238,18 @@ def _whole(params: dict[str, Any], name: str, default: int | None) -> int:
     return value
 
 
-def _describe(agent: Registration) -> dict[str, Any]:
+def _describe(agent: Registration, now: float) -> dict[str, Any]:
     recent = sorted(agent.recent or ())
+    is_up = agent.condition is Condition.UP
+    silent = now - agent.session.heard
     return {
         "agent": agent.manifest.agent,
         "node": agent.session.node,
         "version": agent.manifest.version,
         "role": agent.manifest.role,
         "condition": agent.condition.value,
+        "busy_for": agent.load.get("busy_for", 0.0) if is_up else 0.0,
+        "stalled_for": round(silent, 3) if is_up and silent > STALLED else 0.0,
         "capabilities": [capability.name for capability in agent.manifest.capabilities],
         "max_concurrency": agent.manifest.max_concurrency,
         "queued": len(agent.mailbox),

@@ -133,10 +133,17 @@ class Membership:
         if not isinstance(agents, dict):
             msg = f"HEARTBEAT: agents is a {type(agents).__name__} and has to be a map."
             raise InvalidEnvelope(msg)
-        for name, load in agents.items():
-            agent = self._records.registry.get(str(name).encode(errors="replace"))
+        registry = self._records.registry
+        told = {str(name).encode(errors="replace"): load for name, load in agents.items()}
+        for name in session.loaded.difference(told):
+            idle = registry.get(name)
+            if idle is not None and idle.session is session:
+                idle.load = {}
+        for name, load in told.items():
+            agent = registry.get(name)
             if agent is not None and agent.session is session and isinstance(load, dict):
                 agent.load = load
+        session.loaded = frozenset(told)
 
     def bye(self, session: Session) -> None:
         """Let a node leave; what it still has is answered for as lost."""

@@ -45,7 +45,7 @@ class Registration:
     """Of ledger entries."""
     condition: Condition = Condition.UP
     load: dict[str, object] = field(default_factory=dict)
-    """What its node last said of it: running, waiting, busy_since."""
+    """What its node said of it with its last heartbeat: running, waiting, busy_for; empty when it had nothing to do."""
     ended: dict[int, int] = field(default_factory=dict)
     """Outcomes so far: {status: count}."""
     recent: deque[float] | None = None

@@ -290,7 +290,10 @@ class Rulings:
         known = records.ledger.has_ended(header.request_id)
         if known and header.flags & _RESENT and records.ledger.ended_by(header.request_id) == header.source:
             return  # it arrived the first time; only its receipt was lost
-        reason = Reason.DUPLICATE if known else Reason.UNKNOWN_REQUEST
+        reason = Reason.UNKNOWN_REQUEST
+        if known:  # its own answer once more; or somebody else ended it, as the supervisor does when a node is lost
+            is_again = records.ledger.ended_by(header.request_id) == header.source
+            reason = Reason.DUPLICATE if is_again else Reason.LATE
         if header.source not in session.agents:
             reason = Reason.FORGED
         elif known and status is Status.CANCELLED:

@@ -98,6 +98,14 @@ class Channel:
         return self._next - 1
 
     @property
+    def first(self) -> int:
+        """Number of the oldest frame that is not acknowledged; 0 if all are."""
+        try:
+            return self._retained[0][0]
+        except IndexError:  # asked by another thread than the one that takes them out
+            return 0
+
+    @property
     def has_unsent(self) -> bool:
         """Whether the socket has not taken every frame yet."""
         return self.sent < self._next - 1

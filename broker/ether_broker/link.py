@@ -24,6 +24,7 @@ from ether_broker.channel import Channel, receive
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import EtherError, MailboxFull
 from ether_broker.router import INCARNATION
+from ether_broker.watchdog import Watchdog
 from ether_broker.wire import join_frame, read_frame, take_frame
 
 if TYPE_CHECKING:
@@ -285,6 +286,7 @@ class ZmqLink:
     def _receive(self, receiver: Receiver) -> None:
         recv = self._listen.recv
         ticked = time.monotonic()
+        watchdog = Watchdog(ticked)
         while not self._closing:
             try:
                 message = recv()
@@ -297,6 +299,7 @@ class ZmqLink:
             try:
                 now = time.monotonic()
                 if message:
+                    watchdog.heard(now)
                     answer = receive(self._channel, message, now, receiver.received, self._rewind)
                     if answer is not None:
                         self._aside.append(answer)
@@ -304,12 +307,29 @@ class ZmqLink:
                 if now - ticked >= TICK:
                     ticked = now
                     self._look_at_handshakes()
+                    self._look_at_connections(watchdog, now)
                     self._resume_sending()
                     receiver.ticked()
             except EtherError as error:
                 logger.warning("a message of the broker was not taken: %s", error)
             except Exception:
                 logger.exception("what the broker sent broke the node's step; it is dropped")
+
+    def _look_at_connections(self, watchdog: Watchdog, now: float) -> None:
+        """Make a connection anew on which nothing gets through, though ZeroMQ takes it for sound."""
+        if watchdog.is_deaf(now):
+            self._reconnect(self._listen)
+        if watchdog.is_mute(self._channel.first, now):
+            with self._lock:
+                self._reconnect(self._talk)
+            self._rewind()
+
+    def _reconnect(self, socket: zmq.Socket[bytes]) -> None:
+        if self.endpoint.startswith("inproc://"):
+            return  # within a process nothing breaks
+        with contextlib.suppress(zmq.ZMQError):  # libzmq may have let go of it by itself
+            socket.disconnect(self.endpoint)
+        socket.connect(self.endpoint)
 
     def _rewind(self) -> None:
         with self._lock:
@@ -348,6 +368,7 @@ _OPTIONS: Final = (
     (zmq.MAXMSGSIZE, MAX_MESSAGE),
     (zmq.LINGER, 0),
     (zmq.IMMEDIATE, 1),
+    (zmq.CONNECT_TIMEOUT, 2000),  # the system's own attempts wait ever longer, and a network may be healed meanwhile
     (zmq.RECONNECT_IVL, 100),
     (zmq.RECONNECT_IVL_MAX, 2000),
     (zmq.HEARTBEAT_IVL, 1000),

@@ -53,6 +53,8 @@ class Session:
     """What it says of itself: host, pid, version."""
     agents: set[bytes] = field(default_factory=set)
     """Agents that it registered; it speaks for no others (G6)."""
+    loaded: frozenset[bytes] = frozenset()
+    """Agents of which its last heartbeat told how they are; the others had nothing to do."""
     cursors: dict[bytes, Cursor] = field(default_factory=dict)
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)

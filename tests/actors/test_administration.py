@@ -60,6 +60,36 @@ def test_one_agent_is_told_by_name_though_it_only_delegates():
     assert ask(bus, d, "manifests", {"agent": "nobody"}) == "invalid_envelope"
 
 
+def test_an_agent_is_busy_for_as_long_as_its_node_says_and_no_longer():
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    a.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1, "busy_for": 6.5}}})
+    bus.step()
+    (busy,) = ask(bus, d, "agents")
+    a.send(Kind.HEARTBEAT, body={"agents": {}})
+    bus.step()
+    (idle,) = ask(bus, d, "agents")
+
+    assert (busy["condition"], busy["busy_for"], busy["stalled_for"]) == ("up", 6.5, 0.0)
+    assert (idle["condition"], idle["busy_for"], idle["load"]) == ("up", 0.0, {})
+
+
+def test_an_agent_is_stalled_from_when_a_heartbeat_is_missing_until_its_node_is_lost():
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    a.is_dead = True
+    told = []
+    for _ in range(7):
+        bus.pass_time(0.5)
+        (row,) = ask(bus, d, "agents")
+        told.append((row["condition"], row["stalled_for"]))
+
+    assert told[:3] == [("up", 0.0)] * 3
+    assert [condition for condition, _ in told[3:6]] == ["up"] * 3
+    assert [stalled for _, stalled in told[3:6]] == pytest.approx([2.0, 2.5, 3.0])
+    assert told[6] == ("down", 0.0)
+
+
 def test_manifests_and_capabilities_tell_what_was_registered():
     bus = Bus()
     d = bus.delegator("d")

@@ -27,7 +27,7 @@ from tests.network.agents import RUNS, Run, read_runs
 from tests.network.namespaces import Network
 from tests.support import wait_until
 
-__all__ = ["BROKER", "PORT", "Delegator", "Deployment", "Outcome"]
+__all__ = ["BROKER", "PORT", "Delegator", "Deployment", "Outcome", "Way", "partition", "three_hosts", "way_to"]
 
 BROKER: Final = "alpha"
 PORT: Final = 7421
@@ -133,6 +133,42 @@ class Delegator:
         self.process.stdin.flush()
 
 
+class Way:
+    """A proxy that runs; see `tests.network.proxy` for what it can be told."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert process.stdout is not None
+        self.port = int(process.stdout.readline())
+
+    def tell(self, word: str) -> int:
+        """Tell it to `reset`, `forget`, `stall` or `resume`; returns how many connections it has reset so far."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline().removeprefix("done "))
+
+
+@contextmanager
+def way_to(target: str, *options: str, listen: str = "127.0.0.1:0", before: Sequence[str] = ()) -> Iterator[Way]:
+    """Run a proxy; `before` is what its command line begins with, to run it on a host."""
+    words = [*before, sys.executable, "-W", "error", "-m", "tests.network.proxy", listen, target, *options]
+    process = subprocess.Popen(
+        words, env=module_environment({}), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        try:
+            yield Way(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                assert process.wait(10.0) == 0
+            finally:
+                process.kill()
+
+
 class Deployment:
     """A bus over hosts.
 
@@ -221,18 +257,20 @@ class Deployment:
         home.mkdir(exist_ok=True, mode=0o700)
         return module_environment({"XDG_RUNTIME_DIR": str(home), "HOME": str(home), RUNS: str(self._runs)})
 
-    def broker_pid(self) -> int | None:
-        """Of the broker's own process, below `ether up`."""
-        for pid in self.network.pids():
-            words = Path(f"/proc/{pid}/cmdline")
-            if words.exists() and b"ether.broker_process" in words.read_bytes():
-                return pid
-        return None
-
     def kill_broker(self) -> None:
         """SIGKILL; `ether up` starts another."""
-        pid = wait_until(self.broker_pid, what="there is a broker")
-        os.kill(pid, signal.SIGKILL)
+        os.kill(self._pid_of(b"ether.broker_process"), signal.SIGKILL)
+
+    def node_pid(self, host: str) -> int:
+        """Of the node on a host."""
+        return self._pid_of(f"{host}-node".encode())
+
+    def _pid_of(self, word: bytes) -> int:
+        """Of the process with that word in its command line."""
+        [pid] = [
+            pid for pid in self.network.pids() if word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        ]
+        return pid
 
     # -- what happened -------------------------------------------------------------------------------------------
 

@@ -117,6 +117,14 @@ def _params(row: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
+def _condition(row: Mapping[str, Any]) -> str:
+    """How it is, and since when it has been at work, or without a sign of life."""
+    for word in ("stalled", "busy"):
+        if row[f"{word}_for"]:
+            return f"{word} {seconds(row[f'{word}_for'])}"
+    return str(row["condition"])
+
+
 def _ended(row: Mapping[str, Any]) -> int:
     return sum(row["outcomes"].values())
 
@@ -124,7 +132,7 @@ def _ended(row: Mapping[str, Any]) -> int:
 _AGENTS: Final = (
     Column("agent", lambda row: row["agent"]),
     Column("node", lambda row: row["node"]),
-    Column("condition", lambda row: row["condition"]),
+    Column("condition", _condition),
     Column("queued", lambda row: row["queued"], right=True),
     Column("running", lambda row: row["in_flight"], right=True),
     Column("done", lambda row: row["outcomes"].get("COMPLETED", 0), right=True),

@@ -1,0 +1,73 @@
+"""When a node makes a connection to the broker anew that ZeroMQ takes for sound. Sans-IO.
+
+A routing id belongs to one connection. If a connection breaks at the node's end only, or breaks while the broker has
+not read all that came on it, the next one comes while the broker's ROUTER still has the old one. It is taken in under
+no id at all: what the node sends is dropped, heartbeats are answered, and neither end ever closes it. Only who waits
+for an answer sees that there is none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ether_broker.router import HEARTBEAT, SILENCE
+
+__all__ = ["Watchdog"]
+
+DEAF: Final = SILENCE + HEARTBEAT
+"""Seconds without a message after which the listening side is made anew: HELLO has been said, and was not answered."""
+MUTE: Final = 1.75
+"""Seconds without an acknowledgement after which the talking side is: each heartbeat of the broker has one."""
+_LONGEST: Final = 8.0
+"""Seconds between two attempts at most; each waits twice as long, as it may be the broker's disk that is slow."""
+_LATELY: Final = 1.5 * HEARTBEAT
+
+
+class Watchdog:
+    """Watches both sides of a link.
+
+    Args:
+        now: seconds by the node's clock, as everywhere here.
+    """
+
+    __slots__ = ("_deaf_at", "_deaf_for", "_first", "_heard", "_mute_at", "_mute_for")
+
+    def __init__(self, now: float) -> None:
+        self._heard = now
+        self._deaf_for = DEAF
+        self._deaf_at = now + DEAF
+        self._first = 0
+        self._mute_for = MUTE
+        self._mute_at = now + MUTE
+
+    def heard(self, now: float) -> None:
+        """Note that something came."""
+        self._heard = now
+        self._deaf_for = DEAF
+        self._deaf_at = now + DEAF
+
+    def is_deaf(self, now: float) -> bool:
+        """Whether to connect the listening side anew now."""
+        if now < self._deaf_at:
+            return False
+        self._deaf_at = now + self._deaf_for
+        self._deaf_for = min(2 * self._deaf_for, _LONGEST)
+        return True
+
+    def is_mute(self, first: int, now: float) -> bool:
+        """Whether to connect the talking side anew now.
+
+        Args:
+            first: number of the oldest frame that is not acknowledged; 0 if all are.
+            now: seconds.
+        """
+        if first != self._first or not first:
+            self._first = first
+            self._mute_for = MUTE
+            self._mute_at = now + MUTE
+            return False
+        if now < self._mute_at or now - self._heard > _LATELY:
+            return False
+        self._mute_for = min(2 * self._mute_for, _LONGEST)
+        self._mute_at = now + self._mute_for
+        return True

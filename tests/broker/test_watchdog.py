@@ -1,0 +1,58 @@
+"""When a connection is made anew that ZeroMQ takes for sound."""
+
+from __future__ import annotations
+
+from ether_broker.watchdog import DEAF, MUTE, Watchdog
+
+
+def moments(look, seconds: float) -> list[float]:
+    """When it said yes, looking ten times a second."""
+    return [round(tick / 10, 1) for tick in range(round(seconds * 10) + 1) if look(tick / 10)]
+
+
+def test_who_hears_nothing_listens_anew_and_again_with_growing_pauses():
+    watchdog = Watchdog(0.0)
+
+    assert moments(watchdog.is_deaf, 30.0) == [DEAF, 2 * DEAF, 4 * DEAF, 6 * DEAF]
+
+
+def test_who_hears_something_each_second_never_listens_anew():
+    watchdog = Watchdog(0.0)
+
+    def look(now: float) -> bool:
+        if now == int(now):
+            watchdog.heard(now)
+        return watchdog.is_deaf(now)
+
+    assert moments(look, 20.0) == []
+
+
+def listening(watchdog: Watchdog, first):
+    """Hears the broker all the time; `first` tells the oldest frame that is not acknowledged."""
+
+    def look(now: float) -> bool:
+        watchdog.heard(now)
+        return watchdog.is_mute(first(now), now)
+
+    return look
+
+
+def test_whose_frames_are_acknowledged_one_after_the_other_goes_on_talking():
+    assert moments(listening(Watchdog(0.0), lambda now: 1 + int(now)), 20.0) == []
+
+
+def test_who_has_said_nothing_that_is_not_acknowledged_goes_on_talking():
+    assert moments(listening(Watchdog(0.0), lambda _now: 0), 20.0) == []
+
+
+def test_whose_frame_is_not_acknowledged_while_the_broker_is_heard_talks_anew_with_growing_pauses():
+    found = moments(listening(Watchdog(0.0), lambda _now: 7), 16.0)
+
+    assert found == [1.8, 5.3, 12.3]
+    assert MUTE < found[0] < MUTE + 0.1
+
+
+def test_who_hears_nothing_does_not_blame_the_talking_side():
+    watchdog = Watchdog(0.0)
+
+    assert moments(lambda now: watchdog.is_mute(7, now), 20.0) == []
