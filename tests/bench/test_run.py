@@ -13,11 +13,13 @@ from ether.bench.renderers.text import render_text
 from ether.bench.settings import Settings
 from ether_broker.errors import MissingExtra, UsageError
 
-TINY = {"rounds": 1, "seconds": 0.05, "window": 8, "agents": 20, "registered": 3}
+TINY = {"rounds": 1, "seconds": 0.05, "window": 8, "agents": 20, "registered": 3, "rows": 2_000, "kills": 1}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["pipelined", "bytes", "serial", "registered", "agents"])
+@pytest.mark.parametrize(
+    "case", ["pipelined", "bytes", "serial", "registered", "agents", "durable", "curve", "recovery", "failover"]
+)
 def test_a_case_measures_all_its_contenders(case: str) -> None:
     report = main.run([case], Settings(**TINY))
 
@@ -61,7 +63,9 @@ def test_a_missing_peer_is_named_with_the_extra_that_brings_it(monkeypatch: pyte
         main.run(["pipelined"], Settings(**TINY))
 
 
-@pytest.mark.parametrize("wrong", [{"rounds": 0}, {"seconds": -1.0}, {"transport": "udp"}, {"pin": 10_000}])
+@pytest.mark.parametrize(
+    "wrong", [{"rounds": 0}, {"seconds": -1.0}, {"transport": "udp"}, {"pin": 10_000}, {"rows": 0}, {"kills": 0}]
+)
 def test_a_setting_that_cannot_be_is_refused_by_name(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         Settings(**wrong)  # type: ignore[arg-type]

@@ -30,6 +30,8 @@ ROLES: Final = {
     "observer": ("ether.bench.roles.observer", "Watcher"),
     "client": ("ether.bench.roles.client", "Client"),
     "host": ("ether.bench.roles.host", "Host"),
+    "restarter": ("ether.bench.roles.restarter", "Restarter"),
+    "killer": ("ether.bench.roles.killer", "Killer"),
 }
 """{role: (module, class)}; a module is imported in the process that plays the role, so raw sockets import no NATS."""
 

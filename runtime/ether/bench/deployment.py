@@ -21,6 +21,8 @@ SYSTEMS: Final = {
     "nats": ("nats-server", "nats-worker", "nats-client"),
     "ether": ("broker", "worker", "observer", "client"),
     "idle": ("broker", "host"),
+    "restart": ("restarter",),
+    "kill": ("killer",),
 }
 """{system: roles of its processes, the one that takes the orders last}."""
 

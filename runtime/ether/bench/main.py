@@ -11,10 +11,13 @@ from typing import Final
 
 from ether.bench.case import Case
 from ether.bench.cases.agents import Agents
+from ether.bench.cases.curve import Curve
 from ether.bench.cases.durable import Durable
+from ether.bench.cases.failover import Failover
 from ether.bench.cases.idle import Idle
 from ether.bench.cases.imports import Imports
 from ether.bench.cases.pipelined import Opaque, Pipelined
+from ether.bench.cases.recovery import Recovery
 from ether.bench.cases.registered import Registered
 from ether.bench.cases.serial import Serial
 from ether.bench.result import Figure, Report, Row
@@ -26,7 +29,10 @@ __all__ = ["CASES", "run"]
 
 CASES: Final[dict[str, Case]] = {
     case.name: case
-    for case in (Pipelined(), Opaque(), Serial(), Durable(), Registered(), Agents(), Imports(), Idle())
+    for case in (
+        Pipelined(), Opaque(), Serial(), Durable(), Curve(), Registered(), Agents(), Imports(), Idle(), Recovery(),
+        Failover(),
+    )
 }  # fmt: skip
 """{name: case}, in the order in which they run."""
 

@@ -23,7 +23,7 @@ __all__ = ["AGENTS", "OPEN", "write_past"]
 AGENTS: Final = 100
 """Agents that are up in the end, on two nodes; as many came and went."""
 OPEN: Final = 1_000
-"""Delegations that have no outcome in the end."""
+"""Delegations that have no outcome in the end, about."""
 _STEP: Final = 64
 """Envelopes of one turn of the broker."""
 _QUEUED: Final = 8 << 20
@@ -44,14 +44,17 @@ def write_past(path: Path, rows: int) -> int:
     """
     journal = SqliteJournal(path)
     passed = islice(_passed(rows), rows)
+    open_ = 0
     try:
         while step := list(islice(passed, _STEP)):
             while journal.queued_bytes > _QUEUED:
                 time.sleep(_PAUSE)
             journal.append(journal.next, time.monotonic(), time.time(), step)
+            kinds = [envelope[0] for envelope in step]
+            open_ += kinds.count(Kind.DELEGATION) - kinds.count(Kind.RESPONSE)
     finally:
         journal.close()
-    return min(OPEN, rows // 4)
+    return open_
 
 
 def _passed(rows: int) -> Iterator[bytes]:

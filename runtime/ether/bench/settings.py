@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from ether_broker.errors import UsageError
 
-__all__ = ["QUICK_ROUNDS", "QUICK_SECONDS", "Settings"]
+__all__ = ["QUICK_KILLS", "QUICK_ROUNDS", "QUICK_ROWS", "QUICK_SECONDS", "Settings"]
 
 QUICK_ROUNDS = 3
 QUICK_SECONDS = 0.25
+QUICK_ROWS = 50_000
+QUICK_KILLS = 3
 _TRANSPORTS = ("tcp", "ipc")
 
 
@@ -41,13 +43,17 @@ class Settings:
     """Idle agents whose cost is taken."""
     registered: int = 1_000
     """Agents that work is spread over."""
+    rows: int = 1_000_000
+    """Envelopes in the journal whose recovery is timed."""
+    kills: int = 20
+    """Processes of each kind that are killed."""
     without: frozenset[str] = frozenset()
     """Systems that are left out, with every ratio to them."""
     tell: Callable[[str], None] = field(default=_silent)
     """Called with a line when a case begins."""
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "seconds", "window", "agents", "registered"):
+        for name in ("rounds", "seconds", "window", "agents", "registered", "rows", "kills"):
             if getattr(self, name) <= 0:
                 msg = f"{name}={getattr(self, name)!r}: it has to be above 0."
                 raise UsageError(msg)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any, Final
 
 from ether_actors.agent import Agent
 from ether_actors.capability import capability
+from ether_actors.task import Task
 from ether_broker.payload import pack
 
-__all__ = ["BODIES", "NESTED", "OPAQUE", "SIZE", "EchoAgent", "body_of", "capability_of"]
+__all__ = ["BODIES", "NESTED", "OPAQUE", "SIZE", "EchoAgent", "Holder", "body_of", "capability_of"]
 
 SIZE: Final = 1024
 """Bytes of a packed body, to within a few."""
 NESTED: Final = "nested"
 OPAQUE: Final = "bytes"
 BODIES: Final = (NESTED, OPAQUE)
+_LOOK: Final = 0.01
 _WORDS: Final = ("actor", "broker", "envelope", "ledger", "lease", "mailbox", "observer", "supervisor")
 
 
@@ -59,3 +62,25 @@ class EchoAgent(Agent):
     def echo_bytes(self, params: bytes) -> bytes:
         """Echo opaque bytes."""
         return params
+
+
+class Holder(EchoAgent):
+    """Holds what it gets until it is called off, or killed; what is given to it again it answers."""
+
+    @capability("bench.hold.once")
+    def hold_once(self, task: Task) -> None:
+        """Hold work that must not run twice."""
+        _hold(task)
+
+    @capability("bench.hold.again", idempotent=True)
+    def hold_again(self, task: Task) -> int:
+        """Hold work that may run twice, the first time."""
+        if task.attempt == 1:
+            _hold(task)
+        return task.attempt
+
+
+def _hold(task: Task) -> None:
+    task.progress(0.0)
+    while not task.cancelled:
+        time.sleep(_LOOK)

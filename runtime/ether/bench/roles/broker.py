@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import zmq
 
 from ether.bench.role import Info
 from ether.broker_host import BrokerHost
+
+if TYPE_CHECKING:
+    from ether_broker.security.keyring import Keyring
 
 __all__ = ["Broker"]
 
@@ -17,14 +23,22 @@ class Broker:
         self._transport = options["transport"]
         self._folder = options.get("folder", "")
         self._journal = f"{self._folder}/journal.db" if options.get("durability") == "journal" else None
+        self._is_secure = bool(options.get("secure"))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._host: BrokerHost | None = None
 
     def start(self) -> Info:
         """Bind to a free address and supervise."""
         address = f"ipc://{self._folder}/broker" if self._transport == "ipc" else "tcp://127.0.0.1:*"
-        self._host = BrokerHost(address, self._context, None, self._journal)
-        return {"endpoint": self._host.endpoint}
+        keyring = self._make_keys() if self._is_secure else None
+        self._host = BrokerHost(address, self._context, None, self._journal, keyring=keyring)
+        return {"endpoint": self._host.endpoint, "keys": None if keyring is None else str(keyring.folder)}
+
+    def _make_keys(self) -> Keyring:
+        """One folder for all: the broker lets its own pair in."""
+        from ether_broker.security.keyring import Keyring
+
+        return Keyring.create(Path(self._folder, "keys"), "bench")
 
     def run(self, order: Info) -> Info:
         """Take no orders."""

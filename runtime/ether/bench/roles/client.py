@@ -21,7 +21,7 @@ class Client:
     """Delegates from plain code."""
 
     def __init__(self, options: Info) -> None:
-        self._bus = Runtime.connect(options["endpoint"], drain=0.0)
+        self._bus = Runtime.connect(options["endpoint"], drain=0.0, keys=options.get("keys"))
         self._names: list[str] = options.get("names", [])
 
     def start(self) -> Info:

@@ -24,7 +24,7 @@ class Watcher:
     """Observes all that passes."""
 
     def __init__(self, options: Info) -> None:
-        self._bus = Runtime.connect(options["endpoint"], drain=0.0)
+        self._bus = Runtime.connect(options["endpoint"], drain=0.0, keys=options.get("keys"))
         self._observer = _Counter()
 
     def start(self) -> Info:

@@ -13,7 +13,7 @@ class Worker:
     """A node with `agents` pooled agents (one unless told otherwise)."""
 
     def __init__(self, options: Info) -> None:
-        self._bus = Runtime.connect(options["endpoint"], drain=0.0)
+        self._bus = Runtime.connect(options["endpoint"], drain=0.0, keys=options.get("keys"))
         self._agents = int(options.get("agents", 1))
 
     def start(self) -> Info:

@@ -55,13 +55,13 @@ def bench(
 ) -> None:
     """Measure the bus beside raw sockets, a C proxy and NATS, in one run; only ratios within a run say something.
 
-    All cases take about two minutes, `--quick` less than one.
+    All cases take about five minutes, `--quick` one.
     """
     from ether.bench.main import CASES, run
     from ether.bench.renderers.markdown import render_markdown
     from ether.bench.renderers.plain import as_plain
     from ether.bench.renderers.text import render_text
-    from ether.bench.settings import QUICK_ROUNDS, QUICK_SECONDS, Settings
+    from ether.bench.settings import QUICK_KILLS, QUICK_ROUNDS, QUICK_ROWS, QUICK_SECONDS, Settings
 
     out = output_of(ctx, output_format)
     if list_cases:
@@ -70,7 +70,9 @@ def bench(
     if markdown and not out.is_text:
         msg = "--markdown is a format of its own: leave out -o."
         raise UsageError(msg)
-    short = {"rounds": QUICK_ROUNDS, "seconds": QUICK_SECONDS} if quick else {}
+    short: dict[str, Any] = {}
+    if quick:
+        short = {"rounds": QUICK_ROUNDS, "seconds": QUICK_SECONDS, "rows": QUICK_ROWS, "kills": QUICK_KILLS}
     options = {"rounds": rounds, "seconds": seconds, "window": window, "pin": pin, "transport": transport}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     systems = frozenset().union(*(case.systems for case in CASES.values()))

@@ -1,0 +1,97 @@
+"""A delegator with a cluster of its own, whose processes it kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from ether.bench.role import Info
+from ether.bench.work import OPAQUE, Holder, body_of, capability_of
+from ether.cluster import Cluster
+from ether.runtime import Runtime
+from ether_actors.child_spec import Backoff
+from ether_actors.handle import Handle
+from ether_broker.errors import InternalError
+
+__all__ = ["Killer"]
+
+_NODES: Final = 3
+_PATIENCE: Final = 60.0
+_LOOK: Final = 0.01
+
+
+class Killer:
+    """Three nodes, each with an agent, and a broker with a journal, under a warden that starts them again at once."""
+
+    def __init__(self, options: Info) -> None:
+        bind = "tcp://127.0.0.1:*" if options["transport"] == "tcp" else f"ipc://{options['folder']}/broker"
+        self._cluster = Cluster(
+            _NODES, [Holder], bind=bind, journal=str(Path(options["folder"], "journal.db")), drain=0.0,
+            intensity=10_000, backoff=Backoff(initial=0.0), on_output=lambda _name, _line: None,
+        )  # fmt: skip
+        self._bus: Runtime | None = None
+
+    def start(self) -> Info:
+        """Start all, and join."""
+        self._cluster.open()
+        self._bus = Runtime.connect(self._cluster.url, name="killer", drain=0.0)
+        self._bus.open()
+        return {}
+
+    def run(self, order: Info) -> Info:
+        """Kill a node (`node`) or the broker (`broker`), and say when its callers knew."""
+        assert self._bus is not None
+        self._wait(self._is_whole, "all nodes are there")
+        return self._kill_node(self._bus) if order["kill"] == "node" else self._kill_broker(self._bus)
+
+    def _kill_node(self, bus: Runtime) -> Info:
+        """Seconds from SIGKILL to `node_lost`, and to the outcome that another node gave."""
+        again = bus.delegate("bench.hold.again", timeout=_PATIENCE)
+        agent = next(iter(again.stream())).from_agent
+        once = bus.delegate("bench.hold.once", to=agent, timeout=_PATIENCE)
+        next(iter(once.stream()))
+        at: dict[Handle, float] = {}
+        for handle in (again, once):
+            handle.add_done_callback(lambda done: at.setdefault(done, time.perf_counter()))
+        start = self._kill(next(entry["node"] for entry in bus.agents() if entry["agent"] == agent))
+        lost, elsewhere = once.result(_PATIENCE), again.result(_PATIENCE)
+        if lost.error is None or lost.error.code != "node_lost" or elsewhere.unwrap().data != 2:  # noqa: PLR2004  its attempt
+            msg = f"A node was killed, and the outcomes were {lost} and {elsewhere}."
+            raise InternalError(msg)
+        self._wait(lambda: len(at) == 2, "both outcomes are noted")  # noqa: PLR2004  both
+        return {"lost": at[once] - start, "elsewhere": at[again] - start}
+
+    def _kill_broker(self, bus: Runtime) -> Info:
+        """Seconds from SIGKILL to the first outcome after it."""
+        start = self._kill("broker")
+        bus.delegate(capability_of(OPAQUE), body_of(OPAQUE), timeout=_PATIENCE).result(_PATIENCE).unwrap()
+        return {"back": time.perf_counter() - start}
+
+    def _kill(self, name: str) -> float:
+        pid = next(entry.pid for entry in self._cluster.statistics() if entry.name == name)
+        assert pid is not None
+        start = time.perf_counter()
+        os.kill(pid, signal.SIGKILL)
+        return start
+
+    def _is_whole(self) -> bool:
+        assert self._bus is not None
+        return sum(entry["condition"] == "up" for entry in self._bus.agents()) >= _NODES
+
+    @staticmethod
+    def _wait(condition: Callable[[], bool], what: str) -> None:
+        limit = time.monotonic() + _PATIENCE
+        while not condition():
+            if time.monotonic() > limit:
+                raise InternalError(f"After {_PATIENCE:g} s it is not so that {what}.")
+            time.sleep(_LOOK)
+
+    def stop(self) -> None:
+        """Leave, and end all."""
+        if self._bus is not None:
+            self._bus.close()
+        self._cluster.close()

@@ -1,0 +1,81 @@
+"""A process that starts brokers on a journal, and says how long that takes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import zmq
+
+from ether.bench.past import write_past
+from ether.bench.role import Info
+from ether.broker_host import BrokerHost
+from ether_actors.history import History
+from ether_broker.journal.sqlite import SqliteJournal
+
+__all__ = ["Restarter"]
+
+
+class Restarter:
+    """Has a journal of a long past, and copies of it, because each start leaves its traces."""
+
+    def __init__(self, options: Info) -> None:
+        self._past = Path(options["folder"], "past.db")
+        self._copy = Path(options["folder"], "journal.db")
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+
+    def start(self) -> Info:
+        """Nothing to get ready."""
+        return {}
+
+    def run(self, order: Info) -> Info:
+        """Write the past (`write`), take the parts of a recovery (`parts`), or start a broker on it (`start`)."""
+        match order["do"]:
+            case "write":
+                open_ = write_past(self._past, order["rows"])
+                return {"open": open_, "bytes": self._past.stat().st_size}
+            case "parts":
+                return self._parts()
+            case _:
+                return self._start()
+
+    def _parts(self) -> Info:
+        """Seconds of reading (with its hashes), of the fold, and of packing its state; as `read_history` does them."""
+        clock = time.perf_counter
+        history, fold = History(), 0.0
+        journal = SqliteJournal(self._fresh())
+        try:
+            start = clock()
+            for step in journal.replay():
+                before = clock()
+                history.apply(*step)
+                fold += clock() - before
+            whole = clock() - start
+        finally:
+            journal.close()
+        return {"replay": whole - fold, "fold": fold}
+
+    def _start(self) -> Info:
+        """Seconds until a broker is ready, and until the next one is, which has a checkpoint; CPU of the first."""
+        journal = self._fresh()
+        before, cpu = time.perf_counter(), time.thread_time()
+        host = BrokerHost("tcp://127.0.0.1:*", self._context, None, journal)
+        first, used = time.perf_counter() - before, time.thread_time() - cpu
+        open_ = host.supervisor.ask(lambda running: len(running.records.ledger))
+        host.stop()
+        before = time.perf_counter()
+        host = BrokerHost("tcp://127.0.0.1:*", self._context, None, journal)
+        again = time.perf_counter() - before
+        host.stop()
+        return {"first": first, "cpu": used, "again": again, "open": open_}
+
+    def _fresh(self) -> Path:
+        for file in self._copy.parent.glob(f"{self._copy.name}*"):
+            file.unlink()
+        shutil.copyfile(self._past, self._copy)
+        return self._copy
+
+    def stop(self) -> None:
+        """Let go of the context."""
+        self._context.destroy(linger=0)
