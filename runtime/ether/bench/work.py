@@ -67,6 +67,8 @@ class EchoAgent(Agent):
 class Holder(EchoAgent):
     """Holds what it gets until it is called off, or killed; what is given to it again it answers."""
 
+    max_concurrency = 2
+
     @capability("bench.hold.once")
     def hold_once(self, task: Task) -> None:
         """Hold work that must not run twice."""
