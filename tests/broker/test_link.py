@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 import zmq
 
+from ether_broker.channel import Channel, Verdict
 from ether_broker.errors import InvalidEndpoint, MailboxFull
 from ether_broker.link import BACKLOG, FULL, Link, ZmqLink
 from ether_broker.wire import BATCH, FRAME, join_frame, read_frame
+from tests.support import wait_until
 
 PATIENCE = 10.0
 
@@ -285,3 +289,186 @@ def test_it_is_a_link(link: ZmqLink):
     found: Link = link
 
     assert found.endpoint == "inproc://hub"
+
+
+# -- connections that break --------------------------------------------------------------------------------------
+
+
+class Broker:
+    """A hub that keeps the broker's end of a session, and whose socket can be closed and bound again."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
+        self._context = context
+        self._endpoint = endpoint
+        self._socket: zmq.Socket[bytes] | None = None
+        self._receiver = b""
+        self.channel = Channel(SESSION)
+        self.taken: list[bytes] = []
+        self.bind()
+
+    def bind(self) -> None:
+        socket = self._context.socket(zmq.ROUTER)
+        for option, value in ((zmq.LINGER, 0), (zmq.ROUTER_MANDATORY, 1), (zmq.RCVTIMEO, 20)):
+            socket.setsockopt(option, value)
+
+        def is_bound() -> bool:
+            with contextlib.suppress(zmq.ZMQError):
+                socket.bind(self._endpoint)
+                return True
+            return False
+
+        wait_until(is_bound, what="the address is free again")
+        self._socket = socket
+
+    def close(self) -> None:
+        """Let go of every connection; what the sockets' queues hold is lost."""
+        assert self._socket is not None
+        self._socket.close(0)
+
+    def turn(self) -> None:
+        """Take one message if one comes, as the broker does."""
+        assert self._socket is not None
+        with contextlib.suppress(zmq.Again):
+            routing_id, message = self._socket.recv_multipart()
+            self._receiver = b"r" + routing_id[1:]
+            self._arrive(*read_frame(message))
+
+    def _arrive(self, session: int, number: int, acknowledged: int, envelopes: list[bytes]) -> None:
+        if not session:
+            return  # HELLO, which says where the node listens
+        self.channel.acknowledge(acknowledged)
+        if not number and envelopes:
+            self.channel.rewind()
+        elif number:
+            verdict = self.channel.take(number, time.monotonic())
+            if verdict is Verdict.NEW:
+                self.taken += envelopes
+                self.channel.settled = number
+                if self.channel.owes:
+                    self._transmit(self.channel.acknowledgement())
+            elif verdict is Verdict.ASK:
+                self._transmit(self.channel.ask())
+        self.push()
+
+    def send(self, *envelopes: bytes) -> None:
+        self.channel.pack(envelopes)
+        self.push()
+
+    def push(self) -> None:
+        for number, frame in self.channel.unsent():
+            if not self._transmit(frame):
+                return
+            self.channel.sent = number
+
+    def _transmit(self, frame: bytes) -> bool:
+        assert self._socket is not None
+        try:
+            self._socket.send_multipart([self._receiver, frame], zmq.NOBLOCK)
+        except zmq.ZMQError:  # nobody is there at the moment, or there is no room
+            return False
+        return True
+
+
+def test_connections_that_break_lose_and_double_nothing_in_either_direction(context, tmp_path):
+    broker = Broker(context, f"ipc://{tmp_path}/b.sock")
+    link = ZmqLink(f"ipc://{tmp_path}/b.sock", context)
+    link.begin(SESSION, lambda left: left)
+    recorder = Recorder()
+    link.open(recorder)
+    link.greet(b"hello")
+    mine, its = [b"to the broker %d" % n for n in range(3000)], [b"to the node %d" % n for n in range(3000)]
+
+    for turn in range(3000):
+        link.send(mine[turn], hold=turn % 3 > 0)
+        broker.send(its[turn])
+        broker.turn()
+        if turn in {500, 1200, 1201, 2500}:
+            broker.close()
+            broker.bind()
+    deadline = time.monotonic() + PATIENCE
+    beats = 0
+    while (len(recorder.envelopes) < 3000 + beats or len(broker.taken) < 3000) and time.monotonic() < deadline:
+        if beats * 0.1 < PATIENCE - (deadline - time.monotonic()):
+            beats += 1  # as heartbeats do, so that the last frames are missed too
+            link.send(b"beat")
+            broker.send(b"beat")
+            link.greet(b"hello")
+        broker.turn()
+
+    assert [envelope for envelope in broker.taken if envelope != b"beat"] == mine
+    assert [envelope for envelope in recorder.envelopes if envelope != b"beat"] == its
+    link.close(0.0)
+    broker.close()
+
+
+def test_what_is_acknowledged_is_not_kept(link: ZmqLink, hub: Hub):
+    link.open(Recorder())
+    link.greet(b"hello")
+    routing_id, _ = hub.frame()
+    for number in range(10):
+        link.send(b"%d" % number)
+    hub.envelopes(10)
+    assert link._channel.retained_bytes
+
+    hub.send(routing_id, join_frame([], SESSION, 0, link._channel.last))
+
+    wait_until(lambda: not link._channel.retained_bytes, what="nothing is kept any more")
+
+
+def test_too_much_that_is_not_acknowledged_is_refused(link: ZmqLink, hub: Hub):
+    megabyte = bytes(1 << 20)
+    with pytest.raises(MailboxFull, match="or for its receipt"):
+        for _ in range(2 * BACKLOG // len(megabyte)):
+            link.send(megabyte)
+            hub.frame()
+
+
+def test_a_new_session_begins_with_what_the_one_before_did_not_acknowledge(link: ZmqLink, hub: Hub):
+    link.open(Recorder())
+    link.greet(b"hello")
+    routing_id, _ = hub.frame()
+    for envelope in (b"acknowledged", b"under way", b"too"):
+        link.send(envelope)
+        hub.frame()
+    hub.send(routing_id, join_frame([], SESSION, 0, 1))
+    wait_until(lambda: len(link._channel.unacknowledged()) == 2, what="the acknowledgement is there")
+    seen: list[list[bytes]] = []
+
+    def renew(left: list[bytes]) -> list[bytes]:
+        seen.append(left)
+        return [b"register", *left[1:]]
+
+    link.begin(SESSION + 1, renew)
+    link.send(b"new")
+
+    assert seen == [[b"under way", b"too"]]
+    frames = [read_frame(hub.frame()[1]) for _ in range(2)]
+    assert [(frame.session, frame.number, frame.envelopes) for frame in frames] == [
+        (SESSION + 1, 1, [b"register", b"too"]), (SESSION + 1, 2, [b"new"]),
+    ]  # fmt: skip
+
+
+def test_what_is_said_before_the_first_session_waits_for_it_and_comes_after_what_begins_it(context, hub: Hub):
+    link = ZmqLink("inproc://hub", context)
+    link.open(Recorder())
+    link.send(b"early")
+    link.send(b"bird")
+
+    link.begin(SESSION, lambda left: [b"register", *left])
+
+    assert read_frame(hub.frame()[1]) == (SESSION, 1, 0, [b"register", b"early", b"bird"])
+    link.close(0.0)
+
+
+def test_frames_of_an_earlier_session_are_not_received(link: ZmqLink, hub: Hub):
+    recorder = Recorder()
+    link.open(recorder)
+    link.greet(b"hello")
+    routing_id, _ = hub.frame()
+    link.begin(SESSION + 1, lambda left: left)
+
+    hub.send(routing_id, join_frame([b"old"], SESSION, 1))
+    hub.send(routing_id, join_frame([b"new"], SESSION + 1, 1))
+    recorder.wait(lambda: recorder.envelopes)
+
+    assert recorder.envelopes == [b"new"]
