@@ -92,19 +92,20 @@ class Rulings:
         """Refuse while the journal cannot be written: the refusal itself cannot wait for it."""
         message = f"The bus takes no work now: its journal cannot be written. {why}"
         error = ErrorInfo(code="journal_unavailable", message=message, retryable=True)
-        self._tell(session, header.request_id, Status.REJECTED_OVERLOAD, error, retry_after=_RETRY_JOURNAL)
+        self._tell(session, header.request_id, Status.REJECTED_OVERLOAD, error, header.source, retry_after=_RETRY_JOURNAL)
         self._count(Status.REJECTED_OVERLOAD, None)
 
     def _tell(
-        self, session: Session, request_id: bytes, status: Status, error: ErrorInfo, **fields: object
+        self, session: Session, request_id: bytes, status: Status, error: ErrorInfo, target: bytes = b"",
+        **fields: object,
     ) -> None:  # fmt: skip
-        """Answer a delegator at once, outside the journal and the tap."""
+        """Answer a delegator at once, outside the journal and the tap; with a target it is kept for one that is lost."""
         response = Response(
             request_id=to_text(request_id), status=status, from_agent=SUPERVISOR, summary=error.message, error=error,
             timestamp=self._records.wall,
             **fields,  # type: ignore[arg-type]
         )  # fmt: skip
-        self._records.router.send_aside(session, pack_response(response))
+        self._records.router.send_aside(session, pack_response(response, target=target))
 
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
         records = self._records

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from ether_actors.supervisor import Supervisor
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
+from ether_broker.router import Session
+from ether_broker.wire import Header
 from tests.simulation.disk import SimulatedJournal
 from tests.simulation.timeline import SkewedClock
 
@@ -77,6 +79,14 @@ class Broker:
         )  # fmt: skip
         supervisor.recover(self.clock.monotonic(), self.clock.wall())
         journal.on_commit = self._poke
+        rulings = supervisor._rulings
+        refuse = rulings._refuse_aside
+
+        def refuse_aside(session: Session, header: Header, why: str) -> None:
+            world.auditor.refused.add(header.request_id)
+            refuse(session, header, why)
+
+        rulings._refuse_aside = refuse_aside  # type: ignore[method-assign]
         self.supervisor = supervisor
         self._arrivals.clear()
         self._next = _NEVER

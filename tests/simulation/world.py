@@ -141,6 +141,11 @@ class World:
         if self.is_loud:
             print(line)
 
+    def whisper(self, envelope: bytes) -> None:
+        """Print an event that is not part of the trace, as it names things by ids that are drawn elsewhere."""
+        if self.is_loud:
+            print(f"{self.timeline.now:.6f} passed {self._describe(envelope)}")
+
     def _describe(self, envelope: bytes) -> tuple[Any, ...]:
         header = read_header(envelope)
         if header.kind == Kind.EVENT:
