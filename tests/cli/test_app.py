@@ -10,7 +10,7 @@ from tests.support import run_python
 
 COMMANDS = [
     "up", "node", "review", "exec", "delegate", "agents", "capabilities", "nodes", "dead-letters", "top", "log",
-    "trace", "keys", "bench", "torture", "schema", "doctor", "version",
+    "trace", "keys", "bench", "torture", "soak", "schema", "doctor", "version",
 ]  # fmt: skip
 SUBCOMMANDS = [
     "dead-letters list", "dead-letters show", "dead-letters redrive", "log show", "log verify", "log gc",

@@ -29,6 +29,7 @@ ROLES: Final = {
     "worker": ("ether.bench.roles.worker", "Worker"),
     "observer": ("ether.bench.roles.observer", "Watcher"),
     "client": ("ether.bench.roles.client", "Client"),
+    "pacer": ("ether.bench.roles.pacer", "Pacer"),
     "host": ("ether.bench.roles.host", "Host"),
     "restarter": ("ether.bench.roles.restarter", "Restarter"),
     "killer": ("ether.bench.roles.killer", "Killer"),

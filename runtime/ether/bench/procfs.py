@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["cpu_seconds", "resident_bytes"]
+__all__ = ["cpu_seconds", "open_descriptors", "resident_bytes"]
 
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -38,3 +38,8 @@ def _cpu_ticks(pid: int) -> float:
 def resident_bytes(pid: int | str = "self") -> int:
     """Memory that a process holds in RAM."""
     return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+
+
+def open_descriptors(pid: int | str = "self") -> int:
+    """Files, sockets and the like that a process has open."""
+    return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208  names alone

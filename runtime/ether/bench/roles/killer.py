@@ -55,8 +55,12 @@ class Killer:
         once = bus.delegate("bench.hold.once", to=agent, timeout=_PATIENCE)
         next(iter(once.stream()))
         at: dict[Handle, float] = {}
+
+        def note(done: Handle) -> None:
+            at[done] = time.perf_counter()
+
         for handle in (again, once):
-            handle.add_done_callback(lambda done: at.setdefault(done, time.perf_counter()))
+            handle.add_done_callback(note)
         start = self._kill(next(entry["node"] for entry in bus.agents() if entry["agent"] == agent))
         lost, elsewhere = once.result(_PATIENCE), again.result(_PATIENCE)
         if lost.error is None or lost.error.code != "node_lost" or elsewhere.unwrap().data != 2:  # noqa: PLR2004  its attempt
@@ -80,7 +84,8 @@ class Killer:
 
     def _is_whole(self) -> bool:
         assert self._bus is not None
-        return sum(entry["condition"] == "up" for entry in self._bus.agents()) >= _NODES
+        up = [entry for entry in self._bus.agents() if entry["condition"] == "up"]
+        return len(up) >= _NODES
 
     @staticmethod
     def _wait(condition: Callable[[], bool], what: str) -> None:

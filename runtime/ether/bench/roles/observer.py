@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from ether.bench.role import Info
 from ether.runtime import Runtime
 from ether_actors.observer import Observation, Observer
@@ -10,12 +12,15 @@ __all__ = ["Watcher"]
 
 
 class _Counter(Observer):
-    """Counts the messages by their kind."""
+    """Counts the messages by their kind; while it is not `going`, it stands still within one."""
 
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
+        self.going = threading.Event()
+        self.going.set()
 
     def on_message(self, observation: Observation) -> None:
+        self.going.wait()
         kind = observation.header.kind
         self.seen[kind] = self.seen.get(kind, 0) + 1
 
@@ -33,11 +38,24 @@ class Watcher:
         self._bus.observe(self._observer)
         return {}
 
-    def run(self, _order: Info) -> Info:
-        """Say how many messages it has seen, and how many it missed."""
-        self._bus.settle(self._observer)
-        return {"seen": sum(self._observer.seen.values()), "missed": self._observer.missed}
+    def run(self, order: Info) -> Info:
+        """Say how many messages it has seen, and how many it missed; `do` may `stall` it, let it `go` on, or just `look`."""
+        match order.get("do"):
+            case "stall":
+                self._observer.going.clear()
+            case "go":
+                self._observer.going.set()
+            case "look":
+                pass
+            case _:
+                self._bus.settle(self._observer)
+        return {
+            "seen": sum(self._observer.seen.values()),
+            "missed": self._observer.missed,
+            "position": self._observer.position,
+        }
 
     def stop(self) -> None:
         """Leave."""
+        self._observer.going.set()
         self._bus.close()

@@ -1,0 +1,100 @@
+"""A node that delegates at a steady rate, whatever becomes of it, and notes how long each took."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from functools import partial
+from typing import Final
+
+from ether.bench.role import Info
+from ether.bench.roles.client import Client
+from ether.bench.work import OPAQUE, body_of, capability_of
+from ether.soak.histogram import Histogram
+from ether_actors.handle import Handle
+
+__all__ = ["Pacer"]
+
+_TICK: Final = 0.005
+"""Seconds between two bursts."""
+_PATIENCE: Final = 30.0
+_MOST: Final = 50_000
+"""Delegations that may be open; above that it waits, and what it then is behind counts as their latency."""
+
+
+class Pacer(Client):
+    """A client that can also be told to `begin` at a `rate`, to tell of its last `window`, and to `end`.
+
+    A latency is counted from the moment at which the delegation was due, not from when it was sent: a client that is
+    held up does not hide how long its callers wait.
+    """
+
+    def __init__(self, options: Info) -> None:
+        super().__init__(options)
+        self._rate = 0.0
+        self._sent = 0
+        self._open = 0
+        self._done: deque[tuple[float, Handle]] = deque()
+        self._latencies = Histogram()
+        self._statuses: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def run(self, order: Info) -> Info:
+        """Do what the harness orders; without `do`, as `Client`."""
+        match order.get("do"):
+            case "begin":
+                self._rate = float(order["rate"])
+                self._thread = threading.Thread(target=self._pace, name="pacer", daemon=True)
+                self._thread.start()
+                return {}
+            case "window":
+                return self._tell()
+            case "end":
+                self._end()
+                return self._tell()
+            case _:
+                return super().run(order)
+
+    def _pace(self) -> None:
+        clock, capability, body = time.perf_counter, capability_of(OPAQUE), body_of(OPAQUE)
+        start, count = clock(), 0
+        while not self._stop.wait(_TICK):
+            due = int((clock() - start) * self._rate)
+            while count < due and self._open < _MOST:
+                at = start + count / self._rate
+                self._bus.delegate(capability, body, timeout=_PATIENCE).add_done_callback(partial(self._note, at))
+                count += 1
+                self._open += 1
+            self._sent = count
+            self._settle()
+
+    def _note(self, due: float, handle: Handle) -> None:
+        self._done.append((time.perf_counter() - due, handle))
+
+    def _settle(self) -> None:
+        """Read the outcomes that have come, as their callers would."""
+        while self._done:
+            seconds, handle = self._done.popleft()
+            status = handle.result().status.name
+            self._open -= 1
+            with self._lock:
+                self._latencies.note(seconds)
+                self._statuses[status] += 1
+
+    def _tell(self) -> Info:
+        with self._lock:
+            latencies, self._latencies = self._latencies, Histogram()
+            statuses, self._statuses = self._statuses, Counter()
+        return {"latencies": latencies.counts, "statuses": statuses, "sent": self._sent, "open": self._open}
+
+    def _end(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        limit = time.monotonic() + 2 * _PATIENCE
+        while self._open and time.monotonic() < limit:
+            self._settle()
+            time.sleep(_TICK)

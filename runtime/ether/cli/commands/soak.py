@@ -1,0 +1,61 @@
+"""`ether soak`: hold a bus under a steady load for long, and see that it stays as large and as fast as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ether.cli.exit_code import ExitCode
+from ether.cli.options import FormatOption, output_of
+from ether.cli.output import Format
+
+__all__ = ["add_to"]
+
+Seconds = Annotated[float, typer.Option("--seconds", metavar="SECONDS", help="For how long.")]
+Load = Annotated[float, typer.Option("--load", metavar="PART", help="Of the maximum rate, which is measured first.")]
+Rate = Annotated[
+    float | None,
+    typer.Option("--rate", metavar="N", help="Delegations a second, in place of --load.", show_default="measured"),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--keep", metavar="FOLDER", help="Make the journal there, and leave it; it must be empty or new."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the app this command."""
+    app.command()(soak)
+
+
+def soak(
+    ctx: typer.Context,
+    *,
+    seconds: Seconds = 600.0,
+    load: Load = 0.5,
+    rate: Rate = None,
+    transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
+    keep: Folder = None,
+    output_format: FormatOption = None,
+) -> None:
+    """Hold a steady load, disturb the bus meanwhile, and report how memory, descriptors and latency went.
+
+    The bus is the command's own: a broker with a journal, two nodes, a delegator and two observers. The exit code is 1
+    when a process grew beyond its bound, latency rose, or a delegation was not completed.
+    """
+    from ether.soak.render import render
+    from ether.soak.run import run
+    from ether.soak.settings import Settings
+
+    out = output_of(ctx, output_format)
+    settings = Settings(seconds=seconds, load=load, rate=rate, transport=transport, folder=keep, tell=out.note)
+    report = run(settings)
+    plain = report.plain()
+    if out.format is Format.JSONL:
+        out.rows(plain["processes"], ())
+    else:
+        out.value(plain, render(report))
+    if report.problems:
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,0 +1,48 @@
+"""Latencies in buckets of 5 %, so that an hour of them takes no more room than a second."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+__all__ = ["Histogram"]
+
+_STEPS: Final = 1 / math.log(1.05)
+_UNIT: Final = 1e-6
+
+
+class Histogram:
+    """Counts of latencies; each is known to within 5 %.
+
+    Args:
+        counts: {bucket: count}, as `counts` of another.
+    """
+
+    def __init__(self, counts: Mapping[int, int] | None = None) -> None:
+        self.counts: Counter[int] = Counter(counts)
+
+    def note(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[int(math.log(max(seconds, _UNIT) / _UNIT) * _STEPS)] += 1
+
+    @classmethod
+    def together(cls, histograms: Iterable[Histogram]) -> Histogram:
+        """All of several in one."""
+        whole = cls()
+        for histogram in histograms:
+            whole.counts.update(histogram.counts)
+        return whole
+
+    def __len__(self) -> int:
+        return self.counts.total()
+
+    def percentile(self, part: float) -> float:
+        """Seconds that at least that part of them do not exceed, by the upper edge of a bucket; 0.0 if there are none."""
+        left = part * len(self)
+        for bucket in sorted(self.counts):
+            left -= self.counts[bucket]
+            if left <= 0:
+                return math.exp((bucket + 1) / _STEPS) * _UNIT
+        return 0.0
