@@ -1,0 +1,163 @@
+"""What survives with a journal: each test kills real processes, and then asks for everything that was accepted."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ether import Observation, Observer, Runtime, Status, UsageError
+from ether.cluster import Cluster
+from ether_broker.journal.reader import JournalReader
+from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
+from tests.support import child_environment, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Bus]:
+    """A worker on each of two nodes, a broker with a journal, and a delegator."""
+    events: list[str] = []
+    journal = tmp_path / "state" / "journal.db"
+    with (
+        Cluster(nodes=2, agents=[WORKER], drain=5.0, on_event=events.append, journal=str(journal)) as cluster,
+        Runtime.connect(cluster.url, name="delegator") as bus,
+    ):
+        yield Bus(cluster, bus, tmp_path, events)
+
+
+class Numbers(Observer):
+    """Notes the number of each message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+    def on_message(self, observation: Observation) -> None:
+        self.seen.append(observation.number)
+
+
+def test_what_runs_goes_on_when_its_broker_is_killed(kept: Bus):
+    running = [kept.begin("work.once", timeout=60.0), kept.begin("work.again", timeout=60.0)]
+    waiting = [kept.begin("work.once", timeout=60.0) for _ in range(20)]
+    kept.wait_running(*running)
+    numbers = kept.bus.observe(Numbers(), since=1)
+
+    kept.kill("broker")
+    later = kept.begin("work.once", timeout=60.0)  # while nobody is there to take it
+    kept.go()
+
+    handles = [*running, *waiting, later]
+    assert {outcome(handle, 30.0).status for handle in handles} == {Status.COMPLETED}
+    assert [kept.attempts(handle) for handle in handles] == [1] * len(handles)
+    assert kept.bus.settle(numbers)
+    assert numbers.missed == 0
+    assert numbers.seen == list(range(1, len(numbers.seen) + 1))
+
+
+def test_deadlines_go_on_over_a_restart(kept: Bus):
+    handle = kept.begin("work.once", timeout=3.0)
+    kept.wait_running(handle)
+
+    kept.kill("broker")
+
+    response = outcome(handle, 20.0)
+    assert (response.status, code(response)) == (Status.TIMEOUT, "deadline")
+
+
+def test_a_delegator_that_died_collects_its_outcomes(kept: Bus):
+    script = (
+        "import os, sys\n"
+        "from ether import Runtime\n"
+        "bus = Runtime.connect(sys.argv[1], name='desk').open()\n"
+        "handles = [bus.delegate('work.once', {'folder': sys.argv[2]}, timeout=60) for _ in range(3)]\n"
+        "bus.agents()\n"  # answered behind them: they are accepted
+        "print(*(handle.id for handle in handles))\n"
+        "sys.stdout.flush()\n"
+        "os._exit(9)\n"
+    )
+    command = [sys.executable, "-c", script, kept.cluster.url, str(kept.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=child_environment({}), check=False)
+    ids = done.stdout.split()
+    assert len(ids) == 3, done.stderr
+
+    kept.kill("broker")
+    kept.go()
+    with joined_again(kept.cluster.url, "desk") as desk:
+        handles = desk.collect()
+        assert sorted(handle.id for handle in handles) == sorted(ids)
+        assert {outcome(handle, 20.0).status for handle in handles} == {Status.COMPLETED}
+        assert desk.collect() == []
+        [once_more] = desk.collect([ids[0]])
+        assert outcome(once_more).status is Status.COMPLETED
+        [unknown] = desk.collect(["018f6b1e-0000-7000-8000-000000000000"])
+        assert code(outcome(unknown)) == "broker_lost"
+
+
+def joined_again(url: str, name: str) -> Runtime:
+    """A runtime under the name of one that died, as soon as the broker knows that it did."""
+    opened: list[Runtime] = []
+
+    def is_free() -> bool:
+        from ether import NodeRefused
+
+        try:
+            opened.append(Runtime.connect(url, name=name).open())
+        except NodeRefused:
+            return False
+        return True
+
+    wait_until(is_free, 15.0, "the name is free")
+    opened[0].close(0.0)
+    return Runtime.connect(url, name=name)
+
+
+def test_a_journal_that_cannot_be_written_is_said_and_service_resumes(kept: Bus, tmp_path: Path):
+    path = tmp_path / "state" / "journal.db"
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        wait_until(lambda: refusal(kept) == "journal_unavailable", 30.0, "work is refused")
+        other.execute("ROLLBACK")
+    other.close()
+
+    kept.go()
+    wait_until(lambda: outcome(kept.begin("work.once", timeout=20.0), 30.0).status is Status.COMPLETED, 30.0)
+    kept.bus.close()
+    kept.cluster.close()
+    assert JournalReader(path).verify().problem is None
+
+
+def refusal(kept: Bus) -> str | None:
+    """What becomes of work now; the first that is sent may have been accepted before the trouble was noticed."""
+    return code(outcome(kept.begin("work.once", timeout=0.5), 10.0))
+
+
+def test_a_delegation_may_ask_for_less_than_its_bus_keeps(kept: Bus):
+    kept.go()
+    handle = kept.bus.delegate("work.once", {"folder": str(kept.folder)}, durability="memory", timeout=20.0)
+
+    assert outcome(handle).status is Status.COMPLETED
+    assert outcome(kept.begin("work.once", durability="journal", timeout=20.0)).status is Status.COMPLETED
+
+
+def test_a_bus_without_a_journal_says_so_to_who_asks_for_one():
+    with Runtime() as bus, pytest.raises(UsageError, match="keeps no journal"):
+        bus.delegate("work.once", {}, durability="journal")
+
+
+def test_an_embedded_bus_takes_up_its_journal(tmp_path: Path):
+    path = tmp_path / "journal.db"
+    with Runtime(name="desk", journal=path) as bus:
+        first = bus.delegate("work.once", {})
+        assert code(outcome(first)) == "no_holder"
+        last = bus.statistics()["tap_next"]
+
+    with Runtime(name="desk", journal=path) as bus:
+        assert bus.statistics()["tap_next"] > last
+        [again] = bus.collect([first.id])
+        assert code(outcome(again)) == "no_holder"
