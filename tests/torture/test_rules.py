@@ -344,6 +344,17 @@ def test_what_a_killed_life_asked_is_unknown_and_not_lost(story: Story) -> None:
     assert story.rules() == set()
 
 
+def test_what_its_delegator_gave_up_need_not_get_to_the_broker(kept: Story) -> None:
+    kept.strike("broker", "kill", 119.0, 5)
+    kept.happen("up", 135.0, name="broker", pid=6)
+    kept.ask("d2", 120.0)
+    kept.tell("delegator-1", "unknown", 132.5, id="d2", status="TIMEOUT", code="broker_unreachable", attempt=1)
+    kept.tell("delegator-1", "unheard", 140.0, id="d2")
+    kept.end()
+
+    assert kept.rules() == set()
+
+
 def test_an_outcome_may_be_collected_by_another_life(kept: Story) -> None:
     an_outcome_is_kept_and_nobody_collects_it(kept)
     kept.answer("d2", 141.0, collected=True)

@@ -17,6 +17,8 @@ _GRACE: Final = 1.5
 """Seconds of a pause over a deadline after which the outcome may be too late for who waits: 2 and a little less."""
 _NOTICED: Final = 10.0
 """Seconds within which a loss is known to everybody whom it concerns."""
+_BACK: Final = 4.0
+"""Seconds that a delegator takes to find a broker that is up again, at most."""
 _BLAMING: Final = frozenset({"node_lost", "broker_lost", "broker_unreachable"})
 _EXPECTED: Final = frozenset({
     ("COMPLETED", ""), ("FAILED_EXECUTION", "exception"), ("FAILED_EXECUTION", "node_lost"),
@@ -69,14 +71,15 @@ def unfounded(evidence: Evidence) -> Iterator[Violation]:
                 yield Violation("unfounded", "broker_lost, and there is a journal", request_id)
                 continue
             names = ("broker", "node") if ending.code == "node_lost" else ("broker", op.by)
-            if not _was_away(evidence, op.at, ending, names):
+            since = op.at - _NOTICED if ending.code == "node_lost" else op.at + op.timeout - _BACK
+            if not _was_away(evidence, since, ending, names):
                 yield Violation("unfounded", f"{ending.code}, and none of {', '.join(names)} had been away", request_id)
 
 
-def _was_away(evidence: Evidence, asked: float, ending: Ending, names: tuple[str, ...]) -> bool:
+def _was_away(evidence: Evidence, since: float, ending: Ending, names: tuple[str, ...]) -> bool:
     return any(
         outage.begin < ending.at
-        and outage.end > asked - _NOTICED
+        and outage.end > since
         and outage.end - outage.begin > _shortest(outage.action, ending.code)
         for outage in evidence.outages.of(*names)
     )

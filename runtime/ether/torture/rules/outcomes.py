@@ -20,7 +20,10 @@ _NEVER: Final = {"fail": "the link refused it", "unheard": "the bus knew nothing
 
 
 def lost(evidence: Evidence) -> Iterator[Violation]:
-    """Nobody waits for ever: a delegator that lives is told an outcome, and what was accepted has one on the tape."""
+    """Nobody waits for ever: a delegator that lives is told an outcome, and what was accepted has one on the tape.
+
+    What it has given up itself is not sent again, and the broker need not know of it.
+    """
     for op in evidence.ops.values():
         if op.parent is None and not evidence.endings.get(op.id):
             lives = evidence.lives[op.by]
@@ -28,7 +31,7 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
                 yield Violation("lost", f"{op.by} asked for {op.capability} and was never told an outcome", op.id)
     for request_id, endings in evidence.endings.items():
         asked = evidence.ops.get(request_id)
-        if asked is not None and any(ending.kind == "unheard" and ending.life == asked.life for ending in endings):
+        if asked is not None and endings[0].kind == "unheard" and endings[0].life == asked.life:
             yield Violation("lost", f"{asked.by} sent it and lives, and the broker knew nothing of it", request_id)
     for tape in evidence.tapes:
         if tape.whole:
