@@ -8,6 +8,7 @@ from typing import Any, Final
 from ether_actors.leasing import Leasing
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Condition, Registration
+from ether_actors.trimming import Trimming
 from ether_broker.codec import pack_response, read_delegation
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
@@ -36,9 +37,10 @@ STALLED: Final = 1.5 * HEARTBEAT
 class Administration:
     """Answers delegations of `ether.*`: most at once, inside the supervisor's turn; `_LATER` when their time has come."""
 
-    def __init__(self, records: Records, leasing: Leasing) -> None:
+    def __init__(self, records: Records, leasing: Leasing, trimming: Trimming) -> None:
         self._records = records
         self._leasing = leasing
+        self._trimming = trimming
 
     def handle(self, session: Session, header: Header, envelope: bytes) -> None:
         """Answer one delegation."""
@@ -69,7 +71,7 @@ class Administration:
                 raise InvalidEnvelope(msg)
             self._check_access(session, header, params)
             if later is not None:
-                later(self._leasing, session, header, envelope, params)
+                later(self, session, header, envelope, params)
                 return
             assert action is not None
             data = action(self, {**params, "source": header.source} if action is Administration.outcomes else params)
@@ -89,7 +91,7 @@ class Administration:
         if header.capability in _ONES_OWN:
             return
         source, name = (part.decode(errors="replace") for part in (header.source, header.capability))
-        change = bool(params.get("discard"))
+        change = bool(params.get("discard")) or header.capability in _CHANGING
         if self._records.access.may_administer(session.node, source, change=change):
             return
         verb = "change" if change else "ask"
@@ -217,6 +219,20 @@ class Administration:
         """Every lease, the oldest first, with who waits for it; one only with `resource`."""
         return self._leasing.tell(params.get("resource"))
 
+    # -- answered later ------------------------------------------------------------------------------------------
+
+    def claim(self, session: Session, header: Header, envelope: bytes, params: dict[str, Any]) -> None:
+        """A lease, when it is granted."""
+        self._leasing.claim(session, header, envelope, params)
+
+    def release(self, session: Session, header: Header, envelope: bytes, params: dict[str, Any]) -> None:
+        """A lease's end."""
+        self._leasing.release(session, header, envelope, params)
+
+    def collect(self, session: Session, header: Header, envelope: bytes, params: dict[str, Any]) -> None:
+        """The journal without what passed before `older_than`."""
+        self._trimming.ask(session, header, envelope, params)
+
 
 def _newest(ended: list[dict[str, Any]], running: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """As many as one answer carries, oldest first; those that have ended make room."""
@@ -295,11 +311,14 @@ _ACTIONS: Final[dict[str, Callable[[Administration, dict[str, Any]], object]]] =
     "ether.dead-letter": Administration.dead_letter,
     "ether.leases": Administration.leases,
 }
-_LATER: Final[dict[str, Callable[[Leasing, Session, Header, bytes, dict[str, Any]], None]]] = {
-    "ether.lease": Leasing.claim,
-    "ether.release": Leasing.release,
+_LATER: Final[dict[str, Callable[[Administration, Session, Header, bytes, dict[str, Any]], None]]] = {
+    "ether.lease": Administration.claim,
+    "ether.release": Administration.release,
+    "ether.journal-gc": Administration.collect,
 }
 """What answers for itself, at once or in a later turn."""
+_CHANGING: Final = frozenset({b"ether.journal-gc"})
+"""What changes something whatever its params."""
 _ONES_OWN: Final = frozenset({b"ether.outcomes", b"ether.lease", b"ether.release"})
 """What is about the asker's own work, and so is no administration."""
 CAPABILITIES: Final = tuple(_ACTIONS)

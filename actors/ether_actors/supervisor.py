@@ -5,7 +5,8 @@ who calls whom       SupervisorActor ── step(arrivals, now) ──► Superv
                      Rulings         delegations, responses  ◄─────┤
                      Membership      nodes, agents, watchers ◄─────┤
                      Administration  `ether.*`               ◄─────┤
-                     └─ Leasing      `ether.lease`           ◄─────┘
+                     ├─ Leasing      `ether.lease`           ◄─────┤
+                     └─ Trimming     `ether.journal-gc`      ◄─────┘
                      all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
 """
 
@@ -22,6 +23,7 @@ from ether_actors.membership import Membership
 from ether_actors.records import Records
 from ether_actors.recovery import read_history, recover
 from ether_actors.rulings import Rulings
+from ether_actors.trimming import Trimming
 from ether_broker.errors import EtherError, MalformedFrame, PayloadTooLarge
 from ether_broker.ids import NO_ID, new_id, to_text
 from ether_broker.journal.journal import Journal
@@ -77,7 +79,8 @@ class Supervisor:
         self._rulings = Rulings(self.records)
         self._membership = Membership(self.records, self._rulings, to_text(make_id()))
         self.leasing = Leasing(self.records)
-        self._administration = Administration(self.records, self.leasing)
+        self.trimming = Trimming(self.records)
+        self._administration = Administration(self.records, self.leasing, self.trimming)
         self._tap_interval = tap_interval
         self._fed = tap.next
         self._feed_at = _NEVER
@@ -120,6 +123,7 @@ class Supervisor:
                 self._take(session, routing_id, envelope)
         self._rulings.due()
         self.leasing.due()
+        self.trimming.due()
         self._membership.beat()
         self._membership.collecting.serve()
         if records.passing:
@@ -146,7 +150,7 @@ class Supervisor:
         if self._membership.collecting.has_more:
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
-        beat = min(self._membership.next_beat, self._feed_at, self.leasing.next_due())
+        beat = min(self._membership.next_beat, self._feed_at, self.leasing.next_due(), self.trimming.next_due())
         return beat if deadline is None else min(beat, deadline)
 
     def _take(self, session: Session | None, routing_id: bytes, envelope: bytes) -> None:

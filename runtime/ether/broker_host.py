@@ -11,6 +11,8 @@ import zmq
 from ether_broker.mailbox import Limits
 
 if TYPE_CHECKING:
+    from ether_actors.supervisor import Supervisor
+    from ether_actors.upkeep import Upkeep
     from ether_broker.journal.journal import Journal
     from ether_broker.security.access import Access
     from ether_broker.security.guard import Guard
@@ -72,10 +74,23 @@ class BrokerHost:
         """Its pykka ref."""
         self.endpoint = socket.endpoint
         """The address that it listens at."""
+        self._upkeep = None if journal is None else self._keep_up(opened, supervisor)
+
+    def _keep_up(self, journal: Any, supervisor: Supervisor) -> Upkeep:
+        from ether_actors.upkeep import Upkeep
+
+        upkeep = Upkeep(journal, self.supervisor)
+        supervisor.trimming.upkeep = upkeep  # before anybody knows the address
+        upkeep.start()
+        return upkeep
 
     def stop(self) -> None:
         """End it, waiting at most 5 s."""
+        if self._upkeep is not None:
+            self._upkeep.end()
         self.supervisor.stop(block=True, timeout=_PATIENCE)
+        if self._upkeep is not None:
+            self._upkeep.join(_PATIENCE)
 
 
 def _guard(keyring: Keyring | None, bind: str | None) -> Guard | None:

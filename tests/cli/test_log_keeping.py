@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ether import Runtime
+from tests.cli.agents import Greeter
 from tests.cli.command import Command
 from tests.cli.trails import appending
 
@@ -90,3 +92,30 @@ def test_a_journal_in_use_is_left_alone_and_its_user_named(alone: Command, tmp_p
 @pytest.mark.parametrize("words", [[], ["--older-than", "a week"]])
 def test_gc_has_to_be_told_how_old(alone: Command, journal: str, words: list[str]) -> None:
     assert alone("log", "gc", *words, "--journal", journal).code == 2
+
+
+@pytest.mark.slow
+def test_a_broker_gives_up_the_old_part_while_it_goes_on(folder: Path, tmp_path: Path) -> None:
+    path, url = tmp_path / "journal.db", f"ipc://{folder}/kept.sock"
+    words = ["log", "gc", "--older-than", "0s", "-o", "json", "--journal", str(path)]
+    with Runtime(bind=url, journal=path, drain=0.0) as bus:
+        bus.start(Greeter)
+        greeting = bus.delegate("test.people.greet", {"name": "Ada"}, timeout=30).result(30).unwrap()
+        done = Command(folder, url)(*words)
+        assert bus.delegate("test.people.greet", {"name": "Ada"}, timeout=30).result(30).unwrap().data == greeting.data
+
+    assert done.code == 0, done.err
+    assert done.json["envelopes"] > 0
+    assert Command(folder, None)("log", "verify", "--journal", str(path)).code == 0
+
+
+@pytest.mark.slow
+def test_a_broker_with_another_journal_is_not_asked_to_give_up_its_own(
+    folder: Path, tmp_path: Path, host: str
+) -> None:  # fmt: skip
+    path = tmp_path / "journal.db"
+    with appending(path) as appender:
+        appender.append("one")
+        done = Command(folder, host)("log", "gc", "--older-than", "7d", "--journal", str(path))
+
+    assert (done.code, done.err.startswith("ether: journal_locked: ")) == (3, True)

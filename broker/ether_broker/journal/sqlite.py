@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -143,16 +143,21 @@ class SqliteJournal:
         with self._reading:
             return self._read(lambda: self._rows.outcome(request_id))
 
-    def replay(self) -> Iterator[Replayed]:
+    def replay(self, number: int | None = None) -> Generator[Replayed, None, None]:
         """Everything committed from the last checkpoint's number on, as the file is when it is first asked.
+
+        Args:
+            number: begin there; None at the last checkpoint's.
 
         Raises:
             JournalCorrupt, JournalUnavailable: while iterating.
         """
         with self._undisturbed(), closing(connect_reader(self.path)) as connection, explained(self.path):
             rows = Rows(connection, self.path)
-            checkpoint = rows.checkpoint()
-            yield from rows.replay(checkpoint[0] if checkpoint else 0)
+            if number is None:
+                checkpoint = rows.checkpoint()
+                number = checkpoint[0] if checkpoint else 0
+            yield from rows.replay(number)
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:

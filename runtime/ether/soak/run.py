@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from ether.bench.histogram import Histogram
 from ether.bench.work import OPAQUE
-from ether.soak.histogram import Histogram
 from ether.soak.report import ALLOWED, POINTER, Latency, Report, Size
 from ether.soak.series import Series
 from ether.soak.settings import Settings

@@ -8,10 +8,10 @@ from collections import Counter, deque
 from functools import partial
 from typing import Final
 
+from ether.bench.histogram import Histogram
 from ether.bench.role import Info
 from ether.bench.roles.client import Client
 from ether.bench.work import OPAQUE, body_of, capability_of
-from ether.soak.histogram import Histogram
 from ether_actors.handle import Handle
 
 __all__ = ["Pacer"]

@@ -11,17 +11,24 @@ import typer
 from ether.cli.exit_code import ExitCode
 from ether.cli.journal import ClusterOption, JournalOption, journal_path, opened
 from ether.cli.moment import moment_text, parse_duration
-from ether.cli.options import FormatOption, output_of
+from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, output_of
 from ether.cli.output import warn
-from ether_broker.errors import JournalLocked, UsageError
+from ether_broker.endpoint import default_endpoint
+from ether_broker.errors import BrokerUnavailable, JournalLocked, JournalUnavailable, UsageError
+from ether_broker.status import Status
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ether_broker.journal.retention import Removed
     from ether_broker.journal.verify import Verdict
 
 __all__ = ["add_to"]
 
 _DIGITS = 64
 """Of a SHA-256 in hexadecimal."""
+_LONGEST = 3600.0
+"""Seconds that a broker may take to give up the old part of its journal."""
 
 
 def add_to(group: typer.Typer) -> None:
@@ -77,9 +84,12 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be given up.")] = False,
     journal: JournalOption = None,
     name: ClusterOption = None,
+    connect: ConnectOption = None,
+    keys: KeysOption = None,
+    server_key: ServerKeyOption = None,
     output_format: FormatOption = None,
 ) -> None:
-    """Give up the oldest part of the journal; its broker must not run.
+    """Give up the oldest part of the journal; a broker that has it does it while it goes on.
 
     What a broker needs to go on stays, however old it is. The chain of hashes goes on from the last commit given up.
     """
@@ -95,7 +105,8 @@ def gc(
         try:
             removed = collect_closed(path, until)
         except JournalLocked as error:
-            raise _in_use(error) from None
+            url = connect or (default_endpoint(name or "default") if journal is None else None)
+            removed = _collect_running(path, until, error, url, keys=keys, server_key=server_key)
     document = {"dry_run": dry_run, "older_than": until, **removed._asdict()}
     would = "would be given up" if dry_run else "given up"
     text = f"{removed.envelopes:,} envelopes in {removed.commits:,} commits from before {moment_text(until)} {would}"
@@ -122,5 +133,35 @@ def _document(verdict: Verdict, *, whole: bool) -> dict[str, Any]:
     return {"whole": whole, **fields, "problem": problem}
 
 
+def _collect_running(
+    path: Path, older_than: float, locked: JournalLocked, url: str | None, *, keys: str | None, server_key: str | None
+) -> Removed:  # fmt: skip
+    """Have the broker that has the journal give up the part.
+
+    Raises:
+        JournalLocked: no broker with this journal is found at the address.
+        JournalUnavailable: it could not.
+        EtherError: as `joined`, of an address that was given.
+    """
+    from ether.cli.connection import joined
+    from ether_broker.journal.reader import JournalReader
+    from ether_broker.journal.retention import Removed
+
+    with JournalReader(path) as reader:
+        identity = reader.identity
+    try:
+        with joined(url, keys=keys, server_key=server_key) as bus:
+            params = {"older_than": older_than, "journal": identity}
+            response = bus.delegate("ether.journal-gc", params, timeout=_LONGEST).result()
+    except BrokerUnavailable:
+        raise _in_use(locked) from None
+    if response.status is Status.COMPLETED:
+        return Removed(**response.data)
+    if response.status is Status.REJECTED_CONTEXT:  # it has another journal, or none
+        raise _in_use(locked)
+    message = response.error.message if response.error else response.summary
+    raise JournalUnavailable(f"The broker has not given up the old part of {path}: {message}")
+
+
 def _in_use(error: JournalLocked) -> JournalLocked:
-    return JournalLocked(f"{error} To give up a part of it, stop that broker, and start it again afterwards.")
+    return JournalLocked(f"{error} Name that broker's address with --connect: it does it while it goes on.")

@@ -1,0 +1,158 @@
+"""The upkeep of a broker's journal, in a thread beside the supervisor: checkpoints, and giving up what is old.
+
+    journal ── committed steps, from the last checkpoint on ──► Upkeep ── History ──► put_checkpoint, in the supervisor's turn
+    Trimming ── collect ──► Upkeep ── SqliteJournal.gc ──► done, in the supervisor's turn
+
+Without it a broker that runs for long would leave all of its work to the start of the next one. It reads back what was
+committed, so the way of an envelope does not know of it; it does so in small slices, and rests for four times as long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import pykka
+
+from ether_actors.history import History
+from ether_broker.errors import EtherError
+
+if TYPE_CHECKING:
+    from ether_broker.journal.retention import Removed
+    from ether_broker.journal.sqlite import SqliteJournal
+
+__all__ = ["Upkeep"]
+
+logger = logging.getLogger("ether.supervisor")
+
+BEHIND: Final = 500_000
+"""Envelopes behind the last checkpoint after which the next one is made, whatever the load: some 2 s of CPU to recover."""
+CALM_BEHIND: Final = 50_000
+"""The same while nothing passes."""
+_LOOK: Final = 1.0
+_STEPS: Final = 64
+"""Turns of the broker that make a slice; with its pause it is the most that is read at a time."""
+_REST: Final = 4.0
+"""How many times as long as a slice took it rests: a fifth of one core at most, and only when it is behind."""
+_PATIENCE: Final = 10.0
+_RETRY: Final = 30.0
+
+Done = Callable[["Removed | EtherError"], None]
+"""Takes what was removed, or why it could not be; in the supervisor's turn."""
+
+
+class Upkeep:
+    """Keeps the journal of one broker; runs from `start` until `join`.
+
+    Promises nothing: a checkpoint that cannot be made now is made later, and a broker recovers without it.
+
+    Args:
+        journal: of the broker.
+        supervisor: the pykka ref of its actor.
+        behind: envelopes behind the last checkpoint after which the next one is made.
+        calm_behind: the same while nothing passes.
+    """
+
+    def __init__(
+        self, journal: SqliteJournal, supervisor: Any, *, behind: int = BEHIND, calm_behind: int = CALM_BEHIND
+    ) -> None:  # fmt: skip
+        self._journal = journal
+        self._supervisor = supervisor
+        self._behind = behind
+        self._calm_behind = calm_behind
+        self._number = journal.next
+        """Of the last checkpoint; a broker has just put one when it starts."""
+        self._seen = journal.next
+        self._asked: deque[tuple[float, Done]] = deque()
+        self._bell = threading.Event()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ether-upkeep", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def collect(self, older_than: float, done: Done) -> None:
+        """Make a checkpoint, then remove what passed before a Unix time and is below it.
+
+        Args:
+            older_than: Unix time.
+            done: told of it, unless the broker ends.
+        """
+        self._asked.append((older_than, done))
+        self._bell.set()
+
+    def end(self) -> None:
+        """Begin nothing more."""
+        self._ending.set()
+        self._bell.set()
+
+    def join(self, timeout: float) -> None:
+        """Wait at most `timeout` seconds until the thread has ended; the journal may be closed before."""
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        wait = _LOOK
+        while not self._ending.is_set():
+            self._bell.wait(wait)
+            self._bell.clear()
+            wait = _LOOK
+            try:
+                while self._asked and not self._ending.is_set():
+                    self._collect(*self._asked.popleft())
+                if self._is_due():
+                    self._checkpoint()
+            except pykka.ActorDeadError:
+                return
+            except (EtherError, pykka.Timeout) as error:
+                if not self._ending.is_set():
+                    logger.warning("the journal's checkpoint has to wait: %s", error)
+                wait = _RETRY
+
+    def _is_due(self) -> bool:
+        before, self._seen = self._seen, self._journal.next
+        behind = self._seen - self._number
+        return behind >= self._behind or (before == self._seen and behind >= self._calm_behind)
+
+    def _checkpoint(self) -> None:
+        """Go on from the last checkpoint to what is committed now, and put the next."""
+        found = self._journal.checkpoint
+        history = History() if found is None else History.of(found[1])
+        target = self._journal.next
+        while history.next < target and self._slice(history):
+            pass
+        if self._ending.is_set() or (found is not None and history.next <= found[0]):
+            return
+        body = history.pack()
+        self._tell(lambda: self._journal.put_checkpoint(history.next, body))
+        self._number = history.next
+
+    def _slice(self, history: History) -> bool:
+        """Fold a few steps, then rest; False when there is nothing more, or no time."""
+        before, start = history.next, time.thread_time()
+        with closing(self._journal.replay(history.next)) as steps:
+            for step in islice(steps, _STEPS):
+                history.apply(*step)
+                time.sleep(0)  # whoever waits for the interpreter's lock has it now
+        rest = _REST * (time.thread_time() - start)
+        return not self._ending.wait(rest) and history.next > before
+
+    def _collect(self, older_than: float, done: Done) -> None:
+        result: Removed | EtherError
+        try:
+            self._checkpoint()
+            result = self._journal.gc(older_than)
+        except EtherError as error:
+            result = error
+        if not self._ending.is_set():
+            self._tell(lambda: done(result))
+
+    def _tell(self, call: Callable[[], None]) -> None:
+        """Have something done in the supervisor's turn, and wait for that."""
+        self._supervisor.ask(lambda _supervisor: call(), timeout=_PATIENCE)

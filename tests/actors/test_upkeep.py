@@ -1,0 +1,140 @@
+"""The upkeep of a journal beside a supervisor: a real journal, a real thread, and an actor that does what it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pykka
+import pytest
+
+from ether_actors.history import History
+from ether_actors.recovery import read_history
+from ether_actors.upkeep import Upkeep
+from ether_broker.codec import pack_outcome, pack_request
+from ether_broker.errors import EtherError
+from ether_broker.ids import new_id
+from ether_broker.journal.retention import Removed
+from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.payload import Payload
+from ether_broker.wire import read_header
+from tests.support import wait_until
+
+
+class Turns(pykka.ThreadingActor):
+    """Does in its turn what it is told to, as a supervisor's actor does."""
+
+    def on_receive(self, message: Any) -> Any:
+        return message(None)
+
+
+class Kept:
+    """A journal under upkeep."""
+
+    def __init__(self, path: Path, **when: int) -> None:
+        self.journal = SqliteJournal(path)
+        self.turns = Turns.start()
+        self.upkeep = Upkeep(self.journal, self.turns, **when)
+
+    def work(self, count: int, *, ended: bool = True, wall: float = 1e9) -> None:
+        """Let delegations pass, with or without their outcomes, and wait until they are durable."""
+        passed = []
+        for _ in range(count):
+            asked = pack_request(
+                new_id(), b"d", b"a", b"x.y", Payload.of({"n": 1}), timeout=None, timestamp=wall, deadline=wall
+            )  # fmt: skip
+            passed.append(asked)
+            if ended:
+                passed.append(pack_outcome(read_header(asked), Payload.of(2), elapsed=0.1, timestamp=wall))
+        ticket = self.journal.append(self.journal.next, 1.0, wall, passed)
+        wait_until(lambda: self.journal.committed >= ticket, what="it is committed")
+
+    @property
+    def number(self) -> int:
+        found = self.journal.checkpoint
+        return 0 if found is None else found[0]
+
+    def end(self) -> None:
+        self.upkeep.end()
+        self.turns.stop()
+        self.journal.close()
+        self.upkeep.join(10.0)
+
+
+@pytest.fixture
+def keep(tmp_path: Path) -> Iterator[Callable[..., Kept]]:
+    made: list[Kept] = []
+
+    def make(**when: int) -> Kept:
+        made.append(Kept(tmp_path / "journal.db", **when))
+        return made[-1]
+
+    yield make
+    for kept in made:
+        kept.end()
+    assert not [thread for thread in threading.enumerate() if thread.name == "ether-upkeep"]
+
+
+def test_a_checkpoint_is_made_when_the_last_is_far_behind_and_says_what_a_whole_replay_says(keep):
+    kept = keep(behind=100, calm_behind=1_000_000)
+    kept.work(300)
+    kept.work(7, ended=False)
+    whole = History()
+    for step in kept.journal.replay(1):
+        whole.apply(*step)
+    kept.upkeep.start()
+
+    wait_until(lambda: kept.number == 608, what="a checkpoint at the end")
+    found = kept.journal.checkpoint
+    assert found is not None
+    assert History.of(found[1]).pack() == whole.pack()
+    assert len(read_history(kept.journal).open) == 7
+
+
+def test_the_next_checkpoint_goes_on_from_the_last(keep):
+    kept = keep(behind=100, calm_behind=1_000_000)
+    kept.upkeep.start()
+    kept.work(100)
+    wait_until(lambda: kept.number == 201, what="the first")
+    kept.work(100, ended=False)
+    wait_until(lambda: kept.number == 301, what="the second")
+
+    assert len(read_history(kept.journal).open) == 100
+
+
+def test_while_nothing_passes_a_shorter_way_behind_is_enough(keep):
+    kept = keep(behind=1_000_000, calm_behind=10)
+    kept.upkeep.start()
+    kept.work(20)
+
+    wait_until(lambda: kept.number == 41, what="a checkpoint in the calm")
+
+
+def test_collecting_makes_a_checkpoint_first_and_removes_all_that_is_below_it_and_old(keep):
+    kept = keep()
+    for _ in range(5):
+        kept.work(10, wall=1000.0)
+    kept.work(10, wall=2000.0)
+    told: list[Removed | EtherError] = []
+    kept.upkeep.start()
+    kept.upkeep.collect(1500.0, told.append)
+    wait_until(lambda: told, what="it is done")
+
+    (removed,) = told
+    assert isinstance(removed, Removed)
+    assert removed.envelopes == 100
+    assert kept.journal.read(100) is None
+    assert kept.journal.read(101) is not None
+    assert kept.number == 121
+
+
+def test_a_journal_that_is_closed_ends_the_upkeep_without_a_word(keep, caplog):
+    kept = keep(behind=10)
+    kept.work(1000)
+    kept.upkeep.start()
+    kept.upkeep.collect(0.0, lambda _result: None)
+    kept.end()
+
+    assert not caplog.records
