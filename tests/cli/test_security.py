@@ -69,8 +69,7 @@ def test_no_keys_are_one_line_and_an_exit_code(alone: Command, url) -> None:
 
     done = alone("agents", "--connect", url, "-o", "json")
     assert done.code == 3
-    assert '"code": "authentication_failed"' in done.err
-    assert '"retryable": false' in done.err
+    assert "wants keys" in done.err
 
 
 def test_a_server_key_alone_is_a_usage_error(alone: Command, url, office) -> None:
@@ -93,7 +92,16 @@ def test_doctor_looks_at_the_keys(alone: Command, office) -> None:
 
 @pytest.mark.slow
 def test_a_bus_is_run_and_joined_with_keys(alone: Command, office, laptop) -> None:
-    words = ("up", f"{AGENTS}:Counter", "--bind", "tcp://127.0.0.1:*", "--keys", str(office.folder))
+    words = (
+        "up",
+        f"{AGENTS}:Counter",
+        "--bind",
+        "tcp://127.0.0.1:*",
+        "--keys",
+        str(office.folder),
+        "--durability",
+        "memory",
+    )
     with alone.started(*words) as bus:
         url = first_line(bus)
         with alone.started("node", f"{AGENTS}:Greeter", *door(url, laptop, office)) as node:
@@ -110,11 +118,11 @@ def test_a_bus_is_run_and_joined_with_keys(alone: Command, office, laptop) -> No
 
 @pytest.mark.slow
 def test_an_address_that_others_reach_is_bound_with_keys_or_a_word(alone: Command) -> None:
-    done = alone.process("up", f"{AGENTS}:Greeter", "--bind", "tcp://*:*")
+    done = alone.process("up", f"{AGENTS}:Greeter", "--bind", "tcp://*:*", "--durability", "memory")
     assert done.code == 2
     assert "insecure_endpoint" in done.err
 
-    with alone.started("up", f"{AGENTS}:Greeter", "--bind", "tcp://*:*", "--insecure") as bus:
+    with alone.started("up", f"{AGENTS}:Greeter", "--bind", "tcp://*:*", "--insecure", "--durability", "memory") as bus:
         assert first_line(bus).startswith("tcp://127.0.0.1:")
         bus.send_signal(signal.SIGTERM)
         bus.communicate(timeout=30)

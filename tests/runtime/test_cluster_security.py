@@ -11,7 +11,14 @@ import pytest
 from ether import Runtime
 from ether.cluster import Cluster
 from ether.config import load
-from ether_broker.errors import AuthenticationFailed, InsecureEndpoint, InvalidKey, InvalidSpec, NodeRefused
+from ether_broker.errors import (
+    AuthenticationFailed,
+    BrokerUnavailable,
+    InsecureEndpoint,
+    InvalidKey,
+    InvalidSpec,
+    NodeRefused,
+)
 from ether_broker.security.keyring import Keyring
 from tests.support import wait_until
 
@@ -40,7 +47,7 @@ def test_the_nodes_of_a_cluster_have_keys_of_their_own_that_are_in_no_file(offic
 
 def test_no_key_no_entry_and_no_key_of_a_cluster_is_in_a_command_line(office):
     with secure(office) as cluster:
-        with pytest.raises(AuthenticationFailed, match="wants keys"):
+        with pytest.raises((AuthenticationFailed, BrokerUnavailable), match="wants keys"):
             Runtime.connect(cluster.url, timeout=3.0).open()
         for entry in cluster.statistics():
             seen = b"".join(Path(f"/proc/{entry.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))

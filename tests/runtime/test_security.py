@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from ether import Agent, Runtime, Status, Task, capability
-from ether_broker.errors import AuthenticationFailed, InsecureEndpoint, InvalidKey, NodeRefused, UsageError
+from ether_broker.errors import (
+    AuthenticationFailed,
+    BrokerUnavailable,
+    InsecureEndpoint,
+    InvalidKey,
+    NodeRefused,
+    UsageError,
+)
 from ether_broker.security.keyring import Keyring
 from tests.support import wait_until
 
@@ -124,7 +131,8 @@ def test_a_wrong_key_is_said_and_not_just_a_timeout(bus, office, laptop, tmp_pat
         case _:
             far, said = joined(bus, laptop, stranger, timeout=0.5), stranger.own.fingerprint
 
-    with pytest.raises(AuthenticationFailed, match=said):
+    # Without keys it may be that the broker always hung up before its greeting was read; that is said as a guess.
+    with pytest.raises((AuthenticationFailed, BrokerUnavailable), match=said):
         far.open()
 
 

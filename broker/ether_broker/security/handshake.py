@@ -89,6 +89,7 @@ class Handshake:
             if self._credentials is not None:
                 self._next_key(self._credentials)
             else:  # perhaps it wants keys, and closed the connection before we had read that: look once more, soon
+                self._pause = _FIRST
                 self._failed(Failure.HUNG_UP)
 
     def _next_key(self, credentials: Credentials) -> None:
