@@ -52,6 +52,7 @@ class Administration:
         if header.flags & Flag.RESENT and records.uncollected.owner(header.request_id) is not None:
             return  # answered, and the answer waits to be collected
         records.passing.append(envelope)
+        session.allowance.spend(1 + (len(records.registry) >> 4))
         if header.source not in session.agents:
             message = f"The connection has not registered {header.source.decode(errors='replace')!r}."
             error = ErrorInfo(code="forged_sender", message=message)

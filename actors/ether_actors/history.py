@@ -58,6 +58,7 @@ class Present:
     """Packed, without the agent's name."""
     node: str
     incarnation: bytes
+    """Its digest, which is all that the journal is told."""
     is_down: bool = False
     """Whether its node was lost: its mailbox is kept."""
     is_shuffled: bool = False

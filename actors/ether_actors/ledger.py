@@ -123,6 +123,8 @@ class Ledger:
         self._ended: dict[bytes, bytes] = {}
         self._ended_before: dict[bytes, bytes] = {}
         self._remembered = remembered
+        self.size = 0
+        """Bytes of the delegations that have no outcome, and of those that their nodes have not answered."""
         self.deadlines: Deadlines[Entry] = Deadlines()
         self.bound: Container[bytes] = ()
         """Delegations that something hangs on; `on_left` is told when one of them ends, or goes back into a mailbox."""
@@ -153,6 +155,7 @@ class Ledger:
         """Accept a delegation; from now on it gets exactly one outcome."""
         assert entry.request_id not in self._open
         self._open[entry.request_id] = entry
+        self.size += entry.size
         entry.slot = self.deadlines.set(entry.request_id, entry.deadline, entry)
         if entry.parent != NO_ID:
             parent = self._open.get(entry.parent)
@@ -185,6 +188,8 @@ class Ledger:
         self.deadlines.clear(request_id, entry.slot)
         if entry.holds_credit:
             self._held[request_id] = entry
+        else:
+            self.size -= entry.size
         ended = self._ended
         ended[request_id] = by
         if len(ended) >= self._remembered:
@@ -202,12 +207,14 @@ class Ledger:
 
     def forget(self, entry: Entry) -> None:
         """Forget an ended delegation whose node had not answered: now it has."""
-        self._held.pop(entry.request_id, None)
+        if self._held.pop(entry.request_id, None) is not None:
+            self.size -= entry.size
 
-    def forget_held(self, agent: Registration) -> None:
-        """Forget the ended delegations that an agent's node still had: the node is gone."""
-        for request_id in [key for key, entry in self._held.items() if entry.agent is agent]:
-            del self._held[request_id]
+    def forget_held(self, *agents: Registration) -> None:
+        """Forget the ended delegations that the agents' node still had: the node is gone."""
+        gone = set(agents)
+        for request_id in [key for key, entry in self._held.items() if entry.agent in gone]:
+            self.size -= self._held.pop(request_id).size
 
     def chain(self, request_id: bytes) -> list[Entry]:
         """The delegation of that id and its ancestors without an outcome, nearest first."""

@@ -6,8 +6,9 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from ether_actors.collecting import Collecting
+from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
+from ether_actors.quota import check_agent, check_monitor, check_observer, load_of, said_of_itself
 from ether_actors.reach import Reach
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Condition, Registration
@@ -21,6 +22,7 @@ from ether_broker.errors import (
     InvalidEnvelope,
     InvalidManifest,
     NodeRefused,
+    TooMuch,
 )
 from ether_broker.ids import to_text
 from ether_broker.manifest import Manifest
@@ -37,11 +39,13 @@ if TYPE_CHECKING:
 __all__ = ["Membership"]
 
 _MOST_MANIFESTS: Final = 1_000
+_LARGE: Final = 16 << 10
+"""Bytes of a manifest that is not kept for the next agent of its class."""
+_HELLO: Final = 4 << 10
+"""Bytes of a HELLO."""
 _NAME: Final = re.compile(NAME_PATTERN)
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
-RETURN: Final = 10.0
-"""Seconds that the nodes of a broker that was started anew have to come back."""
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
@@ -53,15 +57,11 @@ class Membership:
         self._records = records
         self._rulings = rulings
         self._broker = broker
-        self.collecting = Collecting(records, rulings)
-        """What delegators that are back wait for."""
         self._monitors: dict[bytes, dict[bytes, Session]] = {}
         self._down_since: dict[bytes, float] = {}
-        self._expected: dict[bytes, Session] = {}
-        """Nodes that a journal knows and that have not come back yet: {incarnation: session}."""
-        self._unclaimed: dict[bytes, list[Entry]] = {}
-        """What had been given to each of their agents, oldest first."""
-        self._expected_until = 0.0
+        self._homecoming = Homecoming(records, rulings)
+        self.collecting = self._homecoming.collecting
+        """What delegators that are back wait for."""
         self._manifests: dict[bytes, Manifest] = {}
         self._identities: dict[Session, Identity] = {}
         """Whose each session is, where connections have keys."""
@@ -75,14 +75,18 @@ class Membership:
         """Let a node in, or tell it why not."""
         records = self._records
         try:
-            info = _map(header, envelope)
-            check_schema_version(str(info.get("schema_version", SCHEMA_VERSION)))
-            node = str(info.get("node", ""))
+            if len(envelope) > _HELLO:
+                raise TooMuch(f"HELLO has {len(envelope):,} bytes, and {_HELLO:,} is the most.")
+            said = _map(header, envelope)
+            check_schema_version(str(said.get("schema_version", SCHEMA_VERSION)))
+            node = str(said.get("node", ""))
+            info = said_of_itself(said)
             Manifest(agent=node)
             identity = self._identity(routing_id, node)
             session = records.router.open(routing_id, node, info, records.now)
         except (EtherError, ValueError) as error:
             code = error.code if isinstance(error, EtherError) else "node_refused"
+            records.router.refusals.note("", code, error)
             body = pack({"code": code, "message": str(error)})
             records.router.reply(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
@@ -142,7 +146,7 @@ class Membership:
         for name, load in told.items():
             agent = registry.get(name)
             if agent is not None and agent.session is session and isinstance(load, dict):
-                agent.load = load
+                agent.load = load_of(load)
         session.loaded = frozenset(told)
 
     def bye(self, session: Session) -> None:
@@ -176,8 +180,9 @@ class Membership:
                     records.router.close(session, "it left")
             for session in records.router.expire(records.now):
                 self._lost(session)
-            if self._expected and records.now >= self._expected_until:
-                self._give_up_expected()
+            for session in self._homecoming.overdue():
+                self._lost(session)
+                self._homecoming.forget_works()
 
     @property
     def next_beat(self) -> float:
@@ -192,46 +197,12 @@ class Membership:
             works: {agent: what was given to it, oldest first}.
             kept: agents whose node had been lost before.
         """
-        self._expected = {session.incarnation: session for session in sessions}
-        self._unclaimed = works
-        self._expected_until = self._records.now + RETURN
+        self._homecoming.expect(sessions, works)
         self._down_since = dict.fromkeys((agent.name for agent in kept), self._records.now)
 
-    def _give_up_expected(self) -> None:
-        missing, self._expected = self._expected, {}
-        for session in missing.values():
-            session.lost = "it did not come back after the broker was started anew"
-            session.is_expected = False
-            self._lost(session)
-        self._unclaimed.clear()
-
     def resume(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Take note of what a node that is back holds, and give it what it waits for."""
-        body = _map(header, envelope)
-        holding, awaiting = body.get("holding", {}), body.get("awaiting", [])
-        if not isinstance(awaiting, list) or not all(type(request_id) is bytes for request_id in awaiting):
-            msg = "RESUME: awaiting is a list of request ids."
-            raise InvalidEnvelope(msg)
-        try:
-            for name, held in holding.items():
-                session.holding.setdefault(name.encode(), {}).update(
-                    {bytes(key): int(attempt) for key, attempt in held}
-                )
-        except (AttributeError, TypeError, ValueError) as error:
-            msg = "RESUME: holding is {agent: [[request id, attempt]]}."
-            raise InvalidEnvelope(msg) from error
-        self.collecting.ask(session, awaiting)
-
-    def _reclaim(self, agent: Registration, before: Session | None) -> None:
-        held = agent.session.holding.pop(agent.name, {})
-        works = self._unclaimed.pop(agent.name, [])
-        if before is not None and before.incarnation == agent.session.incarnation and before is not agent.session:
-            self._rulings.reclaim(agent, works, held)
-            before.agents.discard(agent.name)
-            if not before.agents:
-                self._expected.pop(before.incarnation, None)
-        if held:
-            self._rulings.disown(agent.session, agent, held)
+        """Take note of what a node that is back holds, and of what it waits for."""
+        self._homecoming.resume(session, _map(header, envelope))
 
     def _lost(self, session: Session) -> None:
         records = self._records
@@ -241,17 +212,22 @@ class Membership:
         agents = self._agents_of(session)
         for agent in agents:  # all of them first: what one had must not go to another
             records.registry.condition(agent, Condition.DOWN)
+        works = self._rulings.works_of(agents)
         for agent in agents:
             records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason="node_lost")
             self._tell_monitors(agent.name, "node_lost")
-            self._rulings.lost(agent, session.lost)
+            self._rulings.lost(agent, session.lost, works.get(agent, []))
             self._down_since[agent.name] = records.now
             if not agent.manifest.capabilities:
                 records.registry.remove(agent)
+        records.ledger.forget_held(*agents)
         self._tell_monitors(b"node:" + session.node.encode(), session.lost)
-        for watchers in self._monitors.values():
-            for token in [token for token, watcher in watchers.items() if watcher is session]:
-                del watchers[token]
+        for token, target in session.monitors.items():
+            watchers = self._monitors.get(target, {})
+            watchers.pop(token, None)
+            if not watchers:
+                self._monitors.pop(target, None)
+        session.monitors.clear()
 
     def _sweep(self) -> None:
         registry = self._records.registry
@@ -269,6 +245,7 @@ class Membership:
         """Enter an agent into the registry, or tell its node why not."""
         records = self._records
         try:
+            check_agent(session, header.source, len(envelope) - header.body)
             manifest = self._manifest(header, envelope)
             if manifest.agent == SUPERVISOR or manifest.agent.startswith("node:"):
                 msg = f"The name {manifest.agent!r} is the bus's own: choose another."
@@ -276,33 +253,31 @@ class Membership:
             self._check_may_host(session, manifest.agent)
             known = records.registry.get(manifest.agent.encode())
             before = None if known is None else known.session
-            if known is not None and before is not None and self._is_another_life(before, session):
+            if known is not None and before is not None and self._homecoming.is_another_life(before, session):
                 self._rulings.lost(known, "its node was started anew")
             agent = records.registry.register(manifest, session)
-        except (AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion) as error:
+        except (
+            AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion, TooMuch
+        ) as error:  # fmt: skip
+            records.router.refusals.note(session.node, error.code, error)
             body = pack({"code": error.code, "message": str(error)})
             records.router.send(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
+        session.manifests += len(envelope) - header.body
         records.router.send(
             session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=agent.name)
         )  # fmt: skip
         records.event(
             "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,
-            incarnation=session.incarnation, manifest=envelope[header.body :],
+            incarnation=session.digest, manifest=envelope[header.body :],
         )  # fmt: skip
-        self._reclaim(agent, before)
+        self._homecoming.reclaim(agent, before)
         self._rulings.returned(agent)
-
-    def _is_another_life(self, before: Session, session: Session) -> bool:
-        """Whether an agent that the broker expects back comes from another process than the one that had its work."""
-        return before.incarnation in self._expected and before.incarnation != session.incarnation
 
     def _check_may_host(self, session: Session, agent: str) -> None:
         if self._records.access.may_register(session.node, agent):
             return
-        error = AccessDenied(f"The node {session.node!r} may not host {agent!r}: the access list does not have it.")
-        self._records.router.refusals.note(session.node, error.code, error)
-        raise error
+        raise AccessDenied(f"The node {session.node!r} may not host {agent!r}: the access list does not have it.")
 
     def _manifest(self, header: Header, envelope: bytes) -> Manifest:
         """The manifest under the agent's name; agents of one class send the same bytes, which are read once."""
@@ -311,7 +286,7 @@ class Membership:
         known = self._manifests.get(body)
         if known is None:
             known = Manifest.parse({**_map(header, envelope), "agent": name})
-            if len(self._manifests) < _MOST_MANIFESTS:
+            if len(self._manifests) < _MOST_MANIFESTS and len(body) < _LARGE:
                 self._manifests[body] = known
         if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
             Manifest.parse({"agent": name})
@@ -375,6 +350,7 @@ class Membership:
         if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
             msg = f"OBSERVE: topics is {topics!r} and has to be a list of texts."
             raise InvalidEnvelope(msg)
+        check_observer(session, header.request_id, topics)
         position = since or self._records.tap.next
         session.cursors[header.request_id] = Cursor(topics=tuple(topic.encode() for topic in topics), position=position)
         body = pack({"next": position})
@@ -391,7 +367,9 @@ class Membership:
             self._records.router.refusals.note(session.node, AccessDenied.code, f"it may not watch {target[:200]!r}")
             self._send_down(session, header.request_id, target, AccessDenied.code)
         elif self._is_there(target):
+            check_monitor(session, header.request_id)
             self._monitors.setdefault(target, {})[header.request_id] = session
+            session.monitors[header.request_id] = target
         else:
             self._send_down(session, header.request_id, target, "unknown")
 
@@ -409,6 +387,7 @@ class Membership:
 
     def _tell_monitors(self, target: bytes, reason: str) -> None:
         for token, session in self._monitors.pop(target, {}).items():
+            session.monitors.pop(token, None)
             self._send_down(session, token, target, reason)
 
     def _send_down(self, session: Session, token: bytes, target: bytes, reason: str) -> None:

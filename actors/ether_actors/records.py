@@ -32,6 +32,12 @@ __all__ = ["SUPERVISOR", "VOLATILE", "Records"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 
+_HINTED: Final = frozenset({Reason.UNKNOWN_AGENT, Reason.NO_HOLDER})
+_CHARGED: Final = frozenset({
+    *_HINTED, Reason.DUPLICATE, Reason.LATE, Reason.UNKNOWN_REQUEST, Reason.NOT_THE_SPECIALIST, Reason.FORGED,
+    Reason.ILLEGAL,
+})  # fmt: skip
+"""What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
 SUPERVISOR: Final = "ether"
 """The agent name of the supervisor; its capabilities begin with `ether.`."""
 
@@ -106,6 +112,9 @@ class Records:
     def bury(self, reason: Reason, envelope: bytes, session: Session | None, detail: str = "") -> DeadLetter:
         """Keep a dead letter and tell the observers."""
         node = session.node if session else ""
+        if session is not None and reason in _CHARGED:
+            # A name that nobody has is compared with all there are, for a hint.
+            session.allowance.spend(2 + (len(self.registry) >> 4 if reason in _HINTED else 0))
         letter = self.dead_letters.keep(reason, envelope, node=node, time=self.wall, detail=detail)
         header = read_header(envelope)
         self.event(

@@ -87,7 +87,7 @@ def _restore_agent(
     session = nodes.get(agent.incarnation)
     if session is None:
         session = nodes[agent.incarnation] = Session(
-            agent.node, agent.incarnation, records.now, lost=_ANEW, is_expected=True
+            agent.node, b"", records.now, lost=_ANEW, is_expected=True, digest=agent.incarnation
         )  # fmt: skip
     manifest = Manifest.parse({**unpack(agent.manifest), "agent": name})
     condition = Condition.DOWN if agent.is_down else Condition.RESTARTING

@@ -72,6 +72,8 @@ class Registry:
         self._limits = limits
         self._agents: dict[bytes, Registration] = {}
         self._holders: dict[bytes, list[Choice]] = {}
+        self._askable: dict[str, dict[Registration, None]] = {}
+        """{each name under which a capability can be asked for: who declares it}, in the order of registering."""
         self._resolved: dict[tuple[bytes, bytes], Choice | None] = {}
         self._turn = 0
 
@@ -102,11 +104,14 @@ class Registry:
         self._forget_choices()
         session.agents.add(name)
         if known is not None:
+            self._unindex(known)
             known.manifest, known.condition, known.load = manifest, Condition.UP, {}
             known.mailbox.resume(reset=known.session is not session)
             known.session = session
+            self._index(known)
             return known
         agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
+        self._index(agent)
         return agent
 
     def restore(self, manifest: Manifest, session: Session, condition: Condition) -> Registration:
@@ -115,6 +120,7 @@ class Registry:
             manifest, manifest.agent.encode(), session, Mailbox(self._limits)
         )  # fmt: skip
         session.agents.add(agent.name)
+        self._index(agent)
         self._forget_choices()
         self.condition(agent, condition)
         return agent
@@ -123,7 +129,22 @@ class Registry:
         """Take an agent out for good."""
         self._forget_choices()
         agent.session.agents.discard(agent.name)
-        self._agents.pop(agent.name, None)
+        if self._agents.pop(agent.name, None) is not None:
+            self._unindex(agent)
+
+    def _index(self, agent: Registration) -> None:
+        """Enter an agent under what it can be asked for, so that a choice looks at few and not at all of them."""
+        for capability in agent.manifest.capabilities:
+            for name in _asked_as(capability.name):
+                self._askable.setdefault(name, {})[agent] = None
+
+    def _unindex(self, agent: Registration) -> None:
+        for capability in agent.manifest.capabilities:
+            for name in _asked_as(capability.name):
+                declaring = self._askable.get(name, {})
+                declaring.pop(agent, None)
+                if not declaring:
+                    self._askable.pop(name, None)
 
     def _forget_choices(self) -> None:
         self._holders.clear()
@@ -151,7 +172,8 @@ class Registry:
         return found
 
     def _find(self, name: str) -> list[Choice]:
-        found = [choice for agent in self._agents.values() if (choice := _choice(agent, name)) is not None]
+        declaring = {**self._askable.get(name, {}), **self._askable.get(ANY, {})}
+        found = [choice for agent in declaring if (choice := _choice(agent, name)) is not None]
         return sorted(found, key=_standing)
 
     def resolve(self, agent: Registration, capability: bytes) -> Choice | None:
@@ -214,6 +236,15 @@ def _choice(agent: Registration, name: str) -> Choice | None:
     if len(name) > MAX_NAME or not _IS_NAME(name):
         return None
     return Choice(agent, capability, name.encode(), capability.idempotent, tier)
+
+
+def _asked_as(name: str) -> list[str]:
+    """The names under which `Manifest.resolve` finds a capability: its own, what it ends with, and what it is below."""
+    words = name.split(".")
+    return [
+        *(".".join(words[first:]) for first in range(len(words))),
+        *(".".join(words[:last]) for last in range(1, len(words))),
+    ]
 
 
 def _standing(choice: Choice) -> tuple[int, float, float]:

@@ -39,6 +39,7 @@ _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an
 _RESENT: Final = int(Flag.RESENT)
 _ROUTED: Final = int(Flag.ROUTED)
 _RUNNING: Final = frozenset({Status.ACCEPTED, Status.PROGRESS})
+_WITH_NODE: Final = frozenset({State.SENT, State.RUNNING})
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
 
 
@@ -92,7 +93,9 @@ class Rulings:
         """Refuse while the journal cannot be written: the refusal itself cannot wait for it."""
         message = f"The bus takes no work now: its journal cannot be written. {why}"
         error = ErrorInfo(code="journal_unavailable", message=message, retryable=True)
-        self._tell(session, header.request_id, Status.REJECTED_OVERLOAD, error, header.source, retry_after=_RETRY_JOURNAL)
+        self._tell(
+            session, header.request_id, Status.REJECTED_OVERLOAD, error, header.source, retry_after=_RETRY_JOURNAL
+        )
         self._count(Status.REJECTED_OVERLOAD, None)
 
     def _tell(
@@ -132,6 +135,8 @@ class Rulings:
                 header, envelope, target=agent.name, capability=choice.name, deadline=deadline, flags=flags
             )  # fmt: skip
         entry = Entry(header, envelope, session, choice, pinned=bool(header.target), deadline=deadline, now=now)
+        if records.ledger.size + entry.size > agent.mailbox.limits.total:
+            raise _broker_full(records.ledger.size)
         offer = agent.mailbox.offer(entry)
         if offer is Offer.FULL:
             raise _overload(agent)
@@ -392,12 +397,20 @@ class Rulings:
         self._count(status, entry)
         self._end_children(entry)
 
-    def lost(self, agent: Registration, why: str) -> None:
-        """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it."""
+    def lost(self, agent: Registration, why: str, works: list[Entry] | None = None) -> None:
+        """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it.
+
+        Args:
+            agent: is down.
+            why: for people.
+            works: what `works_of` found for it before, when many agents go at once; the caller then also forgets what their
+                node held of what had ended.
+        """
         if not agent.mailbox.outstanding:
             return
         self.drained(agent)
-        sent = [entry for entry in self._work_of(agent) if entry.state is not State.QUEUED]
+        found = self._work_of(agent) if works is None else works
+        sent = [entry for entry in found if entry.agent is agent and entry.state in _WITH_NODE]
         again = [entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]
         for entry in reversed(again):
             if entry.is_over:
@@ -413,7 +426,8 @@ class Rulings:
             self._records.bury(Reason.NODE_LOST, entry.envelope, entry.delegator, why)
             message = f"{_text(agent.name)} was lost with its node ({why}); the work may have been done in part."
             self.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
-        self._records.ledger.forget_held(agent)
+        if works is None:
+            self._records.ledger.forget_held(agent)
         self.pump_holders(again)
 
     def drained(self, agent: Registration) -> None:
@@ -476,6 +490,15 @@ class Rulings:
                 self._undeclared(entry)
         self.pump(agent)
         self.pump_holders(moved)
+
+    def works_of(self, agents: list[Registration]) -> dict[Registration, list[Entry]]:
+        """What is open of each agent, oldest first, in one look for all of them."""
+        found: dict[Registration, list[Entry]] = {agent: [] for agent in agents if agent.mailbox.outstanding}
+        if found:
+            for entry in self._records.ledger.running:
+                if entry.agent in found:
+                    found[entry.agent].append(entry)
+        return found
 
     def _work_of(self, agent: Registration) -> list[Entry]:
         return [entry for entry in self._records.ledger.running if entry.agent is agent]
@@ -630,6 +653,13 @@ def _overload(agent: Registration) -> Refusal:
     return Refusal(
         Status.REJECTED_OVERLOAD, "mailbox_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=wait
     )
+
+
+def _broker_full(size: int) -> Refusal:
+    message = f"The broker keeps {size:,} bytes of delegations that have not ended, its bound."
+    return Refusal(
+        Status.REJECTED_OVERLOAD, "broker_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=1.0
+    )  # fmt: skip
 
 
 def _text(name: bytes) -> str:

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Final
 from ether_actors.administration import PREFIX, Administration
 from ether_actors.leasing import Leasing
 from ether_actors.membership import Membership
+from ether_actors.quota import charge
 from ether_actors.records import Records
 from ether_actors.recovery import read_history, recover
 from ether_actors.rulings import Rulings
 from ether_actors.trimming import Trimming
-from ether_broker.errors import EtherError, MalformedFrame, PayloadTooLarge
+from ether_broker.errors import EtherError, InvalidEnvelope, MalformedFrame, PayloadTooLarge
 from ether_broker.ids import NO_ID, new_id, to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
@@ -72,8 +73,10 @@ class Supervisor:
         journal = journal or MemoryJournal()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
         identify, refusals = (None, None) if guard is None else (guard.identify, guard.refusals)
+        owner = (lambda _routing_id: "") if guard is None else guard.key_of
         router = Router(
-            patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals
+            patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
+            owner=owner,
         )  # fmt: skip
         self.records = Records(limits or Limits(), tap, journal, router, make_id, identify=identify, access=access)
         self._rulings = Rulings(self.records)
@@ -173,8 +176,14 @@ class Supervisor:
                 self._control(session, routing_id, header, envelope)
         except EtherError as error:
             self.records.router.refuse(routing_id, error, request_id)
-        except Exception:
-            logger.exception("an envelope of %s broke the supervisor's step; it is dropped", routing_id[:8].hex())
+        except RecursionError:
+            deep = InvalidEnvelope("The body is nested too deeply to be read.")
+            self.records.router.refuse(routing_id, deep, request_id)
+        except Exception as bug:
+            # Counted and told as refusals are: whoever has found a bug may send what shows it a million times.
+            peer = session.node if session else ""
+            if self.records.router.refusals.note(peer, "internal_error", repr(bug)):
+                logger.exception("an envelope of %s broke the supervisor's step; it is dropped", routing_id[:8].hex())
 
     def _greet(self, routing_id: bytes, header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:
@@ -184,6 +193,7 @@ class Supervisor:
 
     def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:  # noqa: C901, PLR0912  a case a row
         membership = self._membership
+        charge(session, header, envelope)
         match header.kind:
             case Kind.CANCEL:
                 if not self.leasing.cancel(session, header):

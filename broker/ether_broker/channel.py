@@ -27,6 +27,8 @@ UNTOLD: Final = 16
 """Settled frames after which an acknowledgement is sent by itself, when nothing else goes that way."""
 _ASK_AGAIN: Final = 0.25
 """Seconds after which a missing frame is asked for once more."""
+_LONGEST: Final = 8.0
+"""Seconds between two rewinds at most."""
 _RESEND_KIND: Final = int(Kind.RESEND)
 _RESEND: Final = pack_envelope(Kind.RESEND)
 
@@ -55,8 +57,8 @@ class Channel:
     """
 
     __slots__ = (
-        "_asked", "_asked_at", "_forgotten_bytes", "_next", "_packed_bytes", "_retained", "_told", "received", "sent",
-        "session", "settled",
+        "_asked", "_asked_at", "_forgotten_bytes", "_next", "_packed_bytes", "_retained", "_rewind_at", "_rewinds",
+        "_rewound", "_told", "received", "sent", "session", "settled",
     )  # fmt: skip
 
     def __init__(self, session: int) -> None:
@@ -72,6 +74,11 @@ class Channel:
         self._next = 1
         self._retained: deque[tuple[int, bytes]] = deque()
         self._told = 0
+        self._rewound = 0
+        """Number of the last frame that the last rewind sent again."""
+        self._rewinds = 0
+        """Rewinds, one after the other, of which not everything has been acknowledged."""
+        self._rewind_at = 0.0
         self._asked = -1
         self._asked_at = 0.0
 
@@ -127,6 +134,21 @@ class Channel:
         """Count as unsent what was not acknowledged: some of it did not arrive."""
         retained = self._retained
         self.sent = retained[0][0] - 1 if retained else self._next - 1
+
+    def may_rewind(self, now: float) -> bool:
+        """Whether a peer that asks for what is missing gets it: at once the first time, and again after growing pauses.
+
+        What was sent again may still be under way; who asks again and again must not be sent all of it each time. The pauses
+        are 0.25 s, 0.5 s and so on to 8 s, and begin anew when everything that was sent again has been acknowledged.
+        """
+        if not self._retained or self._retained[0][0] > self._rewound:
+            self._rewinds = 0
+        elif now < self._rewind_at:
+            return False
+        self._rewind_at = now + min(_ASK_AGAIN * 2**self._rewinds, _LONGEST)
+        self._rewinds += 1
+        self._rewound = self.last
+        return True
 
     def unacknowledged(self) -> list[bytes]:
         """The envelopes of every frame that is kept, in order."""

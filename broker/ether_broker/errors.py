@@ -29,7 +29,8 @@ EtherError
 │   │   ├── JournalReadOnly    it may not be written
 │   │   └── JournalLocked      another process has it
 │   ├── LeaseHeld              another delegation holds the lease
-│   └── TooManyLeases          an agent has as many leases as it may
+│   ├── TooManyLeases          an agent has as many leases as it may
+│   └── TooMuch                a node asks for more than one node may have
 ├── JournalCorrupt             the journal's bytes are not what was written
 ├── LeaseLost                  the lease is not yours, or not yours any more
 ├── LeaseDeadlock              the lease would be waited for in a circle
@@ -98,6 +99,7 @@ __all__ = [
     "Rejected",
     "TimedOut",
     "TooManyLeases",
+    "TooMuch",
     "Unavailable",
     "Unfinished",
     "UnknownAgent",
@@ -317,6 +319,12 @@ class TooManyLeases(Unavailable):
     code = "too_many_leases"
 
 
+class TooMuch(Unavailable):
+    """A node asks for more than one node may have, or for more at a time than the broker reads."""
+
+    code = "too_much"
+
+
 class LeaseLost(EtherError):
     """The lease is not yours, or not yours any more: its delegation has ended, or a newer one has been granted.
 
@@ -484,17 +492,23 @@ class InternalError(EtherError):
 
 
 _SHOWN = 8
+_MOST = 1_000
+"""Known names that one is compared with: a peer that asks for what is not there must not cost more with each agent."""
+_LONGEST = 100
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known name is meant, for the end of an error message.
 
     Returns:
-        `" Did you mean 'x'?"`, or the known names when none is near (at most eight), or "" when there are none.
+        `" Did you mean 'x'?"`, or the known names when none is near (at most eight), or "" when there are none. Only the
+        first 1,000 known names are looked at.
     """
     import difflib
+    import itertools
 
-    names = sorted(set(known))
+    name = name[:_LONGEST]
+    names = sorted(set(itertools.islice(known, _MOST)))
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f" Did you mean {close[0]!r}?"

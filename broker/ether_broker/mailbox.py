@@ -31,6 +31,8 @@ class Limits:
     """Bytes that may wait."""
     window: int = 128
     """Delegations that the agent's node may hold at a time, started or not: its credit."""
+    total: int = 1 << 30
+    """Bytes of all delegations together that the broker keeps; many agents' mailboxes would have no bound without."""
 
 
 class Offer(Enum):

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from typing import Final
 
-__all__ = ["Refusals"]
+__all__ = ["Refusals", "printable"]
 
 logger = logging.getLogger("ether.broker")
 
@@ -30,13 +30,13 @@ class Refusals:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
 
-    def note(self, peer: str, reason: str, detail: object) -> None:
-        """Count a refusal.
+    def note(self, peer: str, reason: str, detail: object) -> bool:
+        """Count a refusal; returns whether it was logged too.
 
         Args:
             peer: who was refused, as far as that is known and not of the peer's own choosing; else "".
             reason: a stable word, such as an error's code.
-            detail: for the log.
+            detail: for the log; of a text that a peer made, the first 300 characters, and no line breaks.
         """
         with self._lock:
             self.total += 1
@@ -48,4 +48,15 @@ class Refusals:
             count = self._counts[key]
         if count.bit_count() == 1:
             times = f" ({count:,} times by now)" if count > 1 else ""
-            logger.warning("refused %s of %s%s: %s", reason, key[0] or "a peer", times, detail)
+            logger.warning("refused %s of %s%s: %s", reason, key[0] or "a peer", times, printable(detail))
+            return True
+        return False
+
+
+def printable(detail: object, most: int = 300) -> str:
+    """A text of which a peer may have written a part, safe for one line of a log: it forges no lines and fills no disk."""
+    text = str(detail)
+    shown = text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+    if shown.isprintable():
+        return shown
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in shown)

@@ -1,7 +1,8 @@
 """The broker's routing: which peer is which node, what waits for it, and whether it still lives. Sans-IO.
 
 A node has two sockets on the broker's one ROUTER: `r` + incarnation, on which it listens and says HELLO, and `t` +
-incarnation, on which it talks. The incarnation is random, so a peer cannot take another's place.
+incarnation, on which it talks. The incarnation is random, so a peer cannot take another's place. What a peer costs that is
+no work is charged to its allowance; who has spent it is not read for a while.
 
     shell                       Router                            supervisor
       |-- arrive(id, frame) ----->| session, envelopes --------------->| rules on them
@@ -15,19 +16,22 @@ What a step sends, and the acknowledgement of what caused it, leave when the jou
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from ether_broker.admission import Admission
+from ether_broker.allowance import Allowance
 from ether_broker.channel import Channel, Verdict
 from ether_broker.errors import EtherError
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
-from ether_broker.refusals import Refusals
+from ether_broker.refusals import Refusals, printable
 from ether_broker.tap import Cursor
-from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame, read_header, read_number, take_frame
+from ether_broker.wire import Frame, Kind, join_frame, pack_envelope, read_frame, read_header, read_number, take_frame
 
 __all__ = ["HEARTBEAT", "SILENCE", "Router", "Session"]
 
@@ -39,6 +43,8 @@ INCARNATION: Final = 16
 """Bytes of a node's random incarnation."""
 _OUTBOX: Final = 128 << 20
 """Bytes that may wait for a node, or for its acknowledgement."""
+_MOST_SAID: Final = 1_000
+"""Characters of a refusal that a peer is told."""
 
 
 @dataclass(eq=False, slots=True)
@@ -55,6 +61,16 @@ class Session:
     """Agents that it registered; it speaks for no others (G6)."""
     loaded: frozenset[bytes] = frozenset()
     """Agents of which its last heartbeat told how they are; the others had nothing to do."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """What it may still cost that is no work."""
+    owner: str = ""
+    """The key of its connections, where they have keys."""
+    manifests: int = 0
+    """Bytes of the manifests that it registered."""
+    monitors: dict[bytes, bytes] = field(default_factory=dict)
+    """What it wants to be told of: {token: agent or `node:NAME`}."""
+    held: int = 0
+    """Request ids that it said it holds, since it came."""
     cursors: dict[bytes, Cursor] = field(default_factory=dict)
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
@@ -78,10 +94,14 @@ class Session:
 
     receiver: bytes = b""
     """Routing id of the socket on which it listens."""
+    digest: bytes = b""
+    """Of its incarnation: what others are told, because with the incarnation they could speak in its place."""
 
     def __post_init__(self) -> None:
         """Derive the routing id once; it is needed for every envelope."""
         self.receiver = b"r" + self.incarnation
+        digest = hashlib.blake2b(self.incarnation, digest_size=INCARNATION, person=b"ether-node")
+        self.digest = self.digest or digest.digest()
 
     def unacknowledged(self) -> list[bytes]:
         """The envelopes that it may not have got, in order."""
@@ -96,11 +116,12 @@ class Router:
             connection goes with its process; on a network it may break and be made anew.
         make_session: draws the ids of sessions, so that a frame of an earlier one is known as such.
         refusals: counts what is refused; shared with whoever refuses before it comes here.
+        owner: the key of the connection with a routing id; "" where there are no keys.
     """
 
     def __init__(
         self, *, patience: float = 0.0, make_session: Callable[[], int] = lambda: _random(8),
-        refusals: Refusals | None = None,
+        refusals: Refusals | None = None, owner: Callable[[bytes], str] = lambda _routing_id: "",
     ) -> None:  # fmt: skip
         self.refusals = refusals or Refusals()
         """Messages that were no frames, came from peers without a session, or were not allowed."""
@@ -113,7 +134,11 @@ class Router:
         self._sealed: deque[tuple[int, Session, list[bytes], int]] = deque()
         self._gone: list[Session] = []
         self._lost: list[Session] = []
+        self._admission = Admission(owner)
         self._strangers: deque[tuple[bytes, bytes]] = deque(maxlen=1000)
+        """Refusals, of which the oldest make room: nobody has a right to them."""
+        self._asides: deque[tuple[bytes, bytes]] = deque()
+        """Welcomes, acknowledgements, and what is missing; a few for each session."""
         self._now = 0.0
 
     @property
@@ -132,51 +157,80 @@ class Router:
         """Take a message apart and say whose it is.
 
         A message that is no frame is counted and answered with ERROR; one that came before, or before its turn, is
-        dropped; neither changes anything else.
+        dropped, as is one of a peer that has spent its allowance; neither changes anything else. Of a frame of a peer that
+        has no session, the first envelope counts: it has to be HELLO.
 
         Returns:
             The session, or None for a peer that has none yet, with the envelopes.
         """
         self._now = now
         session = self._sessions.get(routing_id)
+        allowance = self._admission.allowance(routing_id) if session is None else session.allowance
+        if allowance.left <= 0.0 and not allowance.has_left(now):
+            self._pass_over(session, now)
+            return session, []
         try:
-            of_session, number, acknowledged, envelopes = read_frame(message)
+            frame = read_frame(message)
         except EtherError as error:
             self.refuse(routing_id, error)
             return session, []
-        if session is None:
-            return None, envelopes
+        if session is not None:
+            return session, frame.envelopes if self._is_next(session, frame, now) else []
+        allowance.has_left(now)
+        allowance.spend(1)
+        return None, frame.envelopes[:1]
+
+    def _pass_over(self, session: Session | None, now: float) -> None:
+        """Leave a message unread; that its peer lives counts."""
+        node = ""
+        if session is not None:
+            session.heard = now
+            node = session.node
+        self.refusals.note(node, "over_allowance", "it asked for too much, and is not read for a while")
+
+    def _is_next(self, session: Session, frame: Frame, now: float) -> bool:
+        """Whether the envelopes of a session's frame count; what it acknowledges does either way."""
+        of_session, number, acknowledged, _ = frame
         channel = session.channel
         if of_session != channel.session and (of_session or number):
-            return session, []  # of an earlier session; what it acknowledges is not ours
+            return False  # of an earlier session; what it acknowledges is not ours
         session.heard = now
         if session.gone_since is not None:
             session.gone_since = None
             self.resend(session)
         if of_session:
+            if acknowledged > channel.last:
+                self.refusals.note(session.node, "forged_acknowledgement", f"frame {acknowledged} was never sent")
             channel.acknowledge(acknowledged)
-        if number:
-            verdict = channel.take(number, now)
-            if verdict is not Verdict.NEW:
-                if verdict is Verdict.ASK:
-                    self._strangers.append((session.receiver, channel.ask()))
-                return session, []
+        if not number:
+            return True
+        verdict = channel.take(number, now)
+        if verdict is Verdict.NEW:
             self._touched[session.receiver] = session
-        return session, envelopes
+            return True
+        if verdict is Verdict.ASK:
+            self._asides.append((session.receiver, channel.ask()))
+        return False
 
     def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
         """Count a message that cannot be taken and tell the peer why, if it listens."""
         session = self._sessions.get(routing_id)
         self.refusals.note(session.node if session else "", error.code, error)
-        body = pack({"code": error.code, "message": str(error)})
-        receiver = b"r" + routing_id[1:]
+        allowance = self._admission.allowance(routing_id) if session is None else session.allowance
+        allowance.has_left(self._now)
+        allowance.spend(1)
+        body = pack({"code": error.code, "message": printable(error, _MOST_SAID)})
+        # One that talks is told where it listens; nobody is told anything in answer to an id that is not a node's.
+        is_talking = routing_id[:1] == b"t" and len(routing_id) == 1 + INCARNATION
+        receiver = b"r" + routing_id[1:] if is_talking else routing_id
         self._strangers.append((receiver, join_frame([pack_envelope(Kind.ERROR, request_id=request_id, body=body)])))
 
     def open(self, routing_id: bytes, node: str, info: dict[str, object], now: float) -> Session:
         """Let a node in.
 
         Raises:
-            ValueError: the name is taken, or the routing id is not a node's; the message is for the node.
+            ValueError: the name is taken, there are too many nodes, or the routing id is not a node's; the message is for
+                the node.
         """
         self._now = now
         incarnation = routing_id[1:]
@@ -192,20 +246,22 @@ class Router:
         elif same is not None:
             msg = f"A node named {node!r} is in already: choose another name."
             raise ValueError(msg)
-        session = Session(node, incarnation, now, info, channel=Channel(self._make_session()))
+        owner = self._admission.enter(routing_id)
+        session = Session(node, incarnation, now, info, channel=Channel(self._make_session()), owner=owner)
         self._sessions[session.receiver] = self._sessions[b"t" + incarnation] = session
         self._names[node] = session
         return session
 
     def reply(self, routing_id: bytes, envelope: bytes) -> None:
         """Answer HELLO: outside the count, as the peer does not know its session yet."""
-        self._strangers.append((routing_id, join_frame([envelope])))
+        self._asides.append((routing_id, join_frame([envelope])))
 
     def close(self, session: Session, reason: str) -> None:
         """Forget a node; it is among the next `expire()` unless it has been forgotten before."""
         if session.lost:
             return
         session.lost = reason
+        self._admission.leave(session.owner)
         for key in (session.receiver, b"t" + session.incarnation):
             self._sessions.pop(key, None)
         self._names.pop(session.node, None)
@@ -213,7 +269,12 @@ class Router:
         self._lost.append(session)
 
     def resend(self, session: Session) -> None:
-        """Send again what a node has not acknowledged: it says that something is missing."""
+        """Send again what a node has not acknowledged: it says that something is missing.
+
+        Who asks again before what was sent again can have come is not heard: see `Channel.may_rewind`.
+        """
+        if not session.channel.may_rewind(self._now):
+            return
         session.channel.rewind()
         self._ready[session.receiver] = session
 
@@ -261,7 +322,7 @@ class Router:
             elif envelopes:
                 self._ready[session.receiver] = session
             elif channel.owes:
-                self._strangers.append((session.receiver, channel.acknowledgement()))
+                self._asides.append((session.receiver, channel.acknowledgement()))
 
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
@@ -269,8 +330,9 @@ class Router:
 
     def outgoing(self) -> Iterator[tuple[bytes, bytes]]:
         """The frames to send now: (routing id, frame). Say `undelivered` at once for what the socket does not take."""
-        while self._strangers:
-            yield self._strangers.popleft()
+        for aside in (self._asides, self._strangers):
+            while aside:
+                yield aside.popleft()
         while self._ready:
             receiver, session = self._ready.popitem()
             outbox, channel = session.outbox, session.channel

@@ -28,6 +28,7 @@ __all__ = [
     "BATCH",
     "FRAME",
     "HEADER",
+    "MOST",
     "Flag",
     "Frame",
     "Header",
@@ -49,6 +50,8 @@ HEADER: Final = struct.Struct(">BBHBBBBd16s16s")
 MAGIC: Final = b"ETHR"
 BATCH: Final = 64
 """Envelopes that ride in one frame at most, so that one sender's burst does not hold up the others' answers."""
+MOST: Final = 1_024
+"""Envelopes that a frame has at most; one that announces more is refused unread."""
 FRAME: Final = 1 << 20
 """Bytes that they have together at most, unless it is one alone: libzmq cuts off a peer whose message is over a limit."""
 
@@ -225,7 +228,7 @@ class Frame(NamedTuple):
 
 
 def join_frame(envelopes: Sequence[bytes], session: int = 0, number: int = 0, acknowledged: int = 0) -> bytes:
-    """Make one frame of several envelopes, 65,535 at most."""
+    """Make one frame of several envelopes, 1,024 at most (`MOST`)."""
     count = len(envelopes)
     preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, count, session, number, acknowledged)
     return b"".join((preamble, pack_lengths(envelopes), *envelopes))
@@ -259,7 +262,7 @@ def read_frame(frame: bytes) -> Frame:
     """Take a frame apart.
 
     Raises:
-        MalformedFrame: the bytes are not a frame, or lengths and count do not add up.
+        MalformedFrame: the bytes are not a frame, lengths and count do not add up, or there are more than 1,024 envelopes.
         IncompatibleVersion: the frame has another major version of the protocol.
     """
     if frame[:4] != MAGIC:
@@ -272,8 +275,11 @@ def read_frame(frame: bytes) -> Frame:
     except struct.error:
         msg = f"A message of {len(frame)} bytes is shorter than a frame's preamble of {PREAMBLE.size}."
         raise MalformedFrame(msg, frame) from None
-    envelopes = split(frame, PREAMBLE.size, count)
+    envelopes = split(frame, PREAMBLE.size, count) if count <= MOST else None
     if envelopes is None:
+        if count > MOST:
+            msg = f"A frame announces {count:,} envelopes, and {MOST:,} is the most."
+            raise MalformedFrame(msg, frame)
         msg = f"A frame of {len(frame)} bytes does not hold the {count} envelopes that it announces."
         raise MalformedFrame(msg, frame)
     return _new(Frame, (session, number, acknowledged, envelopes))

@@ -24,7 +24,7 @@ from ether_broker.wire import Header, Kind, pack_envelope
 
 __all__ = ["Delegating", "awaiting"]
 
-_MOST: Final = 10_000
+_MOST: Final = 1_000
 """Request ids of one RESUME."""
 _COLLECT: Final = 10.0
 """Seconds in which the outcome of what has ended must have come."""

@@ -39,7 +39,7 @@ _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.2
 _TICKS: Final = 3
 _FAREWELL: Final = 1.0
-_MOST: Final = 10_000
+_MOST: Final = 1_000
 """Request ids of one RESUME."""
 _RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
 _MARKED: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.CANCEL)})

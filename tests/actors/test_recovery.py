@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ether_actors.homecoming import RETURN
 from ether_actors.ledger import State
-from ether_actors.membership import RETURN
 from ether_actors.registry import Condition
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, read_header

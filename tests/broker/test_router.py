@@ -99,7 +99,8 @@ def test_whatever_arrives_is_taken_or_counted_and_answered(routing_id: bytes, me
         return
     assert (router.refused, session.heard) == (1, 10.0)
     ((receiver, (envelope,)),) = outgoing(router)
-    assert receiver == b"r" + routing_id[1:]
+    is_talking = len(routing_id) == 17 and routing_id[:1] == b"t"
+    assert receiver == (b"r" + routing_id[1:] if is_talking else routing_id)
     assert error_of(envelope) == MalformedFrame.code
 
 
@@ -117,7 +118,7 @@ def test_answers_to_strangers_are_bounded():
         router.arrive(b"?" * 17, b"junk", 1.0)
 
     assert router.refused == 5_000
-    assert len(outgoing(router)) == 1_000
+    assert len(outgoing(router)) == 512
 
 
 # -- what waits --------------------------------------------------------------------------------------------------

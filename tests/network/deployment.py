@@ -267,9 +267,7 @@ class Deployment:
 
     def _pid_of(self, word: bytes) -> int:
         """Of the process with that word in its command line."""
-        [pid] = [
-            pid for pid in self.network.pids() if word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        ]
+        [pid] = [pid for pid in self.network.pids() if word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
         return pid
 
     # -- what happened -------------------------------------------------------------------------------------------

@@ -159,7 +159,9 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 async def _run(options: argparse.Namespace) -> None:
     host, _, port = options.listen.rpartition(":")
     to, _, target = options.target.rpartition(":")
-    proxy = Proxy((to.strip("[]"), int(target)), delay=options.delay, jitter=options.jitter, bandwidth=options.bandwidth)
+    proxy = Proxy(
+        (to.strip("[]"), int(target)), delay=options.delay, jitter=options.jitter, bandwidth=options.bandwidth
+    )
     print(await proxy.listen(host, int(port)), flush=True)
 
     async def trouble() -> None:

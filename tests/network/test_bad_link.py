@@ -8,7 +8,6 @@ from contextlib import ExitStack
 import pytest
 
 from tests.network.deployment import BROKER, PORT, Deployment, way_to
-from tests.support import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

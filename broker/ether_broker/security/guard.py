@@ -164,6 +164,10 @@ class Guard:
             self._keys.move_to_end(incarnation)
         return frame.bytes
 
+    def key_of(self, routing_id: bytes) -> str:
+        """The key of a connection; "" when no message of it has counted."""
+        return self._keys.get(routing_id[1:], "")
+
     def identify(self, routing_id: bytes) -> Identity | None:
         """Whose connection it is; None when no message of it has counted."""
         key = self._keys.get(routing_id[1:])

@@ -1,0 +1,94 @@
+"""What becomes of nodes that come back: after the broker was started anew, or after a session ended without them. Sans-IO."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ether_actors.collecting import Collecting
+from ether_actors.ledger import Entry
+from ether_actors.quota import check_held
+from ether_actors.records import Records
+from ether_actors.registry import Registration
+from ether_actors.rulings import Rulings
+from ether_broker.errors import InvalidEnvelope
+from ether_broker.ids import NO_ID
+from ether_broker.router import Session
+
+__all__ = ["RETURN", "Homecoming"]
+
+RETURN: Final = 10.0
+"""Seconds that the nodes of a broker that was started anew have to come back."""
+
+
+class Homecoming:
+    """Who is expected back, and what those who are back hold and wait for."""
+
+    def __init__(self, records: Records, rulings: Rulings) -> None:
+        self._records = records
+        self._rulings = rulings
+        self._expected: dict[bytes, Session] = {}
+        """Nodes that a journal knows and that have not come back yet: {digest: session}."""
+        self._unclaimed: dict[bytes, list[Entry]] = {}
+        """What had been given to each of their agents, oldest first."""
+        self._until = 0.0
+        self.collecting = Collecting(records, rulings)
+        """What those who are back wait for."""
+
+    def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
+        """Wait for the nodes that a journal knows: until they are back, nobody knows what became of their work.
+
+        Args:
+            sessions: of the broker before this one, lost by definition.
+            works: {agent: what was given to it, oldest first}.
+        """
+        self._expected = {session.digest: session for session in sessions}
+        self._unclaimed = works
+        self._until = self._records.now + RETURN
+
+    def overdue(self) -> list[Session]:
+        """Those that have not come back in time; nobody waits for them any more."""
+        if not self._expected or self._records.now < self._until:
+            return []
+        missing, self._expected = list(self._expected.values()), {}
+        for session in missing:
+            session.lost = "it did not come back after the broker was started anew"
+            session.is_expected = False
+        return missing
+
+    def forget_works(self) -> None:
+        """Forget what was given to those that did not come back."""
+        self._unclaimed.clear()
+
+    def is_another_life(self, before: Session, session: Session) -> bool:
+        """Whether an agent that the broker expects back comes from another process than the one that had its work."""
+        return before.digest in self._expected and not _is_same_life(before, session)
+
+    def resume(self, session: Session, body: dict[str, Any]) -> None:
+        """Take note of what a node that is back holds, and of what it waits for."""
+        awaiting = body.get("awaiting", [])
+        if not isinstance(awaiting, list) or not all(
+            type(request_id) is bytes and len(request_id) == len(NO_ID) for request_id in awaiting
+        ):
+            raise InvalidEnvelope("RESUME: awaiting is a list of request ids.")
+        for name, held in check_held(session, body.get("holding", {})).items():
+            session.holding.setdefault(name.encode(errors="replace"), {}).update(held)
+        # What is under way to it is looked through too, so that nothing is told twice.
+        session.allowance.spend(len(awaiting) + (session.channel.retained_bytes >> 10))
+        self.collecting.ask(session, awaiting)
+
+    def reclaim(self, agent: Registration, before: Session | None) -> None:
+        """Let an agent that is registered again go on with what its node says it holds."""
+        held = agent.session.holding.pop(agent.name, {})
+        works = self._unclaimed.pop(agent.name, [])
+        if before is not None and before is not agent.session and _is_same_life(before, agent.session):
+            self._rulings.reclaim(agent, works, held)
+            before.agents.discard(agent.name)
+            if not before.agents:
+                self._expected.pop(before.digest, None)
+        if held:
+            self._rulings.disown(agent.session, agent, held)
+
+
+def _is_same_life(before: Session, session: Session) -> bool:
+    """Whether two sessions are of one process, under one name: who knows an incarnation is not yet that node."""
+    return before.digest == session.digest and before.node == session.node

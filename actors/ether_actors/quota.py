@@ -1,0 +1,149 @@
+"""What one node may have at most, and what a control envelope may cost. Sans-IO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ether_broker.allowance import CAPACITY, weigh
+from ether_broker.errors import InvalidEnvelope, TooMuch
+from ether_broker.wire import Header, Kind
+
+if TYPE_CHECKING:
+    from ether_broker.router import Session
+
+__all__ = [
+    "MOST_AGENTS",
+    "MOST_HELD",
+    "MOST_MANIFESTS",
+    "MOST_MONITORS",
+    "MOST_OBSERVERS",
+    "charge",
+    "check_agent",
+    "check_held",
+    "check_monitor",
+    "check_observer",
+    "load_of",
+    "said_of_itself",
+]
+
+MOST_AGENTS: Final = 16_384
+"""Agents that a node may register."""
+MOST_MANIFESTS: Final = 64 << 20
+"""Bytes of their manifests."""
+_MANIFEST: Final = 256 << 10
+"""Bytes of one."""
+MOST_OBSERVERS: Final = 64
+"""Observers that a node may have."""
+_TOPICS: Final = 256
+MOST_MONITORS: Final = 16_384
+"""Agents and nodes that a node may monitor at a time."""
+MOST_HELD: Final = 1 << 18
+"""Request ids that a node may say it holds."""
+_SAID: Final = ("host", "pid", "version", "python", "key")
+_LOAD: Final = ("running", "waiting", "busy_for")
+_TEXT: Final = 200
+_FREE: Final = frozenset({int(Kind.CANCEL), int(Kind.TAP_ACK)})
+"""Control envelopes that cost no more than a delegation, and come with them."""
+
+
+def charge(session: Session, header: Header, envelope: bytes) -> None:
+    """Charge a control envelope to its node's allowance, before anything of it is read.
+
+    Raises:
+        TooMuch: it costs more than a node may spend at once, or the node is in debt too far.
+    """
+    if header.kind in _FREE:
+        return
+    points = weigh(envelope[header.body :])
+    if points > CAPACITY:
+        raise TooMuch(
+            f"An envelope of kind {header.kind} has {len(envelope):,} bytes and too many maps and lists to be read: "
+            "say it in several smaller ones."
+        )
+    if session.allowance.is_bankrupt:
+        raise TooMuch("Too much at a time: say it again, slower.")
+    session.allowance.spend(points)
+
+
+def check_agent(session: Session, name: bytes, size: int) -> None:
+    """Check that a node may register one more agent.
+
+    Raises:
+        TooMuch: it has as many as it may, or their manifests are too large.
+    """
+    if size > _MANIFEST:
+        raise TooMuch(f"The manifest has {size:,} bytes, and {_MANIFEST:,} is the most.")
+    if name not in session.agents and len(session.agents) >= MOST_AGENTS:
+        raise TooMuch(f"The node has {len(session.agents):,} agents, which is the most: start another node.")
+    if session.manifests + size > MOST_MANIFESTS:
+        raise TooMuch(
+            f"The node has registered {session.manifests:,} bytes of manifests; {MOST_MANIFESTS:,} is the most."
+        )
+
+
+def check_observer(session: Session, token: bytes, topics: list[str]) -> None:
+    """Check that a node may have one more observer.
+
+    Raises:
+        TooMuch: it has as many as it may, or the observer has too many topics.
+    """
+    if token not in session.cursors and len(session.cursors) >= MOST_OBSERVERS:
+        raise TooMuch(
+            f"The node has {len(session.cursors)} observers, which is the most: let one of them serve several."
+        )
+    if len(topics) > _TOPICS:
+        raise TooMuch(
+            f"OBSERVE has {len(topics):,} topics, and {_TOPICS} is the most: observe everything, and choose there."
+        )
+
+
+def check_monitor(session: Session, token: bytes) -> None:
+    """Check that a node may monitor one more.
+
+    Raises:
+        TooMuch: it monitors as many as it may.
+    """
+    if token not in session.monitors and len(session.monitors) >= MOST_MONITORS:
+        raise TooMuch(f"The node monitors {len(session.monitors):,} agents and nodes, which is the most.")
+
+
+def check_held(session: Session, holding: Any) -> dict[str, dict[bytes, int]]:
+    """What a RESUME says that its node holds: {agent: {request id: attempt}}.
+
+    Raises:
+        InvalidEnvelope: it says something else.
+        TooMuch: that is more than a node can hold.
+    """
+    if not isinstance(holding, dict):
+        raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
+    read: dict[str, dict[bytes, int]] = {}
+    for name, held in holding.items():
+        if not isinstance(name, str) or not isinstance(held, list) or not all(map(_is_held, held)):
+            raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
+        read[name] = dict(held)
+    count = sum(map(len, read.values())) + len(read)
+    if session.held + count > MOST_HELD:
+        raise TooMuch(f"RESUME: the node holds {session.held + count:,} delegations, and {MOST_HELD:,} is the most.")
+    session.held += count
+    return read
+
+
+def _is_held(item: Any) -> bool:
+    return (
+        isinstance(item, list) and len(item) == 2  # noqa: PLR2004  a pair
+        and type(item[0]) is bytes and len(item[0]) == 16 and type(item[1]) is int  # noqa: PLR2004  a request id
+    )  # fmt: skip
+
+
+def said_of_itself(info: dict[str, Any]) -> dict[str, object]:
+    """What is kept of what a node says of itself in HELLO: a few short words."""
+    return {key: _short(info[key]) for key in _SAID if key in info}
+
+
+def load_of(said: dict[str, Any]) -> dict[str, object]:
+    """What is kept of an agent's load in a HEARTBEAT: numbers."""
+    return {key: said[key] for key in _LOAD if isinstance(said.get(key), int | float)}
+
+
+def _short(value: Any) -> object:
+    return value if isinstance(value, int | float) else str(value)[:_TEXT]
