@@ -87,6 +87,21 @@ class Restarts(RuleBasedStateMachine):
     def somebody_hears(self, data: st.DataObject, count: int) -> None:
         self.life(data).hear(count)
 
+    @rule(data=st.data(), rounds=st.lists(st.integers(0, 3), min_size=2, max_size=5), crashes=st.booleans())
+    def much_happens_while_the_journal_is_behind(self, data: st.DataObject, rounds: list[int], crashes: bool) -> None:
+        """A delegation goes its way as far as the commits let it, which is where a crash hurts most."""
+        self.life(data).ask(data.draw(st.sampled_from(["once", "twice"])), timeout=60.0)
+        for commits in rounds:
+            self.world.step()
+            self.world.journal.sync(commits)
+            for life in self.living:
+                life.hear()
+            for life, number in self.working[-1:]:
+                is_started = life.works[number].is_started
+                life.answer(number, Status.COMPLETED if is_started else Status.ACCEPTED)
+        if crashes:
+            self.the_broker_crashes(0.5, 5000.0, is_met=True)
+
     @rule()
     def all_moves(self) -> None:
         self.world.settle(3)
@@ -101,9 +116,11 @@ class Restarts(RuleBasedStateMachine):
 
     # -- brokers and processes -----------------------------------------------------------------------------------
 
-    @rule(down=st.sampled_from([0.1, 1.0, 8.0]), clock=st.sampled_from([1.0, 5000.0, 1e6]))
-    def the_broker_crashes(self, down: float, clock: float) -> None:
+    @rule(down=st.sampled_from([0.1, 1.0, 8.0]), clock=st.sampled_from([1.0, 5000.0, 1e6]), is_met=st.booleans())
+    def the_broker_crashes(self, down: float, clock: float, is_met: bool) -> None:
         self.world.crash(down=down, clock=clock)
+        if is_met:
+            self.all_come_back()
 
     @rule(data=st.data())
     def somebody_says_hello(self, data: st.DataObject) -> None:
@@ -223,4 +240,4 @@ class Restarts(RuleBasedStateMachine):
 
 
 TestRestarts = Restarts.TestCase
-TestRestarts.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestRestarts.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
