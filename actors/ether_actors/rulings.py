@@ -255,6 +255,8 @@ class Rulings:
         if header.source != entry.agent.name or session is not entry.agent.session:
             detail = f"the delegation was given to {_text(entry.agent.name)}"
             reason = Reason.NOT_THE_SPECIALIST if header.source in session.agents else Reason.FORGED
+            if reason is not Reason.FORGED and header.attempt < entry.attempt:
+                reason = Reason.LATE  # it was given to that one too, whose node was lost
             records.bury(reason, envelope, session, detail)
         elif header.attempt != entry.attempt:
             records.bury(Reason.LATE, envelope, session, f"attempt {entry.attempt} is under way")

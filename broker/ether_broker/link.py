@@ -327,6 +327,7 @@ class ZmqLink:
     def _reconnect(self, socket: zmq.Socket[bytes]) -> None:
         if self.endpoint.startswith("inproc://"):
             return  # within a process nothing breaks
+        logger.info("nothing gets through on a connection to %s: it is made anew", self.endpoint)
         with contextlib.suppress(zmq.ZMQError):  # libzmq may have let go of it by itself
             socket.disconnect(self.endpoint)
         socket.connect(self.endpoint)

@@ -18,8 +18,11 @@ DEAF: Final = SILENCE + HEARTBEAT
 """Seconds without a message after which the listening side is made anew: HELLO has been said, and was not answered."""
 MUTE: Final = 1.75
 """Seconds without an acknowledgement after which the talking side is: each heartbeat of the broker has one."""
+_AGAIN: Final = 2.0
+"""Seconds after which a listening side that was made anew is made anew again: HELLO is said each second."""
 _LONGEST: Final = 8.0
-"""Seconds between two attempts at most; each waits twice as long, as it may be the broker's disk that is slow."""
+"""Seconds between two attempts at the talking side at most; each waits twice as long, as it may be that the broker has
+trouble with its disk."""
 _LATELY: Final = 1.5 * HEARTBEAT
 
 
@@ -30,11 +33,10 @@ class Watchdog:
         now: seconds by the node's clock, as everywhere here.
     """
 
-    __slots__ = ("_deaf_at", "_deaf_for", "_first", "_heard", "_mute_at", "_mute_for")
+    __slots__ = ("_deaf_at", "_first", "_heard", "_mute_at", "_mute_for")
 
     def __init__(self, now: float) -> None:
         self._heard = now
-        self._deaf_for = DEAF
         self._deaf_at = now + DEAF
         self._first = 0
         self._mute_for = MUTE
@@ -43,15 +45,13 @@ class Watchdog:
     def heard(self, now: float) -> None:
         """Note that something came."""
         self._heard = now
-        self._deaf_for = DEAF
         self._deaf_at = now + DEAF
 
     def is_deaf(self, now: float) -> bool:
         """Whether to connect the listening side anew now."""
         if now < self._deaf_at:
             return False
-        self._deaf_at = now + self._deaf_for
-        self._deaf_for = min(2 * self._deaf_for, _LONGEST)
+        self._deaf_at = now + _AGAIN
         return True
 
     def is_mute(self, first: int, now: float) -> bool:

@@ -22,8 +22,9 @@ __all__ = ["BrokerHost"]
 
 _numbers = itertools.count(1)
 _PATIENCE: Final = 5.0
-_NETWORK_PATIENCE: Final = 1.0
-"""Seconds in which a connection that broke on a network may be made anew, before its node counts as lost."""
+_NETWORK_PATIENCE: Final = 2.0
+"""Seconds in which a connection that broke on a network may be made anew, before its node counts as lost: a heartbeat on
+its other connection, which comes each second, shows that it lives."""
 
 
 class BrokerHost:

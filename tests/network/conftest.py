@@ -2,15 +2,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.network.deployment import Deployment
+from tests.network.deployment import Delegator, Deployment, three_hosts
 from tests.network.namespaces import Network, network_of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def network() -> Iterator[Network]:
     with network_of("alpha", "beta", "gamma") as made:
         yield made
@@ -19,9 +18,21 @@ def network() -> Iterator[Network]:
 
 
 @pytest.fixture
-def deployment(network: Network, tmp_path: Path) -> Iterator[Deployment]:
+def deployment(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """No bus yet; at the end no process is left on any host, and no route is blocked."""
-    yield Deployment(network, tmp_path)
+    yield from _deployment(network, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def hosts(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deployment, Delegator]]:
+    """The bus of a file's tests: the broker on alpha, agents on beta and gamma, a delegator on gamma."""
+    for made in _deployment(network, tmp_path_factory):
+        with three_hosts(made) as asker:
+            yield made, asker
+
+
+def _deployment(network: Network, folders: pytest.TempPathFactory) -> Iterator[Deployment]:
+    yield Deployment(network, folders.mktemp("hosts"))
     assert network.pids() == []
     for host in network.names:
         assert "blackhole" not in network.routes(host)

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from ether.audit.entry import Entry
 from ether_broker.journal.reader import JournalReader
+from ether_broker.wire import Kind
 from tests.cli.command import module_environment
 from tests.network.agents import RUNS, Run, read_runs
 from tests.network.namespaces import Network
@@ -280,17 +281,15 @@ class Deployment:
         """Every begin and end of a handler."""
         return read_runs(self._runs)
 
-    def times_run(self) -> Counter[str]:
-        """{key: how often its handler began}."""
-        return Counter(run.key for run in self.runs() if run.what == "begin")
+    def times_run(self, since: float = 0.0) -> Counter[str]:
+        """{key: how often its handler began, from a Unix time on}."""
+        return Counter(run.key for run in self.runs() if run.what == "begin" and run.at >= since)
 
     def events(self, name: str, since: float = 0.0) -> list[Entry]:
         """Events of the journal with that name, from a Unix time on."""
         with JournalReader(self.journal) as reader:
-            entries = [
-                Entry(record.number, record.clock, record.wall, record.envelope)
-                for record in reader.entries(kind=[4], after=since or None)
-            ]
+            found = reader.entries(kind=Kind.EVENT, after=since or None)
+            entries = [Entry(record.number, record.clock, record.wall, record.envelope) for record in found]
         return [entry for entry in entries if entry.event_name == name]
 
     def event(self, name: str, since: float, timeout: float = 15.0, **fields: object) -> Entry:
@@ -304,13 +303,13 @@ class Deployment:
 
 
 @contextmanager
-def three_hosts(deployment: Deployment, *, asker: str = BROKER) -> Iterator[Delegator]:
-    """The broker on alpha, agent beta on beta, gamma on gamma, and a delegator."""
+def three_hosts(deployment: Deployment) -> Iterator[Delegator]:
+    """The broker on alpha, agent beta on beta, gamma on gamma, and a delegator on gamma."""
     with ExitStack() as stack:
         stack.enter_context(deployment.up())
         stack.enter_context(deployment.node("beta", "Beta"))
         stack.enter_context(deployment.node("gamma", "Gamma"))
-        yield stack.enter_context(deployment.delegator(asker))
+        yield stack.enter_context(deployment.delegator("gamma"))
 
 
 @contextmanager

@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from tests.network.deployment import BROKER, Deployment, partition, three_hosts
+from tests.network.deployment import BROKER, Delegator, Deployment, partition, three_hosts
 from tests.support import wait_until
+
+Hosts = tuple[Deployment, Delegator]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -15,31 +17,33 @@ DELEGATOR = (("gamma", BROKER), (BROKER, "gamma"))
 BETA = (("beta", BROKER), (BROKER, "beta"))
 
 
-def test_a_delegator_that_was_cut_off_gets_its_outcomes_within_their_deadlines(deployment: Deployment):
-    with three_hosts(deployment, asker="gamma") as asker:
-        asker.delegate("long", "net.once", to="beta", seconds=4.5, timeout=30.0)
-        asker.delegate("short", "net.once", to="beta", seconds=1.0, timeout=30.0)
-        asker.delegate("late", "net.once", to="beta", seconds=9.0, timeout=6.0)
-        wait_until(lambda: len(deployment.times_run()) == 3, what="all of them run")
+def test_a_delegator_that_was_cut_off_gets_its_outcomes_within_their_deadlines(hosts: Hosts):
+    deployment, asker = hosts
+    began_at = time.time()
+    asker.delegate("long", "net.once", to="beta", seconds=4.5, timeout=30.0)
+    asker.delegate("short", "net.once", to="beta", seconds=1.0, timeout=30.0)
+    asker.delegate("late", "net.once", to="beta", seconds=9.0, timeout=6.0)
+    wait_until(lambda: len(deployment.times_run(began_at)) == 3, what="all of them run")
 
-        with partition(deployment.network, *DELEGATOR) as cut_at:
-            deployment.event("node_down", cut_at, node="asker")
-            asker.delegate("meanwhile", "net.once", to="beta", timeout=30.0)
-            time.sleep(0.5)
-        outcomes = asker.all_outcomes(["long", "short", "late", "meanwhile"], timeout=20.0)
+    with partition(deployment.network, *DELEGATOR) as cut_at:
+        deployment.event("node_down", cut_at, node="asker")
+        asker.delegate("meanwhile", "net.once", to="beta", timeout=30.0)
+        time.sleep(0.5)
+    outcomes = asker.all_outcomes(["long", "short", "late", "meanwhile"], timeout=20.0)
 
-        assert {key: outcome.status for key, outcome in outcomes.items()} == {
-            "long": "COMPLETED", "short": "COMPLETED", "late": "TIMEOUT", "meanwhile": "COMPLETED",
-        }  # fmt: skip
-        assert outcomes["late"].at - outcomes["late"].sent < 6.0 + 2.5
-        assert set(deployment.times_run().values()) == {1}
+    assert {key: outcome.status for key, outcome in outcomes.items()} == {
+        "long": "COMPLETED", "short": "COMPLETED", "late": "TIMEOUT", "meanwhile": "COMPLETED",
+    }  # fmt: skip
+    assert outcomes["late"].at - outcomes["late"].sent < 6.0 + 2.5
+    assert set(deployment.times_run(began_at).values()) == {1}
 
 
 def test_a_broker_that_dies_while_a_host_is_cut_off_loses_nothing(deployment: Deployment):
     with three_hosts(deployment) as asker:
+        began_at = time.time()
         asker.delegate("there", "net.once", to="beta", seconds=4.0, timeout=60.0)
         asker.delegate("here", "net.once", to="gamma", seconds=4.0, timeout=60.0)
-        wait_until(lambda: len(deployment.times_run()) == 2, what="both run")
+        wait_until(lambda: len(deployment.times_run(began_at)) == 2, what="both run")
 
         with partition(deployment.network, *BETA) as cut_at:
             asker.delegate("beta", "net.once", to="beta", timeout=60.0, count=50)
@@ -54,5 +58,5 @@ def test_a_broker_that_dies_while_a_host_is_cut_off_loses_nothing(deployment: De
         outcomes = asker.all_outcomes(["there", "here", *keys])
 
         assert {key: outcome for key, outcome in outcomes.items() if outcome.status != "COMPLETED"} == {}
-        once = {key: count for key, count in deployment.times_run().items() if not key.startswith("any")}
+        once = {key: count for key, count in deployment.times_run(began_at).items() if not key.startswith("any")}
         assert set(once.values()) == {1}
