@@ -312,6 +312,7 @@ class Membership:
         elif header.flags & Flag.HANDED_BACK:
             self._drain([agent])
         else:
+            self._rulings.call_off(agent)
             self._leave(agent, reason)
 
     def _drain(self, agents: list[Registration]) -> None:

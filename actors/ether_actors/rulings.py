@@ -252,6 +252,8 @@ class Rulings:
         if entry is None:
             self._late(session, header, envelope, status)
             return
+        if status is Status.CANCELLED and header.attempt < entry.attempt:
+            return  # confirms the CANCEL of an earlier attempt
         if header.source != entry.agent.name or session is not entry.agent.session:
             detail = f"the delegation was given to {_text(entry.agent.name)}"
             reason = Reason.NOT_THE_SPECIALIST if header.source in session.agents else Reason.FORGED
@@ -302,10 +304,10 @@ class Rulings:
         if known:  # its own answer once more; or somebody else ended it, as the supervisor does when a node is lost
             is_again = records.ledger.ended_by(header.request_id) == header.source
             reason = Reason.DUPLICATE if is_again else Reason.LATE
+        if known and status is Status.CANCELLED:
+            return  # confirms a CANCEL that crossed the answer on its way
         if header.source not in session.agents:
             reason = Reason.FORGED
-        elif known and status is Status.CANCELLED:
-            return  # confirms a CANCEL that crossed the answer on its way
         records.bury(reason, envelope, session)
 
     def _end(self, entry: Entry, status: Status, envelope: bytes) -> None:
@@ -381,11 +383,7 @@ class Rulings:
         """End a delegation by the supervisor's own word, and tell the specialist's node to stop."""
         records = self._records
         if entry.holds_credit:
-            stop = pack_envelope(
-                Kind.CANCEL, request_id=entry.request_id, source=SUPERVISOR.encode(), target=entry.agent.name,
-                capability=entry.capability, status=status, attempt=entry.attempt,
-            )  # fmt: skip
-            records.router.send(entry.agent.session, stop)
+            self._stop(entry, status)
         header = read_header(entry.envelope)
         error = ErrorInfo(code=code, message=message, retryable=status is Status.TIMEOUT or code == "node_lost")
         session = entry.delegator
@@ -398,6 +396,21 @@ class Rulings:
             records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self._count(status, entry)
         self._end_children(entry)
+
+    def _stop(self, entry: Entry, status: Status) -> None:
+        """Tell the specialist's node that a delegation has ended without it."""
+        stop = pack_envelope(
+            Kind.CANCEL, request_id=entry.request_id, source=SUPERVISOR.encode(), target=entry.agent.name,
+            capability=entry.capability, status=status, attempt=entry.attempt,
+        )  # fmt: skip
+        self._records.router.send(entry.agent.session, stop)
+
+    def call_off(self, agent: Registration) -> None:
+        """Tell a node that let an agent go to begin nothing that is on its way: an agent of that name may be there again."""
+        if agent.mailbox.in_flight:
+            for entry in self._work_of(agent):
+                if entry.holds_credit:
+                    self._stop(entry, Status.CANCELLED)
 
     def lost(self, agent: Registration, why: str, works: list[Entry] | None = None) -> None:
         """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it.

@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first (0)")
     parser.add_argument("--seed", type=int, help="one seed only, with everything that happens in it")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="processes")
+    parser.add_argument("--digests", action="store_true", help="print every seed and the digest of what happened in it")
     parser.add_argument("--minutes", type=float, help="go on with further seeds for so long")
     arguments = parser.parse_args()
     if arguments.seed is not None:
@@ -33,10 +34,10 @@ def main() -> int:
     seeds: Iterable[int] = itertools.count(arguments.start)
     if arguments.minutes is None:
         seeds = range(arguments.start, arguments.start + arguments.seeds)
-    return _campaign(seeds, arguments.jobs, arguments.minutes)
+    return _campaign(seeds, arguments.jobs, arguments.minutes, is_telling=arguments.digests)
 
 
-def _campaign(seeds: Iterable[int], jobs: int, minutes: float | None) -> int:
+def _campaign(seeds: Iterable[int], jobs: int, minutes: float | None, *, is_telling: bool) -> int:
     began = time.monotonic()
     count = delegations = failed = 0
     virtual = 0.0
@@ -44,8 +45,8 @@ def _campaign(seeds: Iterable[int], jobs: int, minutes: float | None) -> int:
         count += 1
         delegations += report.delegations
         virtual += report.seconds
-        if report.violation:
-            failed += 1
+        failed += bool(report.violation)
+        if report.violation or is_telling:
             print(_line(report), flush=True)
         if minutes is not None and time.monotonic() - began > 60 * minutes:
             break
@@ -62,19 +63,15 @@ def _reports(seeds: Iterable[int], jobs: int) -> Iterator[Report]:
         yield from map(simulate, seeds)
         return
     with multiprocessing.Pool(jobs) as pool:
-        yield from pool.imap_unordered(simulate, _paced(seeds, pool), chunksize=8)
-
-
-def _paced(seeds: Iterable[int], pool: object) -> Iterable[int]:
-    return seeds
+        numbers = iter(seeds)
+        while chunk := list(itertools.islice(numbers, 64 * jobs)):  # imap would draw an endless count at once
+            yield from pool.imap_unordered(simulate, chunk, chunksize=4)
 
 
 def _line(report: Report) -> str:
     outcome = f"FAILED {report.violation}" if report.violation else "held"
-    return (
-        f"seed {report.seed} [{report.digest}] {report.delegations} delegations, {report.seconds:.1f} s: {outcome}\n"
-        f"  again: python -m tests.simulation --seed {report.seed}"
-    )
+    line = f"seed {report.seed} [{report.digest}] {report.delegations} delegations, {report.seconds:.1f} s: {outcome}"
+    return f"{line}\n  again: python -m tests.simulation --seed {report.seed}" if report.violation else line
 
 
 if __name__ == "__main__":

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ether.answering import Answering
 from ether_actors.deadlines import SLOT, Deadlines
 from ether_actors.leases import Leases
-from ether_actors.ledger import Entry, Ledger
 from ether_actors.rulings import Rulings
 from ether_broker.mailbox import Mailbox, Offer
 from ether_broker.router import Router
@@ -62,9 +60,20 @@ def _run_again(lost: Any) -> Any:
     return mutated
 
 
-def _forget_ended(has_ended: Any) -> Any:
+def _forget_ended(delegation: Any) -> Any:
     """A delegation that is sent again after its outcome is taken for a new one."""
-    return lambda self, request_id: False
+
+    def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> None:
+        records = self._records
+        known = (records.ledger.has_ended, records.uncollected.owner)
+        records.ledger.has_ended = lambda _request_id: False  # type: ignore[method-assign]
+        records.uncollected.owner = lambda _request_id: None  # type: ignore[method-assign]
+        try:
+            delegation(self, session, header, envelope)
+        finally:
+            records.ledger.has_ended, records.uncollected.owner = known  # type: ignore[method-assign]
+
+    return mutated
 
 
 def _late_slot(set_: Any) -> Any:
@@ -130,20 +139,10 @@ def _keep_children(_end_children: Any) -> Any:
     return lambda self, entry, message="": None
 
 
-def _forget_answered(has_answered: Any) -> Any:
-    """A node takes what it has answered for new, when it comes again."""
-    return lambda self, header: False
-
-
-def _believe_anyone(_held: Any) -> Any:
-    """An outcome is kept for nobody when its delegator is gone."""
-    return lambda self, session: None
-
-
 MUTATIONS: Final = (
     Mutation("receipts before the commit", frozenset({"no loss", "one outcome", "complete tap"}), Router, "release", _release_early),
     Mutation("node loss runs everything again", frozenset({"at most once"}), Rulings, "lost", _run_again),
-    Mutation("ended delegations are forgotten", frozenset({"one outcome"}), Ledger, "has_ended", _forget_ended),
+    Mutation("ended delegations are forgotten", frozenset({"one outcome"}), Rulings, "delegation", _forget_ended),
     Mutation("deadlines five slots late", frozenset({"deadline"}), Deadlines, "set", _late_slot),
     Mutation("deadlines two slots early", frozenset({"deadline"}), Deadlines, "set", _early_slot),
     Mutation("put back at the wrong end", frozenset({"order"}), Mailbox, "put_back", _wrong_end),
@@ -152,7 +151,4 @@ MUTATIONS: Final = (
     Mutation("credit is never given back", frozenset({"liveness", "accounting"}), Mailbox, "release", _leaky_credit),
     Mutation("leases forgotten in a restart", frozenset({"lease exclusion"}), Leases, "restore", _forget_leases),
     Mutation("sub-delegations outlive their parent", frozenset({"one outcome"}), Rulings, "_end_children", _keep_children),
-    Mutation("nodes forget what they answered", frozenset({"at most once"}), Answering, "has_answered", _forget_answered),
-    Mutation("outcomes of the absent are dropped", frozenset({"no loss", "liveness"}), Rulings, "keep_unread", _believe_anyone),
 )  # fmt: skip
-assert Entry

@@ -125,7 +125,7 @@ def draw(chance: Random) -> Scenario:
         requests=chance.choice((20, 60, 120, 200)),
         storm=chance.choice((3.0, 6.0, 10.0)),
         faults={kind: chance.choice((0.7, 2.0, 5.0)) for kind in kinds},
-        behaviours={kind: chance.choice((0.02, 0.1)) for kind in chance.sample(BEHAVIOURS, chance.randint(0, 5))},
+        behaviours={kind: chance.choice((0.02, 0.1, 0.3)) for kind in chance.sample(BEHAVIOURS, chance.randint(0, 5))},
         limits=Limits(count=chance.choice((3, 20, 10_000)), window=chance.choice((1, 2, 8, 128))),
         weather=weather,
         durable=chance.random() < 0.93,

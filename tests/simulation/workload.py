@@ -177,7 +177,7 @@ async def _lease(life: Life, plan: Plan, header: Header, task: Task) -> Any:
     wait = chance.choice((0.0, 0.5, None))
     async with task.lease(resource=f"file-{chance.randint(1, 2)}", wait=wait) as lease:
         life.member.world.auditor.leased(lease.resource, lease.token, header)
-        await Sleep(plan.seconds)
+        await Sleep(plan.seconds + chance.choice((0.0, 0.3, 1.0)))
     return plan.number
 
 

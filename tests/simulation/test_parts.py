@@ -1,0 +1,131 @@
+"""What the simulator itself promises: order, loss, and what a disk keeps."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+import zmq
+
+from ether_broker.wire import Kind, join_frame, pack_envelope
+from tests.simulation.disk import Disk, SimulatedJournal
+from tests.simulation.network import Network, Pipe
+from tests.simulation.scenario import Weather, draw
+from tests.simulation.timeline import SkewedClock, Timeline
+from tests.simulation.world import World
+
+ENVELOPE = pack_envelope(Kind.EVENT, request_id=bytes(16))
+
+
+def _journal(disk: Disk, timeline: Timeline, seed: int = 1) -> SimulatedJournal:
+    return SimulatedJournal(disk, timeline, Weather(commit=0.01), Random(seed), lambda _first, _envelopes: None)
+
+
+def _run(timeline: Timeline, end: float) -> None:
+    while timeline.step(end):
+        pass
+
+
+def test_things_happen_in_the_order_of_their_times_and_then_of_their_adding() -> None:
+    timeline, happened = Timeline(), []
+    timeline.at(2.0, lambda: happened.append("c"))
+    timeline.at(1.0, lambda: happened.append("a"))
+    timeline.at(1.0, lambda: happened.append("b"))
+    _run(timeline, 3.0)
+    assert (happened, timeline.now) == (["a", "b", "c"], 3.0)
+
+
+def test_a_clock_tells_when_it_will_show_a_time() -> None:
+    timeline = Timeline()
+    clock = SkewedClock(timeline, 500.0, 1.00005)
+    _run(timeline, 10.0)
+    assert clock.truth(clock.monotonic()) == pytest.approx(10.0)
+
+
+def test_a_pipe_keeps_the_order_whatever_its_delays() -> None:
+    timeline, came = Timeline(), []
+    network = Network(timeline, Weather(jitter=0.1, spikes=0.3), Random(4))
+    pipe = Pipe(network, came.append)
+    frames = [join_frame([ENVELOPE], 1, number) for number in range(1, 50)]
+    for frame in frames:
+        pipe.send(frame)
+    _run(timeline, 100.0)
+    assert came == frames
+
+
+def test_what_is_in_a_pipe_that_breaks_is_lost() -> None:
+    timeline, came = Timeline(), []
+    pipe = Pipe(Network(timeline, Weather(), Random(4)), came.append)
+    pipe.send(b"one")
+    pipe.die()
+    pipe.send(b"two")
+    _run(timeline, 1.0)
+    assert came == []
+
+
+def test_what_is_held_up_by_a_partition_comes_when_it_heals() -> None:
+    timeline, came = Timeline(), []
+    pipe = Pipe(Network(timeline, Weather(), Random(4)), came.append)
+    pipe.send(b"one")
+    pipe.is_blocked = True
+    _run(timeline, 1.0)
+    assert came == []
+    pipe.unblock()
+    _run(timeline, 2.0)
+    assert came == [b"one"]
+
+
+def test_a_socket_without_a_connection_takes_nothing() -> None:
+    world = World(1)
+    world.members[0].start()
+    life = world.members[0].life
+    assert life is not None
+    with pytest.raises(zmq.Again):
+        life.link.sockets[1].send(b"frame")
+
+
+def test_a_commit_is_durable_when_its_time_is_over_and_not_before() -> None:
+    disk, timeline = Disk(), Timeline()
+    journal = _journal(disk, timeline)
+    ticket = journal.append(1, 0.0, 0.0, [ENVELOPE])
+    assert (journal.committed, disk.next) == (0, 1)
+    _run(timeline, 1.0)
+    assert (journal.committed, disk.next) == (ticket, 2)
+    assert journal.read(1) is not None
+    assert journal.read(2) is None
+
+
+def test_what_waits_for_a_commit_is_lost_in_a_crash_and_what_is_being_written_may_be_torn() -> None:
+    kept = set()
+    for seed in range(60):
+        disk, timeline = Disk(), Timeline()
+        journal = _journal(disk, timeline, seed)
+        journal.append(1, 0.0, 0.0, [ENVELOPE])
+        _run(timeline, 1.0)
+        for number in (2, 3, 4):
+            journal.append(number, 0.0, 0.0, [ENVELOPE])
+        journal._end()  # the second is durable, and the two behind it are being written
+        journal.append(5, 0.0, 0.0, [ENVELOPE])
+        journal.crash()
+        kept.add(disk.next)
+    assert kept == {3, 4, 5}
+
+
+def test_a_broken_disk_says_so_and_writes_on_when_it_is_mended() -> None:
+    disk, timeline = Disk(), Timeline()
+    journal = _journal(disk, timeline)
+    disk.is_broken = True
+    journal.append(1, 0.0, 0.0, [ENVELOPE])
+    _run(timeline, 1.0)
+    assert journal.trouble is not None
+    disk.is_broken = False
+    _run(timeline, 2.0)
+    assert (journal.trouble, journal.committed) == (None, 1)
+
+
+def test_seeds_draw_worlds_with_and_without_each_fault() -> None:
+    scenarios = [draw(Random(seed)) for seed in range(200)]
+    for kind in ("broker", "partition", "node", "disk", "freeze"):
+        with_it = sum(kind in scenario.faults for scenario in scenarios)
+        assert 20 < with_it < 180
+    assert any(not scenario.faults for scenario in scenarios)

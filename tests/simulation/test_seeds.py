@@ -1,0 +1,52 @@
+"""Seeds hold, and replay."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.world import simulate
+
+ROOT = Path(__file__).resolve().parents[2]
+FOUND = (9, 26, 30, 70, 87, 95, 105, 174, 1380, 5091, 5126, 5270)
+"""Seeds that found a bug of the bus, or of the simulator."""
+
+
+def _digest(seed: int, hash_seed: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.simulation", "--seeds", "1", "--start", str(seed), "--jobs", "1", "--digests"],
+        cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True,
+        timeout=60,
+    )  # fmt: skip
+    return run.stdout.splitlines()[0]
+
+
+@pytest.mark.slow
+def test_every_invariant_holds_in_the_first_seeds() -> None:
+    assert [report.violation for report in map(simulate, range(40)) if report.violation] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_seed_that_found_a_bug_holds(seed: int) -> None:
+    assert simulate(seed).violation == ""
+
+
+@pytest.mark.slow
+def test_a_seed_is_the_same_in_two_processes_with_other_hashes() -> None:
+    assert _digest(8, "1") == _digest(8, "2")
+
+
+def test_a_seed_is_the_same_twice_and_loud(capsys: pytest.CaptureFixture[str]) -> None:
+    once, again, loud = simulate(3), simulate(3), simulate(3, is_loud=True)
+
+    assert once == again == loud
+    assert "passed" in capsys.readouterr().out
+
+
+def test_two_seeds_differ() -> None:
+    assert simulate(1).digest != simulate(2).digest
