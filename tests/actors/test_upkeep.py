@@ -33,7 +33,7 @@ class Turns(pykka.ThreadingActor):
 class Kept:
     """A journal under upkeep."""
 
-    def __init__(self, path: Path, **when: int) -> None:
+    def __init__(self, path: Path, **when: float) -> None:
         self.journal = SqliteJournal(path)
         self.turns = Turns.start()
         self.upkeep = Upkeep(self.journal, self.turns, **when)
@@ -94,7 +94,7 @@ def test_a_checkpoint_is_made_when_the_last_is_far_behind_and_says_what_a_whole_
 
 
 def test_the_next_checkpoint_goes_on_from_the_last(keep):
-    kept = keep(behind=100, calm_behind=1_000_000)
+    kept = keep(behind=100, calm_behind=1_000_000, apart=0.0)
     kept.upkeep.start()
     kept.work(100)
     wait_until(lambda: kept.number == 201, what="the first")

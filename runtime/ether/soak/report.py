@@ -20,6 +20,7 @@ SPREAD: Final = 2.0
 _MINUTE: Final = 60.0
 _TEN_MINUTES: Final = 600.0
 _KIB: Final = 1024
+_POINTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Size:
             "last_descriptors": self.descriptors.values[-1],
             "descriptors_per_10_minutes": self.descriptors.slope * _TEN_MINUTES,
             "flat": self.is_flat,
+            "resident_bytes": [list(pair) for pair in self.resident.thinned(_POINTS)],
         }
 
 

@@ -100,33 +100,33 @@ class _Soak:
     def _disturb(self, now: float) -> None:
         """An observer stands still for the first half of the middle third, and a node stops now and then in all of it."""
         begin, end = self.settings.thirds
-        middle = (begin + end) / 2
         if self._stopped_at and now >= self._stopped_at + _STOPPED:
             self._go_on()
-        if begin <= now < middle and not self._since:
-            self._since = now
-            self.stage.laggard.order(do="stall")
-        if now >= middle and self._since and not self.stalled:
-            self._let_go(now)
+        self._stall(now)
         due = begin + self.stops * (end - begin) / _STOPS
         if due <= now < end and self.stops < _STOPS and not self._stopped_at:
             self.stage.stop_node()
             self._stopped_at = now
             self.stops += 1
 
+    def _stall(self, now: float) -> None:
+        """In the warm-up too: what the broker may keep for an observer that stands still is full then."""
+        should = any(begin <= now < end for begin, end in self.settings.stalls)
+        if should and not self._since:
+            self.stage.laggard.order(do="stall")
+            self._since = now
+        elif self._since and not should:
+            self.stage.laggard.order(do="go")
+            self.stalled, self._since = self.stalled + now - self._since, 0.0
+
     def _go_on(self) -> None:
         self.stage.go_on()
         self._stopped_at = 0.0
 
-    def _let_go(self, now: float) -> None:
-        self.stage.laggard.order(do="go")
-        self.stalled = now - self._since
-
     def _calm(self, now: float) -> None:
         if self._stopped_at:
             self._go_on()
-        if self._since and not self.stalled:
-            self._let_go(now)
+        self._stall(max(now, self.settings.seconds))
 
     # -- what came of it -----------------------------------------------------------------------------------------
 

@@ -65,3 +65,9 @@ class Settings:
     def thirds(self) -> tuple[float, float]:
         """Seconds at which the middle third begins and ends: what disturbs happens in it, the others are compared."""
         return self.seconds / 3, 2 * self.seconds / 3
+
+    @property
+    def stalls(self) -> tuple[tuple[float, float], ...]:
+        """When an observer stands still, from and to: in the warm-up, and for the first half of the middle third."""
+        begin, end = self.thirds
+        return (self.warm_up / 4, self.warm_up / 2), (begin, (begin + end) / 2)
