@@ -42,7 +42,7 @@ def run(cases: Iterable[str] = (), settings: Settings | None = None) -> Report:
 
     Args:
         cases: names; none is all of them.
-        settings: default: five rounds of a second, which takes two minutes.
+        settings: default: five rounds of a second, which takes some ten minutes.
 
     Raises:
         UsageError: there is no such case.

@@ -55,7 +55,7 @@ def bench(
 ) -> None:
     """Measure the bus beside raw sockets, a C proxy and NATS, in one run; only ratios within a run say something.
 
-    All cases take about five minutes, `--quick` one.
+    All cases take about ten minutes, `--quick` three.
     """
     from ether.bench.main import CASES, run
     from ether.bench.renderers.markdown import render_markdown
