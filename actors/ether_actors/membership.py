@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
-from ether_actors.quota import check_agent, check_monitor, check_observer, load_of, said_of_itself
+from ether_actors.quota import MOST_DOWN, check_agent, check_monitor, check_observer, load_of, said_of_itself
 from ether_actors.reach import Reach
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Condition, Registration
@@ -217,10 +217,12 @@ class Membership:
             records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason="node_lost")
             self._tell_monitors(agent.name, "node_lost")
             self._rulings.lost(agent, session.lost, works.get(agent, []))
+            self._down_since.pop(agent.name, None)
             self._down_since[agent.name] = records.now
             if not agent.manifest.capabilities:
                 records.registry.remove(agent)
         records.ledger.forget_held(*agents)
+        self._forget_oldest()
         self._tell_monitors(b"node:" + session.node.encode(), session.lost)
         for token, target in session.monitors.items():
             watchers = self._monitors.get(target, {})
@@ -228,6 +230,15 @@ class Membership:
             if not watchers:
                 self._monitors.pop(target, None)
         session.monitors.clear()
+
+    def _forget_oldest(self) -> None:
+        """Forget agents that are down before their time, when there are too many of them."""
+        for name in list(itertools.islice(self._down_since, max(0, len(self._down_since) - MOST_DOWN))):
+            agent = self._records.registry.get(name)
+            if agent is None or agent.condition is not Condition.DOWN or not agent.mailbox:
+                del self._down_since[name]
+                if agent is not None and agent.condition is Condition.DOWN:
+                    self._records.registry.remove(agent)
 
     def _sweep(self) -> None:
         registry = self._records.registry
@@ -245,7 +256,7 @@ class Membership:
         """Enter an agent into the registry, or tell its node why not."""
         records = self._records
         try:
-            check_agent(session, header.source, len(envelope) - header.body)
+            check_agent(session, header.source, len(envelope) - header.body, len(records.registry))
             manifest = self._manifest(header, envelope)
             if manifest.agent == SUPERVISOR or manifest.agent.startswith("node:"):
                 msg = f"The name {manifest.agent!r} is the bus's own: choose another."

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_AGENTS",
+    "MOST_DOWN",
     "MOST_HELD",
+    "MOST_IN_ALL",
     "MOST_MANIFESTS",
     "MOST_MONITORS",
     "MOST_OBSERVERS",
@@ -28,6 +30,10 @@ __all__ = [
 
 MOST_AGENTS: Final = 16_384
 """Agents that a node may register."""
+MOST_IN_ALL: Final = 131_072
+"""Agents of all nodes together, and those that are down and not forgotten."""
+MOST_DOWN: Final = 16_384
+"""Of them those that are down; the one that was so longest is forgotten first."""
 MOST_MANIFESTS: Final = 64 << 20
 """Bytes of their manifests."""
 _MANIFEST: Final = 256 << 10
@@ -65,8 +71,14 @@ def charge(session: Session, header: Header, envelope: bytes) -> None:
     session.allowance.spend(points)
 
 
-def check_agent(session: Session, name: bytes, size: int) -> None:
+def check_agent(session: Session, name: bytes, size: int, registered: int) -> None:
     """Check that a node may register one more agent.
+
+    Args:
+        session: the node's.
+        name: of the agent.
+        size: bytes of its manifest.
+        registered: agents of all nodes together.
 
     Raises:
         TooMuch: it has as many as it may, or their manifests are too large.
@@ -75,6 +87,8 @@ def check_agent(session: Session, name: bytes, size: int) -> None:
         raise TooMuch(f"The manifest has {size:,} bytes, and {_MANIFEST:,} is the most.")
     if name not in session.agents and len(session.agents) >= MOST_AGENTS:
         raise TooMuch(f"The node has {len(session.agents):,} agents, which is the most: start another node.")
+    if registered >= MOST_IN_ALL:
+        raise TooMuch(f"The bus has {registered:,} agents, which is the most.")
     if session.manifests + size > MOST_MANIFESTS:
         raise TooMuch(
             f"The node has registered {session.manifests:,} bytes of manifests; {MOST_MANIFESTS:,} is the most."

@@ -23,7 +23,7 @@ _L = TypeVar("_L", bound=Letter)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of a mailbox (G8)."""
+    """Bounds of a mailbox, and of the broker that has it (G8)."""
 
     count: int = 10_000
     """Letters that may wait."""
@@ -33,6 +33,9 @@ class Limits:
     """Delegations that the agent's node may hold at a time, started or not: its credit."""
     total: int = 1 << 30
     """Bytes of all delegations together that the broker keeps; many agents' mailboxes would have no bound without."""
+    memory: int = 4 << 30
+    """Bytes of memory of the broker's process after which the connection that sends most is shut; 0 watches nothing. A
+    broker that is embedded in another process does not watch."""
 
 
 class Offer(Enum):

@@ -73,6 +73,8 @@ class BrokerHost:
             raise
         self.supervisor: Any = SupervisorActor.start(socket, supervisor, clock)
         """Its pykka ref."""
+        self.refusals = supervisor.records.router.refusals
+        """What it refused; any thread may look at it, and add to it."""
         self.endpoint = socket.endpoint
         """The address that it listens at."""
         self._upkeep = None if journal is None else self._keep_up(opened, supervisor)

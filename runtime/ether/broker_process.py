@@ -19,6 +19,7 @@ import zmq
 
 from ether.broker_host import BrokerHost
 from ether.lifeline import Lifeline, end
+from ether.memory_watch import MemoryWatch
 from ether.stopping import Stopping
 from ether_broker.errors import EtherError
 from ether_broker.mailbox import Limits
@@ -53,8 +54,10 @@ def main() -> None:
             lifeline.failed(error.code, str(error))
             sys.exit(2)
         lifeline.ready(endpoint=host.endpoint)
+        watch = MemoryWatch(host.endpoint, request["limits"]["memory"], host.refusals.note)
         code = _serve(stopping, host.supervisor, request["drain"])
         host.stop()
+        watch.close()
         context.destroy(linger=1000)
     end(code)
 

@@ -10,6 +10,7 @@ Cluster ──► Warden ──┬── broker      socket and supervisor, no a
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import tempfile
@@ -261,7 +262,7 @@ class Cluster:
             "folder": self._folder,
             "drain": self.spec.drain,
             "journal": self.spec.journal,
-            "limits": {"count": limits.count, "size": limits.size, "window": limits.window},
+            "limits": dataclasses.asdict(limits),
             "security": {
                 "keys": None if self._keys is None else str(self._keys),
                 "members": {pair.public: name for name, pair in self._pairs.items()},

@@ -132,7 +132,7 @@ class AccessSection(Section):
 
 
 class LimitsSection(Section):
-    """Bounds of each agent's mailbox at the broker."""
+    """Bounds of each agent's mailbox at the broker, and of the broker."""
 
     mailbox_count: Annotated[int, Field(ge=1)] = Limits().count
     """Delegations that may wait."""
@@ -140,6 +140,10 @@ class LimitsSection(Section):
     """Bytes that may wait."""
     window: Annotated[int, Field(ge=1)] = Limits().window
     """Delegations that a node may hold for one agent at a time."""
+    total_bytes: Annotated[int, Field(ge=1)] = Limits().total
+    """Bytes of all delegations together that the broker keeps."""
+    memory_bytes: Annotated[int, Field(ge=0)] = Limits().memory
+    """Bytes of memory of the broker's process after which it shuts the connection that sends most; 0 watches nothing."""
 
 
 class AgentEntry(Section):

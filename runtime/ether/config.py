@@ -259,7 +259,9 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
         access=_access(file.access),
         drain=cluster.drain,
         start_timeout=cluster.start_timeout,
-        limits=Limits(limits.mailbox_count, limits.mailbox_bytes, limits.window),
+        limits=Limits(
+            limits.mailbox_count, limits.mailbox_bytes, limits.window, limits.total_bytes, limits.memory_bytes
+        ),
         log_level=cluster.log_level,
         intensity=cluster.intensity,
         period=cluster.period,

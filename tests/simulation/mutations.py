@@ -140,7 +140,13 @@ def _keep_children(_end_children: Any) -> Any:
 
 
 MUTATIONS: Final = (
-    Mutation("receipts before the commit", frozenset({"no loss", "one outcome", "complete tap"}), Router, "release", _release_early),
+    Mutation(
+        "receipts before the commit",
+        frozenset({"no loss", "one outcome", "complete tap"}),
+        Router,
+        "release",
+        _release_early,
+    ),
     Mutation("node loss runs everything again", frozenset({"at most once"}), Rulings, "lost", _run_again),
     Mutation("ended delegations are forgotten", frozenset({"one outcome"}), Rulings, "delegation", _forget_ended),
     Mutation("deadlines five slots late", frozenset({"deadline"}), Deadlines, "set", _late_slot),
@@ -150,5 +156,7 @@ MUTATIONS: Final = (
     Mutation("mailboxes without a bound", frozenset({"bounded queues"}), Mailbox, "offer", _no_bound),
     Mutation("credit is never given back", frozenset({"liveness", "accounting"}), Mailbox, "release", _leaky_credit),
     Mutation("leases forgotten in a restart", frozenset({"lease exclusion"}), Leases, "restore", _forget_leases),
-    Mutation("sub-delegations outlive their parent", frozenset({"one outcome"}), Rulings, "_end_children", _keep_children),
-)  # fmt: skip
+    Mutation(
+        "sub-delegations outlive their parent", frozenset({"one outcome"}), Rulings, "_end_children", _keep_children
+    ),
+)

@@ -1,0 +1,240 @@
+"""A hostile peer's process: `python -m tests.attacks.hostile KIND ENDPOINT`; floods until its standard input ends.
+
+At the end it prints how many things it did. Rates are such as one core can keep up while others do their work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import zmq
+
+from ether_broker.ids import new_id
+from ether_broker.payload import pack
+from ether_broker.version import PROTOCOL_MAJOR
+from ether_broker.wire import MAGIC, PREAMBLE, Kind, join_frame, pack_envelope
+from tests.runtime.raw_peer import RawPeer
+
+_PART = bytes(1 << 20)
+
+
+def paced(rate: float) -> Iterator[None]:
+    """Give a turn `rate` times a second at most, until standard input ends."""
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    at = time.monotonic()
+    while not ended.is_set():
+        yield
+        at = max(at + 1 / rate, time.monotonic() - 1.0)
+        if (wait := at - time.monotonic()) > 0:
+            ended.wait(wait)
+
+
+def _session(endpoint: str, envelopes: Callable[[int], list[bytes]], rate: float) -> int:
+    """Flood with frames from a node that has been let in."""
+    with RawPeer(endpoint) as peer:
+        peer.hello("mallory")
+        peer.register("mallory", "evil.do")
+        done = 0
+        for _ in paced(rate):
+            frame = join_frame(envelopes(done))
+            with contextlib.suppress(zmq.Again):
+                peer.talk.send(frame, zmq.NOBLOCK)
+                done += 1
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    peer.listen.recv(zmq.NOBLOCK)
+        return done
+
+
+def register(endpoint: str) -> int:
+    body = pack({"capabilities": [{"name": "evil.do"}, {"name": "evil.too"}]})
+    return _session(
+        endpoint,
+        lambda done: [
+            pack_envelope(Kind.REGISTER, request_id=new_id(), source=b"m%d-%d" % (done, n), body=body)
+            for n in range(64)
+        ],
+        150,
+    )
+
+
+def observe(endpoint: str) -> int:
+    body = pack({"from": 1, "topics": ["evil"]})
+    return _session(endpoint, lambda _: [pack_envelope(Kind.OBSERVE, request_id=new_id(), body=body)] * 64, 150)
+
+
+def monitor(endpoint: str) -> int:
+    return _session(
+        endpoint,
+        lambda _: [pack_envelope(Kind.MONITOR, request_id=new_id(), target=b"node:mallory") for _ in range(64)],
+        150,
+    )
+
+
+def dead_letters(endpoint: str) -> int:
+    return _session(
+        endpoint,
+        lambda done: [
+            pack_envelope(
+                Kind.DELEGATION, request_id=new_id(), source=b"mallory", target=b"nobody%d" % done, capability=b"x.y"
+            )
+            for _ in range(64)
+        ],
+        150,
+    )
+
+
+def forged(endpoint: str) -> int:
+    return _session(
+        endpoint,
+        lambda _: [
+            pack_envelope(Kind.DELEGATION, request_id=new_id(), source=b"worker", capability=b"work.alone")
+            for _ in range(64)
+        ],
+        150,
+    )
+
+
+def bombs(endpoint: str) -> int:
+    bomb = b"\xdd\x00\x0f\x00\x00" + b"\x90" * 0xF0000
+    return _session(endpoint, lambda _: [pack_envelope(Kind.REGISTER, source=b"b", body=bomb)], 30)
+
+
+def resend(endpoint: str) -> int:
+    return _session(endpoint, lambda _: [pack_envelope(Kind.RESEND)] * 64, 150)
+
+
+def garbage(endpoint: str) -> int:
+    return _session(endpoint, lambda _: [pack_envelope(Kind.TAP, request_id=new_id(), body=b"\n" * 500)] * 64, 150)
+
+
+def strangers(endpoint: str) -> int:
+    """Frames of 65,535 tiny envelopes from nobody."""
+    envelope = pack_envelope(Kind.MONITOR)
+    frame = (
+        PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, 0, 65_535, 0, 0, 0)
+        + struct.pack(">I", len(envelope)) * 65_535
+        + envelope * 65_535
+    )
+    return _stranger(endpoint, frame, 10)
+
+
+def crowd(endpoint: str) -> int:
+    """As many from nobody as a frame may hold."""
+    return _stranger(endpoint, join_frame([pack_envelope(Kind.MONITOR)] * 1_024), 150)
+
+
+def _stranger(endpoint: str, frame: bytes, rate: float) -> int:
+    with zmq.Context() as context, context.socket(zmq.DEALER) as peer:
+        peer.linger = 0
+        peer.connect(endpoint)
+        done = 0
+        for _ in paced(rate):
+            with contextlib.suppress(zmq.Again):
+                peer.send(frame, zmq.NOBLOCK)
+                done += 1
+        return done
+
+
+def hello(endpoint: str) -> int:
+    """Fresh incarnations."""
+    made: list[zmq.Socket[bytes]] = []
+    with zmq.Context() as context:
+        context.max_sockets = 4_000
+        done = 0
+        for _ in paced(300):
+            peer = context.socket(zmq.DEALER)
+            peer.linger = 0
+            peer.setsockopt(zmq.IDENTITY, b"r" + os.urandom(16))
+            peer.connect(endpoint)
+            body = pack({"node": f"mallory-{done}", "host": "h" * 3_000})
+            peer.send(join_frame([pack_envelope(Kind.HELLO, request_id=new_id(), body=body)]))
+            made.append(peer)
+            done += 1
+            if len(made) > 300:
+                made.pop(0).close()
+        for peer in made:
+            peer.close()
+    return done
+
+
+def _address(endpoint: str) -> tuple[str, int]:
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    return host, int(port)
+
+
+def connects(endpoint: str) -> int:
+    """Connections that are made and closed."""
+    done = 0
+    for _ in paced(1_000):
+        with contextlib.suppress(OSError), socket.create_connection(_address(endpoint), 1.0):
+            done += 1
+    return done
+
+
+def slow(endpoint: str) -> int:
+    """Hundreds of connections that say nothing, or a byte of a greeting now and then; counts those that were hung up on."""
+    greeting = b"\xff" + bytes(8) + b"\x7f"
+    selector = selectors.DefaultSelector()
+    done = 0
+    for turn, _ in enumerate(paced(100)):
+        while len(selector.get_map()) < 400:
+            selector.register(socket.create_connection(_address(endpoint), 1.0), selectors.EVENT_READ)
+        for key in list(selector.get_map().values()):
+            connection = key.fileobj
+            assert isinstance(connection, socket.socket)
+            if turn % 40 == 0 and connection.fileno() % 2:
+                with contextlib.suppress(OSError):
+                    connection.send(greeting[turn // 40 % 10 :][:1])
+        for key, _ in selector.select(0):
+            connection = key.fileobj
+            assert isinstance(connection, socket.socket)
+            try:
+                gone = not connection.recv(4_096)
+            except OSError:
+                gone = True
+            if gone:
+                selector.unregister(connection)
+                connection.close()
+                done += 1
+    for key in list(selector.get_map().values()):
+        key.fileobj.close()  # type: ignore[union-attr]
+    return done
+
+
+def multipart(endpoint: str) -> int:
+    """One message of parts without end; counts the parts."""
+    done = 0
+    long_frame = struct.pack(">BQ", 0x03, len(_PART)) + _PART
+    for _ in paced(200):
+        with contextlib.suppress(OSError), socket.create_connection(_address(endpoint), 5.0) as connection:
+            connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+            ready = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00"
+            connection.sendall(b"\x04" + bytes([len(ready)]) + ready)
+            while True:
+                connection.sendall(long_frame)
+                done += 1
+                if done % 50 == 0:
+                    time.sleep(0.05)  # 1 GB/s
+    return done
+
+
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        register, observe, monitor, dead_letters, forged, bombs, resend, garbage, strangers, crowd, hello, connects, slow,
+        multipart,
+    )
+}  # fmt: skip
+
+if __name__ == "__main__":
+    print(KINDS[sys.argv[1]](sys.argv[2]), flush=True)
