@@ -24,7 +24,7 @@ from ether_broker.channel import Channel, receive
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import EtherError, MailboxFull
 from ether_broker.router import INCARNATION
-from ether_broker.watchdog import Watchdog
+from ether_broker.watchdog import PAUSE, Watchdog
 from ether_broker.wire import join_frame, read_frame, take_frame
 
 if TYPE_CHECKING:
@@ -142,6 +142,8 @@ class ZmqLink:
         self._waiting_bytes = 0
         self._aside: deque[bytes] = deque()
         """Frames outside the count: acknowledgements, and what is missing."""
+        self._cut: deque[tuple[float, zmq.Socket[bytes]]] = deque()
+        """Sockets without a connection, and when they get one, in seconds by the monotonic clock."""
         self._lock = threading.Lock()
         self._kick = threading.Lock()
         self._kick.acquire()
@@ -317,20 +319,24 @@ class ZmqLink:
 
     def _look_at_connections(self, watchdog: Watchdog, now: float) -> None:
         """Make a connection anew on which nothing gets through, though ZeroMQ takes it for sound."""
-        if watchdog.is_deaf(now):
-            self._reconnect(self._listen)
-        if watchdog.is_mute(self._channel.first, now):
-            with self._lock:
-                self._reconnect(self._talk)
-            self._rewind()
-
-    def _reconnect(self, socket: zmq.Socket[bytes]) -> None:
         if self.endpoint.startswith("inproc://"):
             return  # within a process nothing breaks
+        while self._cut and now >= self._cut[0][0]:
+            with self._lock:
+                self._cut.popleft()[1].connect(self.endpoint)
+        if watchdog.is_deaf(now):
+            self._disconnect(self._listen, now)
+        if watchdog.is_mute(self._channel.session, self._channel.first, now):
+            self._disconnect(self._talk, now)
+
+    def _disconnect(self, socket: zmq.Socket[bytes], now: float) -> None:
+        """Close a socket's connection; a moment later it is made anew."""
         logger.info("nothing gets through on a connection to %s: it is made anew", self.endpoint)
-        with contextlib.suppress(zmq.ZMQError):  # libzmq may have let go of it by itself
+        with self._lock, contextlib.suppress(zmq.ZMQError):  # libzmq may have let go of it by itself
             socket.disconnect(self.endpoint)
-        socket.connect(self.endpoint)
+        if socket is self._talk:
+            self._rewind()  # goes out when there is a connection
+        self._cut.append((now + PAUSE, socket))
 
     def _rewind(self) -> None:
         with self._lock:

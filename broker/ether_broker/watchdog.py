@@ -12,7 +12,7 @@ from typing import Final
 
 from ether_broker.router import HEARTBEAT, SILENCE
 
-__all__ = ["Watchdog"]
+__all__ = ["PAUSE", "Watchdog"]
 
 DEAF: Final = SILENCE + HEARTBEAT
 """Seconds without a message after which the listening side is made anew: HELLO has been said, and was not answered."""
@@ -23,6 +23,8 @@ _AGAIN: Final = 2.0
 _LONGEST: Final = 8.0
 """Seconds between two attempts at the talking side at most; each waits twice as long, as it may be that the broker has
 trouble with its disk."""
+PAUSE: Final = 0.3
+"""Seconds between closing a connection and making it anew, in which the broker notices the end of the old one."""
 _LATELY: Final = 1.5 * HEARTBEAT
 
 
@@ -38,7 +40,7 @@ class Watchdog:
     def __init__(self, now: float) -> None:
         self._heard = now
         self._deaf_at = now + DEAF
-        self._first = 0
+        self._first = (0, 0)
         self._mute_for = MUTE
         self._mute_at = now + MUTE
 
@@ -54,15 +56,16 @@ class Watchdog:
         self._deaf_at = now + _AGAIN
         return True
 
-    def is_mute(self, first: int, now: float) -> bool:
+    def is_mute(self, session: int, first: int, now: float) -> bool:
         """Whether to connect the talking side anew now.
 
         Args:
+            session: the session's id; each begins afresh.
             first: number of the oldest frame that is not acknowledged; 0 if all are.
             now: seconds.
         """
-        if first != self._first or not first:
-            self._first = first
+        if (session, first) != self._first or not first:
+            self._first = session, first
             self._mute_for = MUTE
             self._mute_at = now + MUTE
             return False

@@ -32,7 +32,7 @@ def listening(watchdog: Watchdog, first):
 
     def look(now: float) -> bool:
         watchdog.heard(now)
-        return watchdog.is_mute(first(now), now)
+        return watchdog.is_mute(1, first(now), now)
 
     return look
 
@@ -55,4 +55,14 @@ def test_whose_frame_is_not_acknowledged_while_the_broker_is_heard_talks_anew_wi
 def test_who_hears_nothing_does_not_blame_the_talking_side():
     watchdog = Watchdog(0.0)
 
-    assert moments(lambda now: watchdog.is_mute(7, now), 20.0) == []
+    assert moments(lambda now: watchdog.is_mute(1, 7, now), 20.0) == []
+
+
+def test_a_new_session_has_all_its_time_though_its_frames_have_the_numbers_of_the_one_before():
+    watchdog = Watchdog(0.0)
+
+    def look(now: float) -> bool:
+        watchdog.heard(now)
+        return watchdog.is_mute(1 if now < 5.0 else 2, 1, now)
+
+    assert moments(look, 8.0) == [1.8, 6.8]
