@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
@@ -10,6 +11,7 @@ from typing import Any, Final, Self
 
 __all__ = ["Stopping"]
 
+_SLICE: Final = 0.5
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -36,11 +38,18 @@ class Stopping:
         self._reasons.put(reason)
 
     def wait(self, timeout: float | None = None) -> str | None:
-        """Wait for a signal or a `post`, and return why; None when `timeout` seconds were not enough."""
-        try:
-            return self._reasons.get(timeout=timeout)
-        except Empty:
-            return None
+        """Wait for a signal or a `post`, and return why; None when `timeout` seconds were not enough.
+
+        It waits in slices. A signal that comes while the process is stopped (SIGSTOP) may go to another thread, and Python
+        runs its handler in this one, which must not sleep on.
+        """
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return self._reasons.get(timeout=max(0.0, min(_SLICE, end - time.monotonic())))
+            except Empty:
+                if time.monotonic() >= end:
+                    return None
 
     def __enter__(self) -> Self:
         for number in _SIGNALS:

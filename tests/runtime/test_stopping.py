@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from ether.broker_process import BROKEN, _serve
 from ether.stopping import Stopping
+from tests.support import child_environment, wait_until
 
 
 def refuse(number: int) -> None:
@@ -24,6 +28,38 @@ def test_the_first_signal_asks_for_an_end_and_the_second_ends_at_once():
 
     assert at_once == [signal.SIGINT]
     assert (stopping.signals, stopping.last) == (2, signal.SIGINT)
+
+
+WAITS = """
+import threading
+from ether.stopping import Stopping
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+with Stopping(lambda number: None) as stopping:
+    print("up", flush=True)
+    print(stopping.wait(), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_that_came_while_the_process_was_stopped_ends_it_when_it_goes_on():
+    waiting = [sys.executable, "-c", WAITS]
+    with subprocess.Popen(waiting, stdout=subprocess.PIPE, text=True, env=child_environment()) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "up\n"
+            process.send_signal(signal.SIGSTOP)
+            wait_until(lambda: state_of(process.pid) == "T", what="it is stopped")
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGCONT)
+
+            assert process.communicate(timeout=20)[0] == "SIGTERM\n"
+        finally:
+            process.kill()
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
 def test_an_end_can_be_asked_for_from_within():
