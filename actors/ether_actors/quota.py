@@ -52,7 +52,7 @@ _FREE: Final = frozenset({int(Kind.CANCEL), int(Kind.TAP_ACK)})
 """Control envelopes that cost no more than a delegation, and come with them."""
 
 
-def charge(session: Session, header: Header, envelope: bytes) -> None:
+def charge(session: Session, header: Header, envelope: bytes, now: float) -> None:
     """Charge a control envelope to its node's allowance, before anything of it is read.
 
     Raises:
@@ -66,6 +66,7 @@ def charge(session: Session, header: Header, envelope: bytes) -> None:
             f"An envelope of kind {header.kind} has {len(envelope):,} bytes and too many maps and lists to be read: "
             "say it in several smaller ones."
         )
+    session.allowance.has_left(now)
     if session.allowance.is_bankrupt:
         raise TooMuch("Too much at a time: say it again, slower.")
     session.allowance.spend(points)

@@ -193,7 +193,7 @@ class Supervisor:
 
     def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:  # noqa: C901, PLR0912  a case a row
         membership = self._membership
-        charge(session, header, envelope)
+        charge(session, header, envelope, self.records.now)
         match header.kind:
             case Kind.CANCEL:
                 if not self.leasing.cancel(session, header):

@@ -1,0 +1,450 @@
+"""Forged senders, routing ids, names, numbers, and requests: nobody speaks for another, and nobody gets what is another's."""
+
+from __future__ import annotations
+
+import pytest
+
+from ether_actors.ledger import State
+from ether_actors.quota import MOST_AGENTS, MOST_HELD, MOST_MONITORS, MOST_OBSERVERS
+from ether_broker.admission import MOST_SESSIONS
+from ether_broker.allowance import CAPACITY
+from ether_broker.mailbox import Limits
+from ether_broker.manifest import Manifest
+from ether_broker.payload import pack
+from ether_broker.router import Session
+from ether_broker.status import Status
+from ether_broker.wire import MOST, Flag, Kind, join_frame, pack_envelope, read_frame
+from tests.actors.peers import Bus, Peer, request_id
+
+
+def trio(limits: Limits | None = None) -> tuple[Bus, Peer, Peer, Peer]:
+    """A bus on which alice waits for bob, who works on request 1; and mallory."""
+    bus = Bus(limits)
+    alice, bob, mallory = bus.delegator("alice"), bus.node("nbob", "bob"), bus.node("nmallory", "mallory")
+    alice.delegate("alice", to="bob", number=1, timeout=1000.0)
+    bus.step()
+    bob.respond("bob", 1, Status.ACCEPTED)
+    bus.step()
+    for peer in bus.peers:
+        peer.inbox.clear()
+    return bus, alice, bob, mallory
+
+
+def refused(bus: Bus) -> dict[str, int]:
+    return dict(bus.records.router.refusals.by_reason)
+
+
+def rich(session: Session) -> None:
+    """Give a node back what it may spend, for tests of other bounds."""
+    session.allowance.left = float(CAPACITY)
+
+
+# -- who speaks --------------------------------------------------------------------------------------------------
+
+
+def test_a_forged_sender_is_answered_and_changes_nothing():
+    bus, alice, bob, mallory = trio()
+    mallory.delegate("alice", to="bob")
+    mallory.respond("bob", 1, Status.COMPLETED)
+    mallory.cancel("alice", 1)
+    mallory.send(Kind.UNREGISTER, source=b"bob", body={"condition": "gone"})
+    mallory.send(Kind.HEARTBEAT, body={"agents": {"bob": {"running": 99}}})
+    bus.step()
+
+    assert mallory.outcome().code == "forged_sender"
+    assert bus.reasons() == ["forged", "forged", "forged"]
+    assert not alice.took(Kind.RESPONSE)
+    assert not bob.took(Kind.CANCEL)
+    assert not bob.work()
+    assert bus.agent("bob").load == {}
+    entry = bus.entry(1)
+    assert entry is not None
+    assert entry.state is State.RUNNING
+
+
+def test_a_routing_id_made_of_anothers_incarnation_reaches_neither_its_session_nor_its_socket():
+    bus, alice, _, _ = trio()
+    stranger = b"x" + alice.incarnation
+    bus.arrive(stranger, join_frame([pack_envelope(Kind.BYE)]))
+    bus.arrive(stranger, b"garbage")
+    bus.supervisor.step([(stranger, b"garbage")], bus.now, 0.0)
+
+    sent = [routing_id for routing_id, _ in bus.records.router.outgoing()]
+
+    assert sent == [stranger]  # the refusal; the one whose incarnation it is hears nothing
+    assert alice.session.lost == ""
+
+
+def test_an_incarnation_is_told_to_nobody():
+    bus, alice, bob, mallory = trio()
+
+    told = [seen.envelope for seen in bus.tapped if seen.kind is Kind.EVENT]
+
+    assert all(peer.incarnation not in envelope for peer in (alice, bob, mallory) for envelope in told)
+
+
+@pytest.mark.parametrize("name", ["nalice", "nbob"])
+def test_a_taken_name_is_refused_counted_and_takes_nothing(name: str):
+    bus, alice, _, _ = trio()
+    thief = Peer(bus, name)
+    bus.peers.append(thief)
+    thief.hello()
+    bus.step()
+
+    assert thief.refusal().code == "node_refused"
+    assert refused(bus)["node_refused"] == 1
+    assert alice.session.incarnation == alice.incarnation
+    thief.register("alice")
+    bus.step()
+    assert "HELLO" in thief.refusal().body["message"]
+
+
+def test_a_living_agents_name_is_refused_and_counted():
+    bus, _, bob, mallory = trio()
+    mallory.register("bob")
+    bus.step()
+
+    assert mallory.refusal().code == "duplicate_agent"
+    assert bus.agent("bob").session is bob.session
+    assert refused(bus)["duplicate_agent"] == 1
+
+
+# -- what was said before ----------------------------------------------------------------------------------------
+
+
+def test_a_replayed_frame_counts_once_and_one_of_an_earlier_session_never():
+    bus, alice, _, _ = trio()
+    channel = alice.session.channel
+    envelope = pack_envelope(Kind.DELEGATION, request_id=request_id(50), source=b"alice", capability=b"x.y")
+    frame = join_frame([envelope], channel.session, 1)
+    other = join_frame([envelope[:16] + request_id(51) + envelope[32:]], channel.session ^ 1, 2)
+    for _ in range(5):
+        alice.raw(frame)
+        alice.raw(other)
+    bus.step()
+
+    assert bus.records.accepted == 2
+    assert bus.entry(50) is not None
+    assert bus.entry(51) is None
+
+
+def test_the_same_request_id_with_another_body_is_the_same_request():
+    bus, alice, bob, mallory = trio()
+    mallory.delegate("mallory", "x.y", to="bob", number=1, params={"other": True})
+    alice.delegate("alice", to="bob", number=1, params={"other": True})
+    bus.step()
+
+    assert not bob.work()
+    assert bus.reasons() == ["duplicate", "duplicate"]
+    entry = bus.entry(1)
+    assert entry is not None
+    assert entry.delegator is alice.session
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [2, 1 << 32, (1 << 64) - 99])
+def test_an_acknowledgement_of_what_was_never_sent_is_counted_and_frees_nothing(number: int):
+    bus, alice, _, _ = trio()
+    channel = alice.session.channel
+    kept, number = channel.retained_bytes, channel.last + number
+    alice.raw(join_frame([], channel.session, 0, number))
+    bus.step()
+
+    assert channel.retained_bytes == kept
+    assert refused(bus) == {"forged_acknowledgement": 1}
+
+
+def test_who_asks_again_and_again_is_not_sent_everything_each_time():
+    bus, alice, bob, _ = trio()
+    for _ in range(50):
+        alice.delegate("alice", to="bob")
+    bus.step()
+    router, session = bus.records.router, bob.session
+    sizes = []
+    for _ in range(1_000):  # 10 s
+        bus.now += 0.01
+        bus.supervisor.step([(b"t" + bob.incarnation, join_frame([pack_envelope(Kind.RESEND)], 0, 0))], bus.now, 0.0)
+        sizes.append(sum(len(frame) for _, frame in router.outgoing() if read_frame(frame).number))
+
+    assert session.channel.retained_bytes > 3_000
+    assert sum(sizes) < 8 * session.channel.retained_bytes
+
+
+def test_who_has_taken_what_was_sent_again_is_sent_again_at_once_next_time():
+    bus, _, bob, _ = trio()
+    channel = bob.session.channel
+    for _ in range(3):
+        bob.send(Kind.HEARTBEAT, body={})
+        bus.pass_time(1.0)
+        assert channel.may_rewind(bus.now)
+        assert not channel.may_rewind(bus.now)
+        channel.acknowledge(channel.last)
+
+
+# -- what one may have -------------------------------------------------------------------------------------------
+
+
+def test_a_node_has_so_many_agents_and_no_more():
+    bus = Bus()
+    peer = bus.node("n")
+    session = peer.session
+    session.agents |= {b"a%d" % number for number in range(MOST_AGENTS)}
+
+    peer.register("one-too-many")
+    bus.step()
+
+    assert peer.refusal().code == "too_much"
+    assert bus.records.registry.get(b"one-too-many") is None
+    assert refused(bus) == {"too_much": 1}
+
+
+def test_a_manifest_has_a_bound_and_so_have_those_of_a_node_together():
+    bus = Bus()
+    peer = bus.node("n")
+    peer.register_manifest(Manifest(agent="large", notes="n" * (257 << 10)))
+    peer.session.manifests = 64 << 20
+    peer.register_manifest(Manifest(agent="last"))
+    bus.step()
+
+    assert [received.code for received in peer.took(Kind.ERROR)] == ["too_much", "too_much"]
+
+
+def test_a_node_has_so_many_observers_and_topics_and_monitors():
+    bus = Bus()
+    peer = bus.node("n", "a")
+    for number in range(MOST_OBSERVERS + 10):
+        peer.send(Kind.OBSERVE, request_id=request_id(1000 + number), body={"from": 0})
+    peer.send(Kind.OBSERVE, request_id=request_id(1000), body={"from": 0, "topics": ["t"] * 300})
+    bus.step()
+    assert len(peer.session.cursors) == MOST_OBSERVERS
+    assert refused(bus) == {"too_much": 11}
+
+    peer.session.monitors.update({b"%16d" % number: b"a" for number in range(MOST_MONITORS)})
+    peer.send(Kind.MONITOR, request_id=request_id(7), target=b"a")
+    bus.step()
+    assert refused(bus) == {"too_much": 12}
+
+
+def test_monitors_of_a_lost_node_are_forgotten_without_looking_at_all_others():
+    bus = Bus()
+    bus.node("n", "a")
+    watcher = bus.node("w")
+    for number in range(100):
+        watcher.send(Kind.MONITOR, request_id=request_id(100 + number), target=b"a")
+    bus.step()
+    watcher.die()
+    bus.pass_time(5.0)
+
+    assert bus.supervisor._membership._monitors == {}
+
+
+def test_a_bus_lets_so_many_nodes_in_and_strangers_knock_so_often():
+    bus = Bus()
+    router = bus.records.router
+    for number in range(MOST_SESSIONS):
+        router.open(b"r" + b"%16d" % number, f"n{number}", {}, bus.now)
+    peer = Peer(bus, "late")
+    peer.incarnation = b"?" * 16
+    bus.peers.append(peer)
+    for _ in range(2_000):
+        peer.hello()
+    bus.step()
+
+    counts = refused(bus)
+    assert counts["node_refused"] + counts["over_allowance"] == 2_000
+    assert counts["node_refused"] < 1_000
+    assert len(router.sessions) == MOST_SESSIONS
+
+
+def test_the_bytes_of_all_delegations_have_a_bound_and_come_back():
+    bus, alice, bob, _ = trio(Limits(total=4_000))
+    for number in range(100, 120):
+        alice.delegate("alice", to="bob", number=number, params="x" * 400)
+    bus.step()
+    refusals = [received for received in alice.took(Kind.RESPONSE) if received.status is Status.REJECTED_OVERLOAD]
+    assert {received.code for received in refusals} == {"broker_full"}
+    assert bus.records.ledger.size <= 4_000
+
+    for number in [1, *bob.work()]:
+        bob.respond("bob", number)
+    bus.step()
+    assert bus.records.ledger.size == 0
+
+
+# -- resuming ----------------------------------------------------------------------------------------------------
+
+
+def test_resume_gives_nobody_what_is_anothers():
+    bus, alice, bob, mallory = trio()
+    bob.respond("bob", 1, Status.COMPLETED)
+    alice.die()
+    bus.pass_time(4.0)
+    alice.delegate("alice", to="bob", number=2)
+    mallory.inbox.clear()
+    mallory.send(
+        Kind.RESUME, body={"awaiting": [request_id(1), request_id(2)], "holding": {"bob": [[request_id(1), 1]]}}
+    )
+    bus.step()
+
+    assert {received.status for received in mallory.took(Kind.RESPONSE)} <= {Status.FAILED_EXECUTION}
+    assert not bob.took(Kind.CANCEL)
+    assert bus.agent("bob").session is bob.session
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"holding": {"mallory": [[1 << 40, 1]]}},
+        {"holding": {"mallory": [[b"x" * 16, float("inf")]]}},
+        {"holding": {"mallory": [[b"x", 1]]}},
+        {"holding": {"mallory": {"a": 1}}},
+        {"holding": [1]},
+        {"awaiting": [b"x"]},
+        {"awaiting": {"a": 1}},
+    ],
+)
+def test_a_resume_that_is_none_is_refused(body: dict[str, object]):
+    bus, _, _, mallory = trio()
+    mallory.send(Kind.RESUME, body=body)
+    bus.step()
+
+    assert mallory.refusal().code == "invalid_envelope"
+    assert mallory.session.holding == {}
+
+
+def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound():
+    bus, _, _, mallory = trio()
+    mallory.send(Kind.RESUME, body={"awaiting": [request_id(5000 + number) for number in range(1_000)]})
+    bus.step()
+    assert len(mallory.took(Kind.RESPONSE)) == 128
+    assert bus.supervisor.next_wake() == bus.now
+    for _ in range(10):
+        bus.step()
+    assert len(mallory.took(Kind.RESPONSE)) == 1_000 - 128
+
+    rich(mallory.session)
+    mallory.session.held = MOST_HELD
+    mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(1), 1]]}})
+    bus.step()
+    assert mallory.refusal().code == "too_much"
+
+
+# -- bodies and frames -------------------------------------------------------------------------------------------
+
+DEEP = b"\x91" * 900 + b"\xc0"
+BOMBS = {
+    "deep": DEEP,
+    "too deep": b"\x91" * 100_000,
+    "a list of four billion": b"\xdd\xff\xff\xff\xff",
+    "a map of four billion": b"\xdf\xff\xff\xff\xff",
+    "bytes of four billion": b"\xc6\xff\xff\xff\xff",
+    "a million lists": b"\xdd\x00\x0f\x00\x00" + b"\x90" * 0xF0000,
+    "a million maps": b"\xdd\x00\x0f\x00\x00" + b"\x80" * 0xF0000,
+    "a deep schema": b"\x81\xaccapabilities\x91\x82\xa4name\xa3x.y\xadparams_schema\x81\xa1a" + DEEP,
+    "keys that are lists": b"\x81\x91\x01\x02",
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind.HELLO, Kind.HEARTBEAT, Kind.REGISTER, Kind.OBSERVE, Kind.RESUME, Kind.UNREGISTER]
+)
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_msgpack_bomb_is_refused_and_no_bug(kind: Kind, bomb: str):
+    bus, _, _, mallory = trio()
+    mallory.send(kind, source=b"mallory", body=BOMBS[bomb])
+    bus.step()
+
+    assert "internal_error" not in refused(bus)
+    assert bus.agent("bob").condition == "up"
+
+
+@pytest.mark.parametrize("bomb", ["deep", "keys that are lists", "a list of four billion"])
+@pytest.mark.parametrize("capability", ["ether.agents", "ether.dead-letters", "ether.lease"])
+def test_a_bomb_for_the_bus_itself_is_refused_and_no_bug(capability: str, bomb: str):
+    bus, _, _, mallory = trio()
+    mallory.send(
+        Kind.DELEGATION, source=b"mallory", request_id=request_id(70), capability=capability.encode(),
+        parent=request_id(1), body=pack({"params": BOMBS[bomb]}),
+    )  # fmt: skip
+    bus.step()
+
+    assert "internal_error" not in refused(bus)
+
+
+def test_what_costs_too_much_is_refused_unread():
+    bus, _, _, mallory = trio()
+    mallory.send(Kind.HEARTBEAT, body=b"\xdd\x00\x0f\x00\x00" + b"\x90" * 0xF0000)
+    bus.step()
+
+    assert mallory.refusal().code == "too_much"
+
+
+def test_a_frame_of_more_envelopes_than_one_may_have_is_refused_unread():
+    bus, _, _, mallory = trio()
+    mallory.raw(join_frame([pack_envelope(Kind.MONITOR)] * (MOST + 1)))
+    bus.arrive(b"r" + b"?" * 16, join_frame([pack_envelope(Kind.MONITOR)] * 65_535))
+    bus.arrive(b"r" + b"!" * 16, join_frame([pack_envelope(Kind.MONITOR)] * MOST))
+    bus.step()
+
+    assert refused(bus) == {"malformed_frame": 3}  # of a stranger's, one envelope counts
+
+
+def test_who_has_spent_its_allowance_is_not_read_and_loses_nothing_of_what_is_numbered():
+    bus, _, _, mallory = trio()
+    channel = mallory.session.channel
+    for number in range(1, 200):
+        mallory.raw(
+            join_frame(
+                [pack_envelope(Kind.MONITOR, request_id=request_id(1000), target=b"bob")] * 64, channel.session, number
+            )
+        )
+    bus.step()
+
+    taken = channel.received
+    assert 60 <= taken <= 70
+    assert mallory.session.lost == ""
+    assert refused(bus) == {"over_allowance": 199 - taken}
+    bus.now += 1.0
+    mallory.raw(join_frame([], channel.session, 200))
+    mallory.raw(join_frame([], channel.session, taken + 1))
+    bus.step()
+    assert channel.received == taken + 1
+
+
+def test_what_a_node_says_of_itself_is_kept_short():
+    bus = Bus()
+    peer = Peer(bus, "n")
+    bus.peers.append(peer)
+    peer.hello(host="h" * 1_000, pid=7, more={"a": 1}, python=["3"] * 100)
+    bus.step()
+    peer.register("a")
+    peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1, "more": [[]] * 100, "waiting": "w" * 99}}})
+    bus.step()
+
+    assert peer.session.info == {"host": "h" * 200, "pid": 7, "python": str(["3"] * 100)[:200]}
+    assert bus.agent("a").load == {"running": 1}
+
+
+def test_a_refusal_says_no_more_than_fits_a_line(caplog: pytest.LogCaptureFixture):
+    bus, _, _, mallory = trio()
+    mallory.send(Kind.OBSERVE, body={"from": 0, "topics": "\nWARNING ether: forged\x1b[2J" * 1_000})
+    bus.step()
+
+    (record,) = [record for record in caplog.records if "refused" in record.getMessage()]
+    assert len(record.getMessage()) < 500
+    assert record.getMessage().isprintable()
+    assert len(mallory.refusal().body["message"]) < 1_100
+
+
+def test_a_million_refusals_are_twenty_lines(caplog: pytest.LogCaptureFixture):
+    bus, _, _, mallory = trio()
+    for _ in range(100):
+        for _ in range(100):
+            mallory.raw(b"garbage")
+        rich(mallory.session)
+        bus.step()
+
+    assert bus.records.router.refused == 10_000
+    assert len(caplog.records) <= 28
