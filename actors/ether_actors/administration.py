@@ -45,7 +45,8 @@ class Administration:
     def handle(self, session: Session, header: Header, envelope: bytes) -> None:
         """Answer one delegation."""
         records = self._records
-        if records.ledger.get(header.request_id) is not None or records.ledger.has_ended(header.request_id):
+        request_id, ledger = header.request_id, records.ledger
+        if ledger.get(request_id) is not None or request_id in records.claims or ledger.has_ended(request_id):
             if not header.flags & Flag.RESENT:
                 records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
             return

@@ -346,6 +346,11 @@ class Auditor:
         for plan in world.plans:
             if plan.request_id and not plan.is_child and not plan.ends:
                 self.fail("liveness", f"{plan.source} never learned of {self.name(plan.request_id)}")
+        self._finish_queues(supervisor)
+        if world.scenario.durable:
+            self._finish_journal()
+
+    def _finish_queues(self, supervisor: Supervisor) -> None:
         for agent in supervisor.records.registry.agents:
             mailbox = agent.mailbox
             if has_work(agent) or any(not letter.is_over for letter in mailbox._waiting):
@@ -357,8 +362,9 @@ class Auditor:
                 self.fail(
                     "bounded queues", f"{session.outbox_bytes} and {held} bytes are kept for {session.node} at rest"
                 )
-        if not world.scenario.durable:
-            return
+
+    def _finish_journal(self) -> None:
+        world = self._world
         if self.outcomes != world.disk.outcomes:
             self.fail("one outcome", "the disk's outcomes are not those that passed")
         for member in world.members:
@@ -368,6 +374,10 @@ class Auditor:
                     self.fail("complete tap", f"{watcher.name} is at {position} of {world.disk.next}")
                 if digest.digest() != hashlib.sha256(b"".join(world.disk.envelopes)).digest():
                     self.fail("complete tap", f"the digest of {watcher.name} is not the disk's")
+
+    def specialist(self, request_id: bytes) -> str:
+        """The agent that a delegation was given to; empty if to none."""
+        return self._specialists.get(request_id, b"").decode()
 
     def name(self, request_id: bytes) -> str:
         """A delegation, for people."""

@@ -71,6 +71,9 @@ class SimulatedLink(ZmqLink):
         first, self._first = self._first, []
         return first
 
+    def explain(self) -> None:
+        """Nothing: there are no handshakes here."""
+
     @property
     def is_receiving_thread(self) -> bool:
         """Nothing here ever blocks."""

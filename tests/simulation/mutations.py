@@ -66,8 +66,8 @@ def _forget_ended(delegation: Any) -> Any:
     def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> None:
         records = self._records
         known = (records.ledger.has_ended, records.uncollected.owner)
-        records.ledger.has_ended = lambda _request_id: False  # type: ignore[method-assign]
-        records.uncollected.owner = lambda _request_id: None  # type: ignore[method-assign]
+        records.ledger.has_ended = lambda _request_id: False  # type: ignore[method-assign,assignment]
+        records.uncollected.owner = lambda _request_id: None  # type: ignore[method-assign,assignment]
         try:
             delegation(self, session, header, envelope)
         finally:
@@ -140,13 +140,7 @@ def _keep_children(_end_children: Any) -> Any:
 
 
 MUTATIONS: Final = (
-    Mutation(
-        "receipts before the commit",
-        frozenset({"no loss", "one outcome", "complete tap"}),
-        Router,
-        "release",
-        _release_early,
-    ),
+    Mutation("receipts before the commit", frozenset({"no loss", "complete tap"}), Router, "release", _release_early),
     Mutation("node loss runs everything again", frozenset({"at most once"}), Rulings, "lost", _run_again),
     Mutation("ended delegations are forgotten", frozenset({"one outcome"}), Rulings, "delegation", _forget_ended),
     Mutation("deadlines five slots late", frozenset({"deadline"}), Deadlines, "set", _late_slot),
@@ -156,7 +150,5 @@ MUTATIONS: Final = (
     Mutation("mailboxes without a bound", frozenset({"bounded queues"}), Mailbox, "offer", _no_bound),
     Mutation("credit is never given back", frozenset({"liveness", "accounting"}), Mailbox, "release", _leaky_credit),
     Mutation("leases forgotten in a restart", frozenset({"lease exclusion"}), Leases, "restore", _forget_leases),
-    Mutation(
-        "sub-delegations outlive their parent", frozenset({"one outcome"}), Rulings, "_end_children", _keep_children
-    ),
-)
+    Mutation("sub-delegations outlive their parent", frozenset({"one outcome"}), Rulings, "_end_children", _keep_children),
+)  # fmt: skip

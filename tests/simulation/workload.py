@@ -84,7 +84,7 @@ class Wide(Worker):
 
 def header_of(task: Task) -> Header:
     """The header of what a task works on."""
-    return task._delegation.header
+    return task._delegation.header  # type: ignore[union-attr]  # on the bus it is always the work
 
 
 async def _perform(agent: Worker, params: Any, task: Task) -> Any:
@@ -147,8 +147,9 @@ async def _progress(life: Life, plan: Plan, header: Header, task: Task) -> Any:
 async def _forge(life: Life, plan: Plan, header: Header, task: Task) -> Any:
     """Answer for a delegation that another agent has, in one's own name and in that agent's."""
     other = life.chance.choice(life.member.world.plans)
-    if other.request_id and other is not plan:
-        for name in (task.agent, other.target or "nobody"):
+    given = life.member.world.auditor.specialist(other.request_id)
+    if other.request_id and given not in {"", task.agent}:  # what it answers for itself is no forgery
+        for name in (task.agent, given):
             forged = Response(request_id=to_text(other.request_id), status=Status.COMPLETED, from_agent=name)
             own = name == task.agent
             if own or name not in life.agent_names():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -166,8 +167,11 @@ class World:
         """Live, and say what became of it."""
         try:
             self._live()
-        except Violation as violation:
-            self.auditor.violation = self.auditor.violation or violation
+        except Violation as found:
+            self.auditor.violation = self.auditor.violation or found
+        except Exception as bug:  # whoever's it is, the seed shows it again
+            last = "".join(traceback.format_exception(bug)[-3:])
+            self.auditor.violation = Violation("no bug", last)
         violation = self.auditor.violation
         self._trace.update(str(violation).encode())
         return Report(
@@ -271,8 +275,6 @@ class _Ear(logging.Handler):
 
 
 def _bug(record: logging.LogRecord) -> Violation:
-    import traceback
-
     assert record.exc_info
     last = traceback.format_exception(*record.exc_info)
     return Violation("no bug", f"{record.getMessage()}: {''.join(last[-3:])}")
