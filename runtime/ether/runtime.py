@@ -374,7 +374,8 @@ class Runtime:
             timeout: seconds to wait for the list.
 
         Returns:
-            Handles, those of ended delegations first; what the bus knows nothing of ends FAILED_EXECUTION `broker_lost`.
+            Handles: of what is named, then of what is still open, then of the rest. What the bus knows nothing of ends
+            FAILED_EXECUTION `broker_lost`.
 
         Raises:
             ValueError: a request id is no UUID.
@@ -385,6 +386,8 @@ class Runtime:
         known = {bytes(item["request_id"]) for item in found}
         wanted = [(bytes(item["request_id"]), str(item["capability"]), item["left"]) for item in found]
         wanted += [(request_id, "", None) for request_id in named if request_id not in known]
+        urgent = set(named)  # the broker looks them up a few at a time, and in this order
+        wanted.sort(key=lambda item: 0 if item[0] in urgent else 1 if item[2] is not None else 2)
         return self.node.delegating.take_up(wanted)
 
     # -- watching ------------------------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ def test_a_delegator_that_died_collects_its_outcomes(kept: Bus):
         assert sorted(handle.id for handle in handles) == sorted(ids)
         assert {outcome(handle, 20.0).status for handle in handles} == {Status.COMPLETED}
         assert desk.collect() == []
+        assert [handle.id for handle in desk.collect([ids[2], ids[0]])] == [ids[2], ids[0]]
         [once_more] = desk.collect([ids[0]])
         assert outcome(once_more).status is Status.COMPLETED
         [unknown] = desk.collect(["018f6b1e-0000-7000-8000-000000000000"])
