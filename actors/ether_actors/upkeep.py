@@ -1,10 +1,10 @@
 """The upkeep of a broker's journal, in a thread beside the supervisor: checkpoints, and giving up what is old.
 
-    journal ── committed steps, from the last checkpoint on ──► Upkeep ── History ──► put_checkpoint, in the supervisor's turn
+    journal ── what was committed ──► fold, in a process of its own ──► Upkeep ── put_checkpoint, in the supervisor's turn
     Trimming ── collect ──► Upkeep ── SqliteJournal.gc ──► done, in the supervisor's turn
 
-Without it a broker that runs for long would leave all of its work to the start of the next one. It reads back what was
-committed, so the way of an envelope does not know of it; it does so in small slices, and rests for four times as long.
+Without it a broker that runs for long would leave all of its work to the start of the next one. What was committed is read
+back, so the way of an envelope does not know of it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
-from ether_actors.history import History
+from ether_actors.folding import fold
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
@@ -38,10 +36,6 @@ APART: Final = 30.0
 CALM_BEHIND: Final = 50_000
 """The same while nothing passes."""
 _LOOK: Final = 1.0
-_STEPS: Final = 64
-"""Turns of the broker that make a slice; with its pause it is the most that is read at a time."""
-_REST: Final = 4.0
-"""How many times as long as a slice took it rests: a fifth of one core at most, and only when it is behind."""
 _PATIENCE: Final = 10.0
 _RETRY: Final = 30.0
 
@@ -127,28 +121,14 @@ class Upkeep:
         return behind >= self._behind or (before == self._seen and behind >= self._calm_behind)
 
     def _checkpoint(self) -> None:
-        """Go on from the last checkpoint to what is committed now, and put the next."""
-        found = self._journal.checkpoint
-        history = History() if found is None else History.of(found[1])
-        target = self._journal.next
-        while history.next < target and self._slice(history):
-            pass
-        if self._ending.is_set() or (found is not None and history.next <= found[0]):
+        """Put a checkpoint of what is committed now, if anything is new."""
+        made = fold(self._journal.path, self._ending)
+        if made is None:
             return
-        body = history.pack()
-        self._tell(lambda: self._journal.put_checkpoint(history.next, body))
-        self._number = history.next
+        number, body = made
+        self._tell(lambda: self._journal.put_checkpoint(number, body))
+        self._number = number
         self._not_before = time.monotonic() + self._apart
-
-    def _slice(self, history: History) -> bool:
-        """Fold a few steps, then rest; False when there is nothing more, or no time."""
-        before, start = history.next, time.thread_time()
-        with closing(self._journal.replay(history.next)) as steps:
-            for step in islice(steps, _STEPS):
-                history.apply(*step)
-                time.sleep(0)  # whoever waits for the interpreter's lock has it now
-        rest = _REST * (time.thread_time() - start)
-        return not self._ending.wait(rest) and history.next > before
 
     def _collect(self, older_than: float, done: Done) -> None:
         result: Removed | EtherError

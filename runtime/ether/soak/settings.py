@@ -12,7 +12,7 @@ from ether_broker.errors import UsageError
 __all__ = ["Settings"]
 
 _LEAST: Final = 5.0
-_WARM: Final = 120.0
+_WARM: Final = 150.0
 _WINDOW: Final = 10.0
 
 
