@@ -1,0 +1,56 @@
+"""The fold of a journal in a process of its own."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ether.bench.past import write_past
+from ether_actors.folding import fold
+from ether_actors.history import History
+from ether_actors.recovery import read_history
+from ether_broker.errors import JournalUnavailable
+from ether_broker.journal.sqlite import SqliteJournal
+
+GOES_ON = threading.Event()
+
+
+def test_the_process_makes_the_state_that_a_broker_would_recover(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    open_ = write_past(path, 2_000)
+    made = fold(path, GOES_ON)
+    assert made is not None
+    number, body = made
+    with closing(SqliteJournal(path)) as journal:
+        recovered = read_history(journal)
+
+    assert (number, len(recovered.open)) == (2_001, open_)
+    assert History.of(body).pack() == body == recovered.pack()
+
+
+def test_what_a_checkpoint_has_already_makes_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    write_past(path, 1_000)
+    made = fold(path, GOES_ON)
+    assert made is not None
+    with closing(SqliteJournal(path)) as journal:
+        journal.put_checkpoint(*made)
+
+    assert fold(path, GOES_ON) is None
+
+
+def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(JournalUnavailable, match="There is no journal at"):
+        fold(tmp_path / "none.db", GOES_ON)
+
+
+def test_an_end_that_is_wanted_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    write_past(path, 1_000)
+    ending = threading.Event()
+    ending.set()
+
+    assert fold(path, ending) is None
