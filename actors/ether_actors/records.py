@@ -115,7 +115,7 @@ class Records:
         if session is not None and reason in _CHARGED:
             # A name that nobody has is compared with all there are, for a hint.
             session.allowance.has_left(self.now)
-            session.allowance.spend(2 + (len(self.registry) >> 4 if reason in _HINTED else 0))
+            session.allowance.spend(4 + (len(self.registry) >> 4 if reason in _HINTED else 0))
         letter = self.dead_letters.keep(reason, envelope, node=node, time=self.wall, detail=detail)
         header = read_header(envelope)
         self.event(

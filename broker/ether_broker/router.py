@@ -43,6 +43,8 @@ INCARNATION: Final = 16
 """Bytes of a node's random incarnation."""
 _OUTBOX: Final = 128 << 20
 """Bytes that may wait for a node, or for its acknowledgement."""
+_REFUSAL: Final = 4
+"""Points that a refusal costs who is refused."""
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
 
@@ -218,7 +220,7 @@ class Router:
         self.refusals.note(session.node if session else "", error.code, error)
         allowance = self._admission.allowance(routing_id) if session is None else session.allowance
         allowance.has_left(self._now)
-        allowance.spend(1)
+        allowance.spend(_REFUSAL)
         body = pack({"code": error.code, "message": printable(error, _MOST_SAID)})
         # One that talks is told where it listens; nobody is told anything in answer to an id that is not a node's.
         is_talking = routing_id[:1] == b"t" and len(routing_id) == 1 + INCARNATION

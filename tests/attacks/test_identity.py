@@ -13,7 +13,7 @@ from ether_broker.manifest import Manifest
 from ether_broker.payload import pack
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import MOST, Flag, Kind, join_frame, pack_envelope, read_frame
+from ether_broker.wire import MOST, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
 
 

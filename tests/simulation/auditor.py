@@ -336,7 +336,7 @@ class Auditor:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def finish(self) -> None:  # noqa: PLR0912  a comparison a row
+    def finish(self) -> None:
         """Compare everything with everything, after the faults have stopped and the world came to rest."""
         world = self._world
         supervisor = world.broker.supervisor
