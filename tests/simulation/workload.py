@@ -176,9 +176,17 @@ async def _children(life: Life, plan: Plan, header: Header, task: Task) -> Any:
 async def _lease(life: Life, plan: Plan, header: Header, task: Task) -> Any:
     chance = life.chance
     wait = chance.choice((0.0, 0.5, None))
-    async with task.lease(resource=f"file-{chance.randint(1, 2)}", wait=wait) as lease:
-        life.member.world.auditor.leased(lease.resource, lease.token, header)
+    lease = task.lease(resource=f"file-{chance.randint(1, 2)}", wait=wait)
+    await (
+        lease.__aenter__()
+    )  # no `async with`: what a process that crashed left behind is closed, and must not wait then
+    life.member.world.auditor.leased(lease.resource, lease.token, header)
+    try:
         await Sleep(plan.seconds + chance.choice((0.0, 0.3, 1.0)))
+    except asyncio.CancelledError:
+        await lease.__aexit__(None, None, None)
+        raise
+    await lease.__aexit__(None, None, None)
     return plan.number
 
 
