@@ -8,6 +8,7 @@ from functools import partial
 from ether.bench.case import Findings
 from ether.bench.deployment import Deployment, pinned
 from ether.bench.rounds import interleave, ratio, row
+from ether.bench.sample import Sample
 from ether.bench.settings import Settings
 from ether.bench.work import OPAQUE
 
@@ -36,8 +37,15 @@ class Curve:
             samples = interleave(turns, settings.rounds)
         rates = {name: [sample.rate for sample in found] for name, found in samples.items()}
         medians = {name: [sample.p50 or 0.0 for sample in found] for name, found in samples.items()}
+        used = {name: [_cpu(sample) for sample in found] for name, found in samples.items()}
         figures = (
             ratio(self.name, "rate, CURVE / open", rates["curve, pipelined"], rates["open, pipelined"]),
+            ratio(self.name, "CPU an envelope, CURVE / open", used["curve, pipelined"], used["open, pipelined"]),
             ratio(self.name, "median, CURVE / open", medians["curve, serial"], medians["open, serial"]),
-        )
+        )  # fmt: skip
         return Findings(figures, tuple(row(self.name, name, found) for name, found in samples.items()))
+
+
+def _cpu(sample: Sample) -> float:
+    """CPU seconds of all processes for each envelope: what other work on the machine disturbs least."""
+    return sum(sample.cpu_per_envelope(role) for role in sample.cpu)
