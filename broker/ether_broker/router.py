@@ -1,8 +1,7 @@
 """The broker's routing: which peer is which node, what waits for it, and whether it still lives. Sans-IO.
 
 A node has two sockets on the broker's one ROUTER: `r` + incarnation, on which it listens and says HELLO, and `t` +
-incarnation, on which it talks. The incarnation is random, so a peer cannot take another's place. What a peer costs that is
-no work is charged to its allowance; who has spent it is not read for a while.
+incarnation, on which it talks. The incarnation is random, so a peer cannot take another's place.
 
     shell                       Router                            supervisor
       |-- arrive(id, frame) ----->| session, envelopes --------------->| rules on them
@@ -184,11 +183,11 @@ class Router:
 
     def _pass_over(self, session: Session | None, now: float) -> None:
         """Leave a message unread; that its peer lives counts."""
-        node = ""
         if session is not None:
             session.heard = now
-            node = session.node
-        self.refusals.note(node, "over_allowance", "it asked for too much, and is not read for a while")
+        self.refusals.note(
+            session.node if session else "", "over_allowance", "it asked for too much, and is not read for a while"
+        )
 
     def _is_next(self, session: Session, frame: Frame, now: float) -> bool:
         """Whether the envelopes of a session's frame count; what it acknowledges does either way."""
@@ -271,10 +270,7 @@ class Router:
         self._lost.append(session)
 
     def resend(self, session: Session) -> None:
-        """Send again what a node has not acknowledged: it says that something is missing.
-
-        Who asks again before what was sent again can have come is not heard: see `Channel.may_rewind`.
-        """
+        """Send again what a node has not acknowledged, unless it asks too often; see `Channel.may_rewind`."""
         if not session.channel.may_rewind(self._now):
             return
         session.channel.rewind()

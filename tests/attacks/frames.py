@@ -164,7 +164,7 @@ class Arena:
         sessions = {session.node: session for session in records.router.sessions}
         assert {"nalice", "nbob"} <= sessions.keys()
         entry = self.bus.entry(1)
-        assert entry is not None, "the others' work was touched"
+        assert entry is not None, "the others' work was ended"
         assert entry.state is State.RUNNING, "the others' work was touched"
         assert (entry.delegator, entry.agent.session) == (sessions["nalice"], sessions["nbob"])
         assert entry.agent.mailbox.in_flight == 1

@@ -10,10 +10,9 @@ from ether_broker.admission import MOST_SESSIONS
 from ether_broker.allowance import CAPACITY
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Manifest
-from ether_broker.payload import pack
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import MOST, Kind, join_frame, pack_envelope, read_frame
+from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
 
 
@@ -329,122 +328,3 @@ def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound():
     mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(1), 1]]}})
     bus.step()
     assert mallory.refusal().code == "too_much"
-
-
-# -- bodies and frames -------------------------------------------------------------------------------------------
-
-DEEP = b"\x91" * 900 + b"\xc0"
-BOMBS = {
-    "deep": DEEP,
-    "too deep": b"\x91" * 100_000,
-    "a list of four billion": b"\xdd\xff\xff\xff\xff",
-    "a map of four billion": b"\xdf\xff\xff\xff\xff",
-    "bytes of four billion": b"\xc6\xff\xff\xff\xff",
-    "a million lists": b"\xdd\x00\x0f\x00\x00" + b"\x90" * 0xF0000,
-    "a million maps": b"\xdd\x00\x0f\x00\x00" + b"\x80" * 0xF0000,
-    "a deep schema": b"\x81\xaccapabilities\x91\x82\xa4name\xa3x.y\xadparams_schema\x81\xa1a" + DEEP,
-    "keys that are lists": b"\x81\x91\x01\x02",
-}
-
-
-@pytest.mark.parametrize(
-    "kind", [Kind.HELLO, Kind.HEARTBEAT, Kind.REGISTER, Kind.OBSERVE, Kind.RESUME, Kind.UNREGISTER]
-)
-@pytest.mark.parametrize("bomb", BOMBS)
-def test_a_msgpack_bomb_is_refused_and_no_bug(kind: Kind, bomb: str):
-    bus, _, _, mallory = trio()
-    mallory.send(kind, source=b"mallory", body=BOMBS[bomb])
-    bus.step()
-
-    assert "internal_error" not in refused(bus)
-    assert bus.agent("bob").condition == "up"
-
-
-@pytest.mark.parametrize("bomb", ["deep", "keys that are lists", "a list of four billion"])
-@pytest.mark.parametrize("capability", ["ether.agents", "ether.dead-letters", "ether.lease"])
-def test_a_bomb_for_the_bus_itself_is_refused_and_no_bug(capability: str, bomb: str):
-    bus, _, _, mallory = trio()
-    mallory.send(
-        Kind.DELEGATION, source=b"mallory", request_id=request_id(70), capability=capability.encode(),
-        parent=request_id(1), body=pack({"params": BOMBS[bomb]}),
-    )  # fmt: skip
-    bus.step()
-
-    assert "internal_error" not in refused(bus)
-
-
-def test_what_costs_too_much_is_refused_unread():
-    bus, _, _, mallory = trio()
-    mallory.send(Kind.HEARTBEAT, body=b"\xdd\x00\x0f\x00\x00" + b"\x90" * 0xF0000)
-    bus.step()
-
-    assert mallory.refusal().code == "too_much"
-
-
-def test_a_frame_of_more_envelopes_than_one_may_have_is_refused_unread():
-    bus, _, _, mallory = trio()
-    mallory.raw(join_frame([pack_envelope(Kind.MONITOR)] * (MOST + 1)))
-    bus.arrive(b"r" + b"?" * 16, join_frame([pack_envelope(Kind.MONITOR)] * 65_535))
-    bus.arrive(b"r" + b"!" * 16, join_frame([pack_envelope(Kind.MONITOR)] * MOST))
-    bus.step()
-
-    assert refused(bus) == {"malformed_frame": 3}  # of a stranger's, one envelope counts
-
-
-def test_who_has_spent_its_allowance_is_not_read_and_loses_nothing_of_what_is_numbered():
-    bus, _, _, mallory = trio()
-    channel = mallory.session.channel
-    for number in range(1, 200):
-        mallory.raw(
-            join_frame(
-                [pack_envelope(Kind.MONITOR, request_id=request_id(1000), target=b"bob")] * 64, channel.session, number
-            )
-        )
-    bus.step()
-
-    taken = channel.received
-    assert 60 <= taken <= 70
-    assert mallory.session.lost == ""
-    assert refused(bus) == {"over_allowance": 199 - taken}
-    bus.now += 1.0
-    mallory.raw(join_frame([], channel.session, 200))
-    mallory.raw(join_frame([], channel.session, taken + 1))
-    bus.step()
-    assert channel.received == taken + 1
-
-
-def test_what_a_node_says_of_itself_is_kept_short():
-    bus = Bus()
-    peer = Peer(bus, "n")
-    bus.peers.append(peer)
-    peer.hello(host="h" * 1_000, pid=7, more={"a": 1}, python=["3"] * 100)
-    bus.step()
-    peer.register("a")
-    peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1, "more": [[]] * 100, "waiting": "w" * 99}}})
-    bus.step()
-
-    assert peer.session.info == {"host": "h" * 200, "pid": 7, "python": str(["3"] * 100)[:200]}
-    assert bus.agent("a").load == {"running": 1}
-
-
-def test_a_refusal_says_no_more_than_fits_a_line(caplog: pytest.LogCaptureFixture):
-    bus, _, _, mallory = trio()
-    mallory.send(Kind.OBSERVE, body={"from": 0, "topics": "\nWARNING ether: forged\x1b[2J" * 1_000})
-    bus.step()
-
-    (record,) = [record for record in caplog.records if "refused" in record.getMessage()]
-    assert len(record.getMessage()) < 500
-    assert record.getMessage().isprintable()
-    assert len(mallory.refusal().body["message"]) < 1_100
-
-
-def test_a_million_refusals_are_twenty_lines(caplog: pytest.LogCaptureFixture):
-    bus, _, _, mallory = trio()
-    for _ in range(100):
-        for _ in range(100):
-            mallory.raw(b"garbage")
-        rich(mallory.session)
-        bus.step()
-
-    assert bus.records.router.refused == 10_000
-    assert len(caplog.records) <= 28
