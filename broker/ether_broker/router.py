@@ -185,9 +185,7 @@ class Router:
         """Leave a message unread; that its peer lives counts."""
         if session is not None:
             session.heard = now
-        self.refusals.note(
-            session.node if session else "", "over_allowance", "it asked for too much, and is not read for a while"
-        )
+        self.refusals.note(session.node if session else "", "over_allowance", "it asked for too much")
 
     def _is_next(self, session: Session, frame: Frame, now: float) -> bool:
         """Whether the envelopes of a session's frame count; what it acknowledges does either way."""

@@ -118,7 +118,7 @@ def test_answers_to_strangers_are_bounded():
         router.arrive(b"?" * 17, b"junk", 1.0)
 
     assert router.refused == 5_000
-    assert len(outgoing(router)) == 512
+    assert len(outgoing(router)) == 128
 
 
 # -- what waits --------------------------------------------------------------------------------------------------
