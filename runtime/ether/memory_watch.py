@@ -9,6 +9,8 @@ connects again and sends what was not acknowledged: it loses time and nothing el
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import logging
 import os
 import socket
@@ -60,7 +62,11 @@ class MemoryWatch:
     def _run(self) -> None:
         while not self._closing.wait(_LOOK):
             try:
-                self._look(resident())
+                size = resident()
+                if 0 < self._limit < size:
+                    _give_back()
+                    size = resident()
+                self._look(size)
             except OSError as error:
                 logger.warning("the broker's memory cannot be looked at: %s", error)
 
@@ -135,6 +141,12 @@ def _received(connection: socket.socket, port: int) -> int | None:
         return None
     received: int = struct.unpack_from("=Q", info, _RECEIVED)[0]
     return received
+
+
+def _give_back() -> None:
+    """Let the C library return what was freed: of message parts of medium size it keeps all until it is told."""
+    with contextlib.suppress(AttributeError):  # a C library that does so by itself
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident() -> int:

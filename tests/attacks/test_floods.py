@@ -104,6 +104,8 @@ def flood(kind: str, endpoint: str) -> Iterator[list[int]]:
         [sys.executable, "-m", "tests.attacks.hostile", kind, endpoint],
         env=child_environment(), cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
         yield done
         output, _ = process.communicate(timeout=20)
         done.append(int(output or 0))
