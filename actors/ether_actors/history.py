@@ -1,7 +1,7 @@
 """What a journal tells: a fold over everything that passed, to the state in which its broker ended. Sans-IO.
 
 A DELEGATION opens an entry and a terminal RESPONSE ends it; EVENTs say who is there and who was given what. What a
-broker refused was opened and ended in one step, so it leaves nothing but a refusal to collect, and may be asked again.
+broker refused was opened and ended in one step.
 
     replay() ─► History.apply(…) ─► open, agents, ended, uncollected ─► ether_actors.recovery
 """
@@ -107,7 +107,6 @@ class History:
             if kind == _DELEGATION:
                 request_id = _id_of(envelope)
                 opened[request_id] = Accepted(envelope, wall, time)
-                self.uncollected.pop(request_id, None)  # refused before
             elif kind == _RESPONSE:
                 request_id = _id_of(envelope)
                 if envelope[1] not in _RUNNING:

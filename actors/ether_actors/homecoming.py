@@ -73,7 +73,8 @@ class Homecoming:
         for name, held in check_held(session, body.get("holding", {})).items():
             session.holding.setdefault(name.encode(errors="replace"), {}).update(held)
         # What is under way to it is looked through too, so that nothing is told twice.
-        session.allowance.spend(len(awaiting) + (session.channel.retained_bytes >> 10))
+        # A delegator with thousands under way that comes back means well, and is served a little at a time anyway.
+        session.allowance.spend((len(awaiting) >> 4) + (session.channel.retained_bytes >> 16))
         self.collecting.ask(session, awaiting)
 
     def reclaim(self, agent: Registration, before: Session | None) -> None:

@@ -97,9 +97,7 @@ class Records:
             **fields,  # type: ignore[arg-type]
         )
         envelope = pack_response(response, capability=header.capability, target=header.source)
-        self.ledger.remember(
-            header.request_id, b""
-        )  # what is refused was never open, and may be sent again all the same
+        self.ledger.remember(header.request_id, b"")  # what is refused was never open, and has its outcome all the same
         if session.lost:
             self.uncollected.keep(header.source, header.request_id, envelope)
         elif header.flags & VOLATILE:

@@ -185,6 +185,9 @@ class BrokerSocket:
 
 _OPTIONS: Final = (
     (zmq.ROUTER_MANDATORY, 1),
+    # A node whose connection broke connects again under the same routing id, often before we notice. What the old
+    # connection still had is sent again, and nobody else knows the id.
+    (zmq.ROUTER_HANDOVER, 1),
     (zmq.SNDHWM, _HIGH_WATER),
     (zmq.RCVHWM, _HIGH_WATER),
     (zmq.MAXMSGSIZE, MAX_MESSAGE),

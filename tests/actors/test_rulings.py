@@ -78,7 +78,7 @@ def test_the_same_request_again_folds_into_the_first_while_it_runs_and_after_it_
     assert bus.reasons() == ["duplicate", "duplicate"]
 
 
-def test_a_request_that_was_refused_may_be_sent_again():
+def test_a_request_that_was_refused_has_had_its_outcome():
     bus, d, a = pair()
     number = d.delegate("d", "no.such")
     bus.step()
@@ -87,7 +87,8 @@ def test_a_request_that_was_refused_may_be_sent_again():
     d.delegate("d", number=number)
     bus.step()
 
-    assert a.work() == [number]
+    assert a.work() == []
+    assert bus.reasons() == ["no_holder", "duplicate"]
 
 
 # -- refusing ----------------------------------------------------------------------------------------------------

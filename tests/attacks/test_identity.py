@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether_actors.collecting import SHARE
 from ether_actors.ledger import State
 from ether_actors.quota import MOST_AGENTS, MOST_HELD, MOST_MONITORS, MOST_OBSERVERS
 from ether_broker.admission import MOST_SESSIONS
@@ -317,11 +318,11 @@ def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound():
     bus, _, _, mallory = trio()
     mallory.send(Kind.RESUME, body={"awaiting": [request_id(5000 + number) for number in range(1_000)]})
     bus.step()
-    assert len(mallory.took(Kind.RESPONSE)) == 128
+    assert len(mallory.took(Kind.RESPONSE)) == SHARE
     assert bus.supervisor.next_wake() == bus.now
-    for _ in range(10):
+    for _ in range(1_000 // SHARE):
         bus.step()
-    assert len(mallory.took(Kind.RESPONSE)) == 1_000 - 128
+    assert len(mallory.took(Kind.RESPONSE)) == 1_000 - SHARE
 
     rich(mallory.session)
     mallory.session.held = MOST_HELD
