@@ -377,7 +377,7 @@ _OPTIONS: Final = (
     (zmq.IMMEDIATE, 1),
     (zmq.CONNECT_TIMEOUT, 2000),  # the system's own attempts wait ever longer, and a network may be healed meanwhile
     (zmq.RECONNECT_IVL, 100),
-    (zmq.RECONNECT_IVL_MAX, 2000),
+    (zmq.RECONNECT_IVL_MAX, 500),
     (zmq.HEARTBEAT_IVL, 1000),
     (zmq.HEARTBEAT_TIMEOUT, 3000),
     (zmq.HEARTBEAT_TTL, 3000),
