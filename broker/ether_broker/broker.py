@@ -68,6 +68,11 @@ class BrokerSocket:
         self._socket = context.socket(zmq.ROUTER)
         for option, value in _OPTIONS:
             self._socket.setsockopt(option, value)
+        if self.guard is None:
+            # A node whose connection broke connects again under its routing id, often before we notice the break, and what
+            # the old connection still had is sent again. With keys the id must stay with the connection that proved its
+            # key; there a node makes its connection anew until we have noticed.
+            self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         try:
             self.endpoint = self._bind(endpoint, context)
         except BaseException:
@@ -185,9 +190,6 @@ class BrokerSocket:
 
 _OPTIONS: Final = (
     (zmq.ROUTER_MANDATORY, 1),
-    # A node whose connection broke connects again under the same routing id, often before we notice. What the old
-    # connection still had is sent again, and nobody else knows the id.
-    (zmq.ROUTER_HANDOVER, 1),
     (zmq.SNDHWM, _HIGH_WATER),
     (zmq.RCVHWM, _HIGH_WATER),
     (zmq.MAXMSGSIZE, MAX_MESSAGE),

@@ -17,7 +17,6 @@ from ether_broker.security.guard import secure_client
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
 from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
-from tests.runtime.raw_peer import RawPeer
 from tests.support import wait_until
 
 
@@ -125,21 +124,6 @@ def test_a_routing_id_that_lives_is_not_taken_by_a_second_connection(bus, office
             assert greeting(bus) == "Hello, Ada."
         assert listens.hears(0.2) == 0
     assert [node["node"] for node in bus.nodes()] == [bus.name]
-
-
-def test_without_keys_too_a_living_routing_id_is_not_taken(context):
-    with Runtime(bind="tcp://127.0.0.1:*", drain=0.0) as bus:
-        bus.start(Greeter)
-        with RawPeer(bus.url) as victim:
-            victim.hello("victim")
-            victim.register("victim", "x.y")
-            routing_id = victim.talk.getsockopt(zmq.IDENTITY)
-            with Keyed(context, bus.url, routing_id).connect() as thief:
-                for _ in range(5):
-                    thief.say(pack_envelope(Kind.BYE))
-                    assert greeting(bus) == "Hello, Ada."
-            victim.send(pack_envelope(Kind.MONITOR, request_id=new_id(), target=b"nobody"))
-            assert victim.expect(Kind.DOWN)[1]["reason"] == "unknown"
 
 
 def test_a_key_names_its_node_and_no_other(bus, office, mallory, context):
