@@ -81,14 +81,12 @@ def test_what_its_specialist_has_begun_runs(status: Status):
     assert [work.is_running for work in history.open.values()] == [True, False]
 
 
-def test_what_was_refused_leaves_a_refusal_to_collect_until_it_is_asked_again():
+def test_what_was_refused_leaves_a_refusal_to_collect():
     refusal = response(1, Status.REJECTED_CAPABILITY, source=b"ether")
     history = told([delegation(1), event("dead_letter", number=1), refusal])
+
     assert (history.open, history.uncollected) == ({}, {request_id(1): b"d"})
-
-    history.apply(history.next, CLOCK, WALL, [delegation(1)])
-
-    assert (list(history.open), history.uncollected) == ([request_id(1)], {})
+    assert history.ended == {request_id(1): b"ether"}
 
 
 def test_what_the_bus_was_asked_of_itself_leaves_nothing_to_collect():

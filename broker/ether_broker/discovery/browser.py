@@ -86,7 +86,7 @@ async def _browse(
             mdns.zeroconf, SERVICE_TYPE, handlers=[finds.hear], question_type=DNSQuestionType.QM
         )
         try:
-            while (left := limit - time.monotonic()) > 0 and not (finds.found and enough(finds.adverts())):
+            while (left := limit - time.monotonic()) > 0 and not (finds.has_found and enough(finds.adverts())):
                 pause = left if settle is None or not finds.found or finds.is_asking else min(left, settle)
                 if not await finds.changes_within(pause) and pause < left:
                     break
@@ -108,6 +108,8 @@ class _Finds:
         self._here = all_interfaces()
         self.found: dict[str, Advert] = {}
         """{full name: advert}"""
+        self.has_found = False
+        """Whether there ever was one; it may have left since."""
 
     @property
     def is_asking(self) -> bool:
@@ -136,7 +138,10 @@ class _Finds:
         if state_change is ServiceStateChange.Removed:
             self.found.pop(name, None)
             self._changed.set()
-        elif len(self._asking) + len(self.found) < _MOST or name in self.found:
+        elif name in self.found or asked is not None:
+            self._asking[name] = asyncio.get_running_loop().create_task(self._ask(name))
+        elif state_change is ServiceStateChange.Added and len(self._asking) + len(self.found) < _MOST:
+            # An update of a name that has left is the rest of its goodbye.
             self._asking[name] = asyncio.get_running_loop().create_task(self._ask(name))
 
     async def _ask(self, name: str) -> None:
@@ -150,6 +155,7 @@ class _Finds:
                 self.found[name] = Advert.read(
                     name[: -len(SERVICE_TYPE) - 1], info.port or 0, nearest_first(texts, self._here), info.properties
                 )
+                self.has_found = True
         except InvalidSpec as error:
             logger.debug("an advert is ignored: %s", error)
         if self._asking.get(name) is asyncio.current_task():
