@@ -79,7 +79,7 @@ class Hosts:
                     process.kill()
 
     def up(self, host: str, *words: str) -> Any:
-        return self.running(host, "up", "--advertise", *insecure(), *words)
+        return self.running(host, "up", "--advertise", "--durability", "memory", *insecure(), *words)
 
     def adverts(self, host: str, timeout: float = 2.5) -> dict[str, dict[str, Any]]:
         """{name: what is advertised, as this host hears it}"""

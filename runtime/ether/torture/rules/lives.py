@@ -71,7 +71,9 @@ def unfounded(evidence: Evidence) -> Iterator[Violation]:
                 yield Violation("unfounded", "broker_lost, and there is a journal", request_id)
                 continue
             names = ("broker", "node") if ending.code == "node_lost" else ("broker", op.by)
-            since = op.at - _NOTICED if ending.code == "node_lost" else op.at + op.timeout - _BACK
+            since = op.at - _NOTICED
+            if ending.code == "broker_unreachable":  # which is said near the deadline only
+                since = op.at + op.timeout - _BACK
             if not _was_away(evidence, since, ending, names):
                 yield Violation("unfounded", f"{ending.code}, and none of {', '.join(names)} had been away", request_id)
 
