@@ -572,8 +572,8 @@ class Rulings:
             if outcome is not None and read_header(outcome).target in session.agents:
                 records.router.send(session, outcome)
                 return
-        if request_id in records.claims:
-            return  # it is answered when its lease is granted
+        if request_id in records.claims or records.ledger.has_ended(request_id):
+            return  # a lease that is waited for; or an outcome that is not lost, but nobody's here (any more)
         message = "The broker that had taken it was lost, and this one knows nothing of it."
         self._tell(session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code="broker_lost", message=message))
 
