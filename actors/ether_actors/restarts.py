@@ -17,8 +17,8 @@ effect that asks for an answer gets it as a later event. The semantics are those
 Where it differs, and why:
 
 - Restarts of one child wait longer and longer (`Backoff`). The siblings that go with it are stopped at once
-  and wait with it. If the waiting child is removed, they start without it; OTP has no such wait, so it has no
-  such rule.
+  and wait with it, and so does a child that is added meanwhile. If the waiting child is removed, they start without
+  it; OTP has no such wait, so it has no such rule.
 - Under one_for_one a slow start holds up nobody else: siblings there do not depend on each other.
 - A supervisor that gave up has crashed, so that also a transient one is started again. OTP's exits with
   `shutdown`, and a transient one would be left ended in silence.
@@ -208,9 +208,9 @@ class SupervisionTree:
                 self._judge(supervisor, child)
             case Lifecycle.BACKOFF if child.timer is None:
                 self._restart_group(supervisor, child, start=True)
-            case Lifecycle.PENDING if child.fresh:
+            case Lifecycle.PENDING if child.fresh and not _is_group_waiting(supervisor):
                 self._moves.begin(child)
-            case _:  # a sibling's restart has taken it along
+            case _:  # a sibling's restart has taken it along, or will
                 pass
 
     def _judge(self, supervisor: Supervisor, child: Child) -> None:
@@ -267,8 +267,8 @@ class SupervisionTree:
 
     def _start_left_behind(self, supervisor: Supervisor) -> None:
         """Start the siblings that waited with a child that has been removed from its backoff."""
-        children = supervisor.children.values()
-        if not any(child.state is Lifecycle.BACKOFF for child in children):
+        if not _is_waiting(supervisor):
+            children = supervisor.children.values()
             supervisor.plan = Plan(starts=[child.id for child in children if child.state is Lifecycle.PENDING])
             self._moves.agenda.append(supervisor)
 
@@ -309,3 +309,13 @@ class SupervisionTree:
             if child.exit is Exit.UNSTARTED and plan:
                 plan.starts.clear()  # those after it wait until it is up
             supervisor.queue.append(child)
+
+
+def _is_waiting(supervisor: Supervisor) -> bool:
+    """Whether one of its children waits for a timer."""
+    return any(child.state is Lifecycle.BACKOFF for child in supervisor.children.values())
+
+
+def _is_group_waiting(supervisor: Supervisor) -> bool:
+    """Whether whoever is added now is to be started with the others, when the wait of one of them is over."""
+    return supervisor.spec.strategy is not Strategy.ONE_FOR_ONE and _is_waiting(supervisor)

@@ -77,13 +77,12 @@ def test_after_a_stop_no_timer_does_anything() -> None:
 
 
 def test_a_timer_that_fires_before_the_stop_comes_to_its_child_starts_nothing() -> None:
-    shell = waiting("a b", Strategy.ONE_FOR_ALL, "a")
-    shell.add("", child("c"))
-    shell.held = {"c"}
+    shell = waiting("a b", Strategy.ONE_FOR_ONE, "a")
+    shell.held = {"b"}
     shell.stop()
 
     assert shell.passes(0.1) == []
-    assert shell.stopped("c")[-1] == "gone root"
+    assert shell.stopped("b")[-1] == "gone root"
 
 
 def test_a_tree_that_never_started_stops_at_once() -> None:
