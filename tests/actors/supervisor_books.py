@@ -240,7 +240,11 @@ class Books:
             assert not asked.is_forged or received.code == "forged_sender", "G6: a forger was heard"
 
     def _enter_cancel(self, peer: Peer, received: Received) -> None:
-        held = [given for given in self.given if given.asked.number == received.number and given.peer is peer]
+        agent = received.header.target.decode()
+        held = [
+            given for given in self.given
+            if given.asked.number == received.number and given.peer is peer and given.agent == agent
+        ]  # fmt: skip
         assert bool(held) != (received.number in self._answered), "called off what it does not have"
         for given in held:
             assert not given.is_called_off
