@@ -13,7 +13,7 @@ from ether_broker.codec import read_delegation, read_response
 from ether_broker.errors import WaitTimeout
 from ether_broker.ids import to_text
 from ether_broker.response import Response
-from ether_broker.status import Status
+from ether_broker.status import RUNNING
 from ether_broker.wire import Header, read_header
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ __all__ = ["Handle", "Owner", "Stream", "as_completed"]
 _UPDATES: Final = 1_000
 """Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
 _Update = tuple[Header, bytes]
-_RUNNING: Final = frozenset({Status.ACCEPTED.value, Status.PROGRESS.value})
 _T = TypeVar("_T")
 
 
@@ -186,7 +185,7 @@ class Handle:
 
     def deliver(self, header: Header, envelope: bytes) -> bool:
         """Take a response from the broker; whether it was the outcome."""
-        if header.status not in _RUNNING:
+        if header.status not in RUNNING:
             return self._finish(header, envelope, None)
         update = (header, envelope)
         with self._owner.lock:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ether_broker.errors import EtherError, JournalCorrupt
 from ether_broker.ids import to_bytes
 from ether_broker.payload import pack, unpack
-from ether_broker.status import Status
+from ether_broker.status import RUNNING
 from ether_broker.wire import HEADER, Kind, read_header
 
 __all__ = ["Accepted", "History", "Present"]
@@ -23,7 +23,6 @@ __all__ = ["Accepted", "History", "Present"]
 REMEMBERED: Final = 65_536
 """Ended delegations that are told apart from unknown ones at least."""
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
-_RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
 _QUESTION: Final = b"ether."
 """Of the capabilities of the bus itself: what it answers is of the moment."""
 _NOT_OURS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, EtherError)
@@ -109,7 +108,7 @@ class History:
                 opened[request_id] = Accepted(envelope, wall, time)
             elif kind == _RESPONSE:
                 request_id = _id_of(envelope)
-                if envelope[1] not in _RUNNING:
+                if envelope[1] not in RUNNING:
                     if opened.pop(request_id, None) is not None:
                         self._end(request_id, envelope)
                 elif request_id in opened:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ether_actors.collecting import Collecting
-from ether_actors.ledger import Entry
+from ether_actors.delivery import Delivery
+from ether_actors.ledger import Entry, State
 from ether_actors.quota import check_held
-from ether_actors.records import Records
+from ether_actors.reassignment import Reassignment
+from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Registration
-from ether_actors.rulings import Rulings
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.ids import NO_ID
 from ether_broker.router import Session
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Kind, mark, pack_envelope
 
 __all__ = ["RETURN", "Homecoming"]
 
@@ -23,15 +26,16 @@ RETURN: Final = 10.0
 class Homecoming:
     """Who is expected back, and what those who are back hold and wait for."""
 
-    def __init__(self, records: Records, rulings: Rulings) -> None:
+    def __init__(self, records: Records, delivery: Delivery, reassignment: Reassignment) -> None:
         self._records = records
-        self._rulings = rulings
+        self._delivery = delivery
+        self._reassignment = reassignment
         self._expected: dict[bytes, Session] = {}
         """Nodes that a journal knows and that have not come back yet: {digest: session}."""
         self._unclaimed: dict[bytes, list[Entry]] = {}
         """What had been given to each of their agents, oldest first."""
         self._until = 0.0
-        self.collecting = Collecting(records, rulings)
+        self.collecting = Collecting(records, delivery)
         """What those who are back wait for."""
 
     def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
@@ -50,14 +54,11 @@ class Homecoming:
         if not self._expected or self._records.now < self._until:
             return []
         missing, self._expected = list(self._expected.values()), {}
+        self._unclaimed.clear()
         for session in missing:
             session.lost = "it did not come back after the broker was started anew"
             session.is_expected = False
         return missing
-
-    def forget_works(self) -> None:
-        """Forget what was given to those that did not come back."""
-        self._unclaimed.clear()
 
     def is_another_life(self, before: Session, session: Session) -> bool:
         """Whether an agent that the broker expects back comes from another process than the one that had its work."""
@@ -82,12 +83,52 @@ class Homecoming:
         held = agent.session.holding.pop(agent.name, {})
         works = self._unclaimed.pop(agent.name, [])
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
-            self._rulings.reclaim(agent, works, held)
+            self._compare(agent, works, held)
             before.agents.discard(agent.name)
             if not before.agents:
                 self._expected.pop(before.digest, None)
         if held:
-            self._rulings.disown(agent.session, agent, held)
+            self._disown(agent.session, agent, held)
+
+    def _compare(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> None:
+        """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.
+
+        What it holds goes on there. The rest never reached it: it waits again, in the order in which it came.
+
+        Args:
+            agent: registered again, its credit reset.
+            works: given to it before the broker ended, oldest first.
+            held: {request id: attempt} as the node says.
+        """
+        missing = []
+        self._records.ledger.forget_held(agent)
+        for entry in works:
+            if entry.is_over or entry.agent is not agent or not entry.holds_credit:
+                continue
+            if held.get(entry.request_id) == entry.attempt:
+                agent.mailbox.in_flight += 1
+            elif entry.state is State.RUNNING and not entry.idempotent:
+                entry.holds_credit = False
+                message = f"{agent.manifest.agent} had begun and its node knows nothing of it: it may be done in part."
+                self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
+            else:
+                missing.append(entry)
+        for entry in reversed(missing):
+            self._reassignment.reopen(entry, again=False)
+            entry.envelope = mark(entry.envelope, Flag.RESENT)
+            agent.mailbox.put_back(entry)
+
+    def _disown(self, session: Session, agent: Registration, held: dict[bytes, int]) -> None:
+        """Call off what a node that is back still holds of an agent's and that has ended, or gone to another, meanwhile."""
+        for request_id, attempt in held.items():
+            entry = self._records.ledger.get(request_id)
+            is_its = entry is not None and entry.agent is agent and entry.attempt == attempt and entry.holds_credit
+            if not is_its:
+                stop = pack_envelope(
+                    Kind.CANCEL, request_id=request_id, source=SUPERVISOR.encode(), target=agent.name, attempt=attempt,
+                    status=Status.CANCELLED,
+                )  # fmt: skip
+                self._records.router.send(session, stop)
 
 
 def _is_same_life(before: Session, session: Session) -> bool:

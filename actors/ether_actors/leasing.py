@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_actors.leases import Claim, Effect, Granted, Held, Leases, Released, Withdrawn
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
-from ether_actors.rulings import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.codec import read_delegation
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import EtherError, InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases

@@ -6,13 +6,15 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_actors.deadlines import DEFAULT_TIMEOUT
+from ether_actors.delivery import Delivery
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
 from ether_actors.quota import MOST_DOWN, check_agent, check_monitor, check_observer, load_of, said_of_itself
 from ether_actors.reach import Reach
+from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registry import Condition, Registration
-from ether_actors.rulings import DEFAULT_TIMEOUT, Rulings
 from ether_broker.errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -53,19 +55,18 @@ _FORGET_AFTER: Final = 600.0
 class Membership:
     """The supervisor's book of nodes and agents."""
 
-    def __init__(self, records: Records, rulings: Rulings, broker: str) -> None:
+    def __init__(self, records: Records, delivery: Delivery, reassignment: Reassignment, broker: str) -> None:
         self._records = records
-        self._rulings = rulings
+        self._reassignment = reassignment
         self._broker = broker
         self._monitors: dict[bytes, dict[bytes, Session]] = {}
         self._down_since: dict[bytes, float] = {}
-        self._homecoming = Homecoming(records, rulings)
+        self._homecoming = Homecoming(records, delivery, reassignment)
         self.collecting = self._homecoming.collecting
         """What delegators that are back wait for."""
         self._manifests: dict[bytes, Manifest] = {}
         self._identities: dict[Session, Identity] = {}
         """Whose each session is, where connections have keys."""
-        self._numbers = itertools.count(1)
         self._next_beat = 0.0
         self._next_check = 0.0
 
@@ -81,13 +82,12 @@ class Membership:
             check_schema_version(str(said.get("schema_version", SCHEMA_VERSION)))
             node = str(said.get("node", ""))
             info = said_of_itself(said)
-            Manifest(agent=node)
+            _check_name(node)
             identity = self._identity(routing_id, node)
             session = records.router.open(routing_id, node, info, records.now)
-        except (EtherError, ValueError) as error:
-            code = error.code if isinstance(error, EtherError) else "node_refused"
-            records.router.refusals.note("", code, error)
-            body = pack({"code": code, "message": str(error)})
+        except EtherError as error:
+            records.router.refusals.note("", error.code, error)
+            body = pack({"code": error.code, "message": str(error)})
             records.router.reply(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
         if session.info is info:  # else it is in already, and says HELLO again
@@ -182,7 +182,6 @@ class Membership:
                 self._lost(session)
             for session in self._homecoming.overdue():
                 self._lost(session)
-                self._homecoming.forget_works()
 
     @property
     def next_beat(self) -> float:
@@ -206,17 +205,17 @@ class Membership:
 
     def _lost(self, session: Session) -> None:
         records = self._records
-        self._rulings.keep_unread(session)
+        self.collecting.keep_unread(session)
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)
         agents = self._agents_of(session)
         for agent in agents:  # all of them first: what one had must not go to another
             records.registry.condition(agent, Condition.DOWN)
-        works = self._rulings.works_of(agents)
+        works = self._reassignment.works_of(agents)
         for agent in agents:
             records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason="node_lost")
             self._tell_monitors(agent.name, "node_lost")
-            self._rulings.lost(agent, session.lost, works.get(agent, []))
+            self._reassignment.lost(agent, session.lost, works.get(agent, []))
             self._down_since.pop(agent.name, None)
             self._down_since[agent.name] = records.now
             if not agent.manifest.capabilities:
@@ -265,7 +264,7 @@ class Membership:
             known = records.registry.get(manifest.agent.encode())
             before = None if known is None else known.session
             if known is not None and before is not None and self._homecoming.is_another_life(before, session):
-                self._rulings.lost(known, "its node was started anew")
+                self._reassignment.lost(known, "its node was started anew")
             agent = records.registry.register(manifest, session)
         except (
             AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion, TooMuch
@@ -283,7 +282,7 @@ class Membership:
             incarnation=session.digest, manifest=envelope[header.body :],
         )  # fmt: skip
         self._homecoming.reclaim(agent, before)
-        self._rulings.returned(agent)
+        self._reassignment.returned(agent)
 
     def _check_may_host(self, session: Session, agent: str) -> None:
         if self._records.access.may_register(session.node, agent):
@@ -323,7 +322,7 @@ class Membership:
         elif header.flags & Flag.HANDED_BACK:
             self._drain([agent])
         else:
-            self._rulings.call_off(agent)
+            self._reassignment.call_off(agent)
             self._leave(agent, reason)
 
     def _drain(self, agents: list[Registration]) -> None:
@@ -331,14 +330,14 @@ class Membership:
             self._records.registry.condition(agent, Condition.DRAINING)
             self._records.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
         for agent in agents:
-            self._rulings.drained(agent)
+            self._reassignment.drained(agent)
 
     def _leave(self, agent: Registration, reason: str = "") -> None:
         records = self._records
         records.registry.condition(agent, Condition.DOWN)
         records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason or "left")
         self._tell_monitors(agent.name, reason or "left")
-        self._rulings.gone(agent)
+        self._reassignment.gone(agent)
         records.registry.remove(agent)
 
     def _agents_of(self, session: Session) -> list[Registration]:
@@ -405,6 +404,16 @@ class Membership:
     def _send_down(self, session: Session, token: bytes, target: bytes, reason: str) -> None:
         body = pack({"reason": reason, "monitor": to_text(token)})
         self._records.router.send(session, pack_envelope(Kind.DOWN, request_id=token, target=target, body=body))
+
+
+def _check_name(node: str) -> None:
+    try:
+        Manifest.parse({"agent": node})
+    except InvalidEnvelope:
+        raise NodeRefused(
+            f"{node[:MAX_NAME]!r} is no name of a node: up to {MAX_NAME} letters, digits and _ . : @ / -, "
+            "of which the first is a letter, a digit or _."
+        ) from None
 
 
 def _map(header: Header, envelope: bytes) -> dict[str, Any]:

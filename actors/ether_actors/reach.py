@@ -18,12 +18,21 @@ class Reach:
     What it may not reach it is not told of either: no alternative, no "did you mean", no condition.
     """
 
-    __slots__ = ("_access", "_node", "_source")
+    __slots__ = ("_access", "_name", "_node")
 
     def __init__(self, access: Access, node: str, source: bytes) -> None:
         self._access = access
         self._node = node
-        self._source = source.decode(errors="replace")
+        self._name = source
+
+    @property
+    def _source(self) -> str:
+        return self._name.decode(errors="replace")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is no access list."""
+        return self._access.is_open
 
     def permits(self, choice: Choice) -> bool:
         """Whether it may delegate to a holder what that makes of the capability."""

@@ -2,7 +2,7 @@
 
 who calls whom       SupervisorActor ── step(arrivals, now) ──► Supervisor
                                                                    │ by the envelope's kind
-                     Rulings         delegations, responses  ◄─────┤
+                     Rulings         delegations, responses  ◄─────┤   ──► Selection, Reassignment, Delivery
                      Membership      nodes, agents, watchers ◄─────┤
                      Administration  `ether.*`               ◄─────┤
                      ├─ Leasing      `ether.lease`           ◄─────┤
@@ -18,14 +18,17 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.administration import PREFIX, Administration
+from ether_actors.delivery import Delivery
 from ether_actors.leasing import Leasing
 from ether_actors.membership import Membership
 from ether_actors.quota import charge
+from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.recovery import read_history, recover
 from ether_actors.rulings import Rulings
+from ether_actors.selection import Selection
 from ether_actors.trimming import Trimming
-from ether_broker.errors import EtherError, InvalidEnvelope, MalformedFrame, PayloadTooLarge
+from ether_broker.errors import EtherError, InvalidEnvelope, MalformedFrame, NoSession, PayloadTooLarge
 from ether_broker.ids import NO_ID, new_id, to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
@@ -79,8 +82,10 @@ class Supervisor:
             owner=owner,
         )  # fmt: skip
         self.records = Records(limits or Limits(), tap, journal, router, make_id, identify=identify, access=access)
-        self._rulings = Rulings(self.records)
-        self._membership = Membership(self.records, self._rulings, to_text(make_id()))
+        delivery, selection = Delivery(self.records), Selection(self.records)
+        reassignment = Reassignment(self.records, delivery, selection)
+        self._rulings = Rulings(self.records, delivery, selection, reassignment)
+        self._membership = Membership(self.records, delivery, reassignment, to_text(make_id()))
         self.leasing = Leasing(self.records)
         self.trimming = Trimming(self.records)
         self._administration = Administration(self.records, self.leasing, self.trimming)
@@ -187,8 +192,7 @@ class Supervisor:
 
     def _greet(self, routing_id: bytes, header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:
-            msg = "The first envelope of a peer is HELLO."
-            raise MalformedFrame(msg, envelope)
+            raise NoSession("The first envelope of a peer is HELLO.")
         self._membership.hello(routing_id, header, envelope)
 
     def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:  # noqa: C901, PLR0912  a case a row

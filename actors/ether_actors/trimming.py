@@ -10,8 +10,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_actors.deadlines import DEFAULT_TIMEOUT
 from ether_actors.records import Records
-from ether_actors.rulings import DEFAULT_TIMEOUT
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import EtherError, InvalidEnvelope, JournalUnavailable
 from ether_broker.payload import Payload

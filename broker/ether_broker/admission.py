@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ether_broker.allowance import Allowance
+from ether_broker.errors import NodeRefused
 
 __all__ = ["MOST_OF_A_KEY", "MOST_SESSIONS", "Admission"]
 
@@ -45,7 +46,7 @@ class Admission:
         """Count a node in; returns whose it is.
 
         Raises:
-            ValueError: there are as many as may be; the message is for the node.
+            NodeRefused: there are as many as may be.
         """
         owner = self._owner(routing_id)
         count, of_key = self._inside.total(), self._inside[owner]
@@ -53,7 +54,7 @@ class Admission:
             msg = (
                 f"The bus has {count:,} nodes{f', {of_key:,} of them of your key' if owner else ''}, and takes no more."
             )
-            raise ValueError(msg)
+            raise NodeRefused(msg)
         self._inside[owner] += 1
         return owner
 

@@ -23,6 +23,7 @@ EtherError
 │   ├── DiscoveryUnavailable   the local network cannot be asked for brokers
 │   ├── AddressInUse           the broker's address is taken
 │   ├── NodeRefused            the broker does not let this node in
+│   │   └── NameTaken          another node has its name
 │   ├── MailboxFull            a bounded queue has no room
 │   ├── JournalUnavailable     the journal cannot be written or read now
 │   │   ├── JournalFull        its disk has no room
@@ -39,6 +40,7 @@ EtherError
 │   ├── AuthenticationFailed   broker and node do not accept each other's keys
 │   └── AccessDenied           the cluster's access list does not have it
 ├── ProtocolError              a peer broke the wire protocol
+│   ├── NoSession              the broker does not know the connection
 │   ├── MalformedFrame         bytes that are not a frame
 │   └── IncompatibleVersion    a newer major version of protocol or schema
 │       └── JournalTooNew      a newer Ether wrote the journal
@@ -92,6 +94,8 @@ __all__ = [
     "MailboxFull",
     "MalformedFrame",
     "MissingExtra",
+    "NameTaken",
+    "NoSession",
     "NodeRefused",
     "OutcomeError",
     "PayloadTooLarge",
@@ -271,6 +275,12 @@ class NodeRefused(Unavailable):
     code = "node_refused"
 
 
+class NameTaken(NodeRefused):
+    """Another node has the name; of one that has died, the broker notices it after 3 s at the latest."""
+
+    code = "name_taken"
+
+
 class MailboxFull(Unavailable):
     """A bounded queue has no room, in count or in bytes."""
 
@@ -383,6 +393,12 @@ class ProtocolError(EtherError):
     """A peer broke the wire protocol."""
 
     code = "protocol"
+
+
+class NoSession(ProtocolError):
+    """The broker does not know this connection, or not any more: the first envelope of a peer is HELLO."""
+
+    code = "no_session"
 
 
 class MalformedFrame(ProtocolError):

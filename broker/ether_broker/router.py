@@ -25,7 +25,7 @@ from typing import Final
 from ether_broker.admission import Admission
 from ether_broker.allowance import Allowance
 from ether_broker.channel import Channel, Verdict
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
 from ether_broker.refusals import Refusals, printable
@@ -228,14 +228,13 @@ class Router:
         """Let a node in.
 
         Raises:
-            ValueError: the name is taken, there are too many nodes, or the routing id is not a node's; the message is for
-                the node.
+            NodeRefused: the name is taken (NameTaken), there are too many nodes, or the routing id is not a node's.
         """
         self._now = now
         incarnation = routing_id[1:]
         if routing_id[:1] != b"r" or len(incarnation) != INCARNATION:
             msg = f"HELLO came on routing id {routing_id[:32]!r}, which is not 'r' and {INCARNATION} random bytes."
-            raise ValueError(msg)
+            raise NodeRefused(msg)
         known = self._sessions.get(routing_id)
         if known is not None:
             return known
@@ -244,7 +243,7 @@ class Router:
             self.close(same, "it left")
         elif same is not None:
             msg = f"A node named {node!r} is in already: choose another name."
-            raise ValueError(msg)
+            raise NameTaken(msg)
         owner = self._admission.enter(routing_id)
         session = Session(node, incarnation, now, info, channel=Channel(self._make_session()), owner=owner)
         self._sessions[session.receiver] = self._sessions[b"t" + incarnation] = session

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum, unique
+from typing import Final
 
-__all__ = ["AgentStatus", "Status"]
+__all__ = ["RUNNING", "AgentStatus", "Status"]
 
 
 @unique
@@ -58,7 +59,7 @@ class Status(IntEnum):
     @property
     def is_terminal(self) -> bool:
         """Whether it ends the delegation; nothing after it changes anything."""
-        return self not in _RUNNING
+        return self not in RUNNING
 
     @property
     def is_rejection(self) -> bool:
@@ -78,7 +79,8 @@ class Status(IntEnum):
         return _OF_AGENT_STATUS[status]
 
 
-_RUNNING = frozenset({Status.ACCEPTED, Status.PROGRESS})
+RUNNING: Final = frozenset({Status.ACCEPTED.value, Status.PROGRESS.value})
+"""The codes that do not end a delegation; plain numbers, as headers have them."""
 _REJECTIONS = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_CONTEXT, Status.REJECTED_OVERLOAD})
 _UNFINISHED = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})
 _OF_AGENT_STATUS = {

@@ -35,6 +35,7 @@ __all__ = [
     "Kind",
     "join_frame",
     "mark",
+    "name_of",
     "pack_envelope",
     "pack_lengths",
     "read_frame",
@@ -208,6 +209,11 @@ def rehead(
         deadline=header.deadline if deadline is None else deadline,
         parent=header.parent, attempt=header.attempt if attempt is None else attempt,
     )  # fmt: skip
+
+
+def name_of(field: bytes) -> str:
+    """A name in a header as a text for people: what is not UTF-8 is replaced."""
+    return field.decode(errors="replace")
 
 
 def mark(envelope: bytes, flag: Flag) -> bytes:

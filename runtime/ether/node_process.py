@@ -22,7 +22,7 @@ from ether.stopping import Stopping
 from ether_actors.agent import Agent
 from ether_actors.child_spec import ChildSpec, Restart, SupervisorSpec
 from ether_actors.guardian import resolve
-from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NodeRefused, Rejected
+from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NameTaken, Rejected
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import KeysLike, ServerKey
@@ -35,7 +35,6 @@ _FAILED: Final = 1
 _JOIN: Final = 30.0
 _RELEASED: Final = 6.0
 """Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
-_NAME_TAKEN: Final = "is in already"
 _TRIES: Final = 20
 
 
@@ -134,8 +133,8 @@ def join(connect: Callable[[], Runtime]) -> Runtime:
     while True:
         try:
             return connect().open()
-        except NodeRefused as error:
-            if _NAME_TAKEN not in str(error) or time.monotonic() > limit:
+        except NameTaken:
+            if time.monotonic() > limit:
                 raise
             time.sleep(0.1)
 

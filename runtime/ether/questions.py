@@ -27,7 +27,7 @@ _CODES: Final = {
     error.code: error
     for error in (
         errors.DuplicateAgent, errors.InvalidEnvelope, errors.InvalidManifest, errors.IncompatibleVersion,
-        errors.MalformedFrame, errors.AccessDenied, errors.AuthenticationFailed,
+        errors.MalformedFrame, errors.AccessDenied, errors.AuthenticationFailed, errors.NameTaken,
     )
 }  # fmt: skip
 

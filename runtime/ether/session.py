@@ -27,7 +27,7 @@ from ether_broker import errors
 from ether_broker.ids import new_id
 from ether_broker.link import Receiver
 from ether_broker.payload import pack, unpack
-from ether_broker.status import Status
+from ether_broker.status import RUNNING
 from ether_broker.version import SCHEMA_VERSION
 from ether_broker.wire import Flag, Kind, mark, pack_envelope, read_header, rehead
 
@@ -41,7 +41,6 @@ _TICKS: Final = 3
 _FAREWELL: Final = 1.0
 _MOST: Final = 1_000
 """Request ids of one RESUME."""
-_RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
 _MARKED: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.CANCEL)})
 _KEPT: Final = frozenset({int(Kind.REGISTER), int(Kind.UNREGISTER), int(Kind.BYE)})
 
@@ -144,7 +143,7 @@ class Session:
 
         HELLO is said again with growing pauses, of which chance takes up to half, so that many nodes do not come at once.
         """
-        if "HELLO" not in str(body.get("message")):
+        if body.get("code") != errors.NoSession.code:
             logger.warning("the broker refused a message: %s", body.get("message"))
             return
         now = self._machinery.monotonic()
@@ -202,7 +201,7 @@ class Session:
         ]  # what has ended here, refused while there was no journal or called off, must not be begun after all
         for envelope in again:
             header = read_header(envelope)
-            if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
+            if header.kind == Kind.RESPONSE and header.status not in RUNNING:
                 holding.setdefault(header.source.decode(), {})[header.request_id] = header.attempt
         self._owed, self._ticks = awaiting, 0
         logger.warning("the broker is back: %d delegations are waited for", len(awaiting))

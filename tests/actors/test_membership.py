@@ -67,7 +67,7 @@ def test_a_node_whose_name_is_taken_is_told_so():
     bus.step()
 
     refusal = other.refusal()
-    assert refusal.code == "node_refused"
+    assert refusal.code == "name_taken"
     assert "choose another name" in refusal.body["message"]
 
 

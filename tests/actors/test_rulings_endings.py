@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ether_actors.ledger import State
-from ether_actors.rulings import MAX_ATTEMPTS
+from ether_actors.reassignment import MAX_ATTEMPTS
 from ether_broker.mailbox import Limits
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind

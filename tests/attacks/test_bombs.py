@@ -64,7 +64,7 @@ def test_a_frame_of_more_envelopes_than_one_may_have_is_refused_unread():
     bus.arrive(b"r" + b"!" * 16, join_frame([pack_envelope(Kind.MONITOR)] * MOST))
     bus.step()
 
-    assert refused(bus) == {"malformed_frame": 3}  # of a stranger's, one envelope counts
+    assert refused(bus) == {"malformed_frame": 2, "no_session": 1}  # of a stranger's, one envelope counts
 
 
 def test_who_has_spent_its_allowance_is_not_read_and_loses_nothing_of_what_is_numbered():

@@ -91,8 +91,8 @@ def test_a_taken_name_is_refused_counted_and_takes_nothing(name: str):
     thief.hello()
     bus.step()
 
-    assert thief.refusal().code == "node_refused"
-    assert refused(bus)["node_refused"] == 1
+    assert thief.refusal().code == "name_taken"
+    assert refused(bus)["name_taken"] == 1
     assert alice.session.incarnation == alice.incarnation
     thief.register("alice")
     bus.step()

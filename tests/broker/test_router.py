@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether_broker.channel import UNTOLD
-from ether_broker.errors import MalformedFrame
+from ether_broker.errors import MalformedFrame, NameTaken, NodeRefused
 from ether_broker.payload import unpack
 from ether_broker.router import INCARNATION, SILENCE, Router, Session, topic_of
 from ether_broker.wire import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
@@ -57,7 +57,7 @@ def test_a_peer_that_has_not_entered_has_no_session():
 
 @pytest.mark.parametrize("routing_id", [b"t" + ONE, b"r", b"r" + ONE[:-1], b"r" + ONE + b"x", b"", b"x" + ONE])
 def test_only_a_listening_socket_with_a_whole_incarnation_enters(routing_id: bytes):
-    with pytest.raises(ValueError, match="HELLO came on routing id"):
+    with pytest.raises(NodeRefused, match="HELLO came on routing id"):
         Router().open(routing_id, "n", {}, 1.0)
 
 
@@ -66,7 +66,7 @@ def test_entering_twice_is_once_and_a_name_belongs_to_one_incarnation():
     session = entered(router)
 
     assert entered(router) is session
-    with pytest.raises(ValueError, match="choose another name"):
+    with pytest.raises(NameTaken, match="choose another name"):
         entered(router, TWO)
 
 

@@ -15,6 +15,7 @@ from ether_broker.errors import (
     BrokerUnavailable,
     InsecureEndpoint,
     InvalidKey,
+    NameTaken,
     NodeRefused,
     UsageError,
 )
@@ -100,7 +101,7 @@ def test_the_key_decides_the_nodes_name(bus, office, laptop):
 
 
 def test_two_nodes_of_one_key_and_one_name_are_one_too_many(bus, office, laptop):
-    with joined(bus, laptop, office, name="laptop"), pytest.raises(NodeRefused, match="is in already"):
+    with joined(bus, laptop, office, name="laptop"), pytest.raises(NameTaken):
         joined(bus, laptop, office, name="laptop").open()
 
 

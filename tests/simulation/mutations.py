@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ether_actors.deadlines import SLOT, Deadlines
+from ether_actors.delivery import Delivery
 from ether_actors.leases import Leases
+from ether_actors.reassignment import Reassignment
 from ether_actors.rulings import Rulings
 from ether_broker.mailbox import Mailbox, Offer
 from ether_broker.router import Router
@@ -52,10 +54,10 @@ def _release_early(release: Any) -> Any:
 def _run_again(lost: Any) -> Any:
     """What had been sent to a node that is lost is given to another, whatever it is."""
 
-    def mutated(self: Rulings, agent: Any, why: str) -> None:
+    def mutated(self: Reassignment, agent: Any, *more: Any) -> None:
         for entry in self._work_of(agent):
             entry.idempotent = True
-        lost(self, agent, why)
+        lost(self, agent, *more)
 
     return mutated
 
@@ -141,7 +143,7 @@ def _keep_children(_end_children: Any) -> Any:
 
 MUTATIONS: Final = (
     Mutation("receipts before the commit", frozenset({"no loss", "complete tap"}), Router, "release", _release_early),
-    Mutation("node loss runs everything again", frozenset({"at most once"}), Rulings, "lost", _run_again),
+    Mutation("node loss runs everything again", frozenset({"at most once"}), Reassignment, "lost", _run_again),
     Mutation("ended delegations are forgotten", frozenset({"one outcome"}), Rulings, "delegation", _forget_ended),
     Mutation("deadlines five slots late", frozenset({"deadline"}), Deadlines, "set", _late_slot),
     Mutation("deadlines two slots early", frozenset({"deadline"}), Deadlines, "set", _early_slot),
@@ -150,5 +152,5 @@ MUTATIONS: Final = (
     Mutation("mailboxes without a bound", frozenset({"bounded queues"}), Mailbox, "offer", _no_bound),
     Mutation("credit is never given back", frozenset({"liveness", "accounting"}), Mailbox, "release", _leaky_credit),
     Mutation("leases forgotten in a restart", frozenset({"lease exclusion"}), Leases, "restore", _forget_leases),
-    Mutation("sub-delegations outlive their parent", frozenset({"one outcome"}), Rulings, "_end_children", _keep_children),
+    Mutation("sub-delegations outlive their parent", frozenset({"one outcome"}), Delivery, "end_children", _keep_children),
 )  # fmt: skip

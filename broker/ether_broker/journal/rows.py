@@ -16,7 +16,7 @@ from ether_broker.journal.failure import CORRUPT_FIX
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import read_meta
 from ether_broker.journal.row import references, restore, unpack_row
-from ether_broker.status import Status
+from ether_broker.status import RUNNING
 from ether_broker.tap import Batch
 from ether_broker.wire import FRAME, Kind
 
@@ -24,14 +24,13 @@ __all__ = ["COLUMNS", "Row", "Rows", "is_outcome"]
 
 COLUMNS: Final = "seq, first, next, time, wall, hash, refs, checkpoint, body"
 _CACHED: Final = 8
-_RUNNING: Final = frozenset(int(status) for status in Status if not status.is_terminal)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _ID: Final = slice(16, 32)
 
 
 def is_outcome(envelope: bytes) -> bool:
     """Whether an envelope is a terminal RESPONSE, by the first two bytes of its header."""
-    return envelope[0] == _RESPONSE and envelope[1] not in _RUNNING
+    return envelope[0] == _RESPONSE and envelope[1] not in RUNNING
 
 
 class Row(NamedTuple):
@@ -195,7 +194,7 @@ class Rows:
             (request_id, _RESPONSE),
         ).fetchall()
         for number, status in found:
-            if status not in _RUNNING and (there := self.envelope(number)):
+            if status not in RUNNING and (there := self.envelope(number)):
                 return there[1]
         return self._outcome_behind(request_id, self.indexed())
 

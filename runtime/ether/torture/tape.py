@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ether.torture.diary import Line
 from ether.torture.passing import passed
-from ether_broker.status import Status
+from ether_broker.status import RUNNING
 from ether_broker.wire import Kind
 
 __all__ = ["Message", "Sight", "Stretch", "Tape", "read_journal", "read_sights", "tape_of"]
-
-_RUNNING: Final = frozenset({Status.ACCEPTED, Status.PROGRESS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Message:
     @property
     def is_outcome(self) -> bool:
         """Whether it ends a delegation."""
-        return self.kind == Kind.RESPONSE and self.status not in _RUNNING
+        return self.kind == Kind.RESPONSE and self.status not in RUNNING
 
 
 @dataclass(slots=True)

@@ -1,0 +1,155 @@
+"""What is given out: work to the specialists' nodes, progress and the one outcome to the delegators. Sans-IO."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from ether_actors.ledger import Entry, State
+from ether_actors.records import SUPERVISOR, Records
+from ether_actors.registry import Registration
+from ether_broker.codec import pack_response
+from ether_broker.dead_letters import Reason
+from ether_broker.ids import to_text
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.router import Session
+from ether_broker.status import Status
+from ether_broker.wire import Kind, pack_envelope, read_header
+
+__all__ = ["Delivery"]
+
+_RECENT: Final = 256
+
+
+class Delivery:
+    """Sends what the rulings decide, and keeps ledger, mailboxes and counts in step with it."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    # -- to specialists ------------------------------------------------------------------------------------------
+
+    def send(self, entry: Entry) -> None:
+        """Give an entry to its agent's node; its credit has been taken."""
+        entry.holds_credit = True
+        self._records.ledger.advance(entry, State.SENT)
+        if entry.is_volatile:
+            self._records.router.send_aside(entry.agent.session, entry.envelope)
+        else:
+            self._records.router.send(entry.agent.session, entry.envelope)
+
+    def pump(self, agent: Registration) -> None:
+        """Send what waits in an agent's mailbox as far as there is credit."""
+        mailbox = agent.mailbox
+        while (entry := mailbox.next()) is not None:
+            if entry.deadline > self._records.now:
+                self.send(entry)
+            else:  # its slot of time has not ended yet, but it must not be started any more (G4)
+                mailbox.release()
+                mailbox.put_back(entry)
+                self.expire(entry)
+
+    def pump_holders(self, entries: Iterable[Entry]) -> None:
+        """Send for the agents that the entries were moved to."""
+        for agent in {id(entry.agent): entry.agent for entry in entries}.values():
+            self.pump(agent)
+
+    def stop(self, entry: Entry, status: Status) -> None:
+        """Tell the specialist's node that a delegation has ended without it."""
+        stop = pack_envelope(
+            Kind.CANCEL, request_id=entry.request_id, source=SUPERVISOR.encode(), target=entry.agent.name,
+            capability=entry.capability, status=status, attempt=entry.attempt,
+        )  # fmt: skip
+        self._records.router.send(entry.agent.session, stop)
+
+    # -- to delegators -------------------------------------------------------------------------------------------
+
+    def forward(self, entry: Entry, envelope: bytes) -> None:
+        """Send a delegator what tells that its delegation goes on."""
+        if entry.is_volatile:
+            self._records.router.send_aside(entry.delegator, envelope)
+        else:
+            self._records.router.send(entry.delegator, envelope)
+
+    def finish(self, entry: Entry, status: Status, envelope: bytes) -> None:
+        """Give a delegation the outcome that its specialist has answered, and the specialist the next."""
+        agent = entry.agent
+        if entry.holds_credit:
+            entry.holds_credit = False
+            agent.mailbox.release()
+        self._end(entry, status, envelope)
+        if agent.mailbox:
+            self.pump(agent)
+
+    def _end(self, entry: Entry, status: Status, envelope: bytes) -> None:
+        """Give a delegation its one outcome."""
+        records = self._records
+        records.ledger.advance(entry, State.ENDED, entry.agent.name)
+        if entry.delegator.lost:
+            records.uncollected.keep(entry.source, entry.request_id, envelope)
+            if not entry.delegator.is_expected:
+                records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
+        elif entry.is_volatile:
+            records.router.send_aside(entry.delegator, envelope)
+        else:
+            records.router.send(entry.delegator, envelope)
+        records.passing.append(envelope)
+        self.count(status, entry)
+        if entry.children:
+            self.end_children(entry)
+
+    def end_children(self, entry: Entry, message: str = "The delegation that it was made for has ended.") -> None:
+        """Call off what was delegated for a delegation."""
+        children, entry.children = entry.children, None
+        for child in children or ():
+            running = self._records.ledger.get(child)
+            if running is not None:
+                self.rule(running, Status.CANCELLED, "parent_ended", message)
+
+    def rule(self, entry: Entry, status: Status, code: str, message: str) -> None:
+        """End a delegation by the supervisor's own word, and tell the specialist's node to stop."""
+        records = self._records
+        if entry.holds_credit:
+            self.stop(entry, status)
+        header = read_header(entry.envelope)
+        error = ErrorInfo(code=code, message=message, retryable=status is Status.TIMEOUT or code == "node_lost")
+        session = entry.delegator
+        was_waiting = entry.state is State.QUEUED
+        records.ledger.advance(entry, State.ENDED)
+        if was_waiting:
+            entry.agent.mailbox.forget(entry)
+        envelope = records.answer(session, header, status, error, attempt=entry.attempt)
+        if session.lost and not session.is_expected:
+            records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
+        self.count(status, entry)
+        self.end_children(entry)
+
+    def expire(self, entry: Entry) -> None:
+        """End what has waited in a mailbox until its deadline."""
+        detail = f"waited for {entry.agent.manifest.agent} until its deadline"
+        self._records.bury(Reason.EXPIRED, entry.envelope, entry.delegator, detail)
+        self.rule(entry, Status.TIMEOUT, "expired", f"Not started: it {detail}.")
+
+    def tell(
+        self, session: Session, request_id: bytes, status: Status, error: ErrorInfo, target: bytes = b"",
+        **fields: object,
+    ) -> None:  # fmt: skip
+        """Answer a delegator at once, outside the journal and the tap; with a target it is kept for one that is lost."""
+        response = Response(
+            request_id=to_text(request_id), status=status, from_agent=SUPERVISOR, summary=error.message, error=error,
+            timestamp=self._records.wall,
+            **fields,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self._records.router.send_aside(session, pack_response(response, target=target))
+
+    def count(self, status: Status, entry: Entry | None) -> None:
+        """Count an outcome, for its agent too if it was ever accepted."""
+        outcomes = self._records.outcomes
+        outcomes[status] = outcomes.get(status, 0) + 1
+        if entry is not None:
+            agent = entry.agent
+            agent.ended[status] = agent.ended.get(status, 0) + 1
+            if agent.recent is None:
+                agent.recent = deque(maxlen=_RECENT)
+            agent.recent.append(self._records.now - entry.opened)

@@ -1,0 +1,178 @@
+"""What becomes of an agent's work when the agent drains, leaves, is lost or is up again. Sans-IO.
+
+Others get it where they may; the rest waits, or is answered for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ether_actors.delivery import Delivery
+from ether_actors.ledger import Entry, State
+from ether_actors.records import Records
+from ether_actors.registry import Registration
+from ether_actors.selection import Selection
+from ether_broker.dead_letters import Reason
+from ether_broker.ids import to_text
+from ether_broker.status import Status
+from ether_broker.wire import Flag, name_of, read_header, rehead
+
+__all__ = ["MAX_ATTEMPTS", "Reassignment"]
+
+MAX_ATTEMPTS: Final = 5
+"""Runs of an idempotent delegation before a lost node ends it after all: it may be what kills its nodes."""
+
+_WITH_NODE: Final = frozenset({State.SENT, State.RUNNING})
+
+
+class Reassignment:
+    """Takes work from agents, and gives it to others."""
+
+    def __init__(self, records: Records, delivery: Delivery, selection: Selection) -> None:
+        self._records = records
+        self._delivery = delivery
+        self._selection = selection
+
+    def call_off(self, agent: Registration) -> None:
+        """Tell a node that let an agent go to begin nothing that is on its way: an agent of that name may be there again."""
+        if agent.mailbox.in_flight:
+            for entry in self._work_of(agent):
+                if entry.holds_credit:
+                    self._delivery.stop(entry, Status.CANCELLED)
+
+    def lost(self, agent: Registration, why: str, works: list[Entry] | None = None) -> None:
+        """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it.
+
+        Args:
+            agent: is down.
+            why: for people.
+            works: what `works_of` found for it before, when many agents go at once; the caller then also forgets what their
+                node held of what had ended.
+        """
+        if not agent.mailbox.outstanding:
+            return
+        self.drained(agent)
+        found = self._work_of(agent) if works is None else works
+        sent = [entry for entry in found if entry.agent is agent and entry.state in _WITH_NODE]
+        again = [entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]
+        for entry in reversed(again):
+            if entry.is_over:
+                continue  # it was made for another of them
+            self.reopen(entry, again=True)
+            self._delivery.end_children(entry, "The run that it was made for was lost with its node.")
+            if entry.pinned or not self._reroute(entry):
+                agent.mailbox.put_back(entry)
+        for entry in sent:
+            if entry.state is State.QUEUED or entry.is_over:
+                continue
+            entry.holds_credit = False
+            self._records.bury(Reason.NODE_LOST, entry.envelope, entry.delegator, why)
+            message = f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part."
+            self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
+        if works is None:
+            self._records.ledger.forget_held(agent)
+        self._delivery.pump_holders(again)
+
+    def drained(self, agent: Registration) -> None:
+        """Find other holders for what waits for an agent that takes nothing new."""
+        if not agent.mailbox.outstanding:
+            return
+        moved: list[Entry] = []
+        for entry in reversed(agent.mailbox.drain()):
+            if not entry.pinned and self._reroute(entry):
+                moved.append(entry)
+            else:
+                agent.mailbox.put_back(entry)
+        self._delivery.pump_holders(moved)
+
+    def gone(self, agent: Registration) -> None:
+        """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost."""
+        if not agent.mailbox.outstanding:
+            return
+        self.lost(agent, "it left")
+        for entry in self._work_of(agent):
+            if entry.is_over:
+                continue  # it ended with its parent, a moment ago
+            message = f"{agent.manifest.agent} has left and nobody else holds {name_of(entry.capability)!r}."
+            self._delivery.rule(entry, Status.REJECTED_CAPABILITY, "agent_gone", message)
+
+    def handed_back(self, entry: Entry) -> None:
+        """Take back work that its node had not started, and give it to another holder, or keep it for the same one."""
+        agent = entry.agent
+        agent.mailbox.release()
+        self.reopen(entry, again=False)
+        if entry.pinned or not self._reroute(entry):
+            agent.mailbox.put_back(entry)
+            if not self._declares(agent, entry):
+                self._undeclared(entry)
+        self._delivery.pump(agent)
+        self._delivery.pump_holders([entry])
+
+    def returned(self, agent: Registration) -> None:
+        """Send what waited for an agent that is up again, but for what it does not declare any more (G10)."""
+        moved: list[Entry] = []
+        unfit: list[Entry] = []
+        for entry in reversed(agent.mailbox.drain()):
+            is_declared = self._declares(agent, entry)
+            if not is_declared and not entry.pinned and self._reroute(entry):
+                moved.append(entry)
+                continue
+            agent.mailbox.put_back(entry)
+            if not is_declared:
+                unfit.append(entry)
+        for entry in unfit:
+            if not entry.is_over:
+                self._undeclared(entry)
+        self._delivery.pump(agent)
+        self._delivery.pump_holders(moved)
+
+    def works_of(self, agents: list[Registration]) -> dict[Registration, list[Entry]]:
+        """What is open of each agent, oldest first, in one look for all of them."""
+        found: dict[Registration, list[Entry]] = {agent: [] for agent in agents if agent.mailbox.outstanding}
+        if found:
+            for entry in self._records.ledger.running:
+                if entry.agent in found:
+                    found[entry.agent].append(entry)
+        return found
+
+    def _work_of(self, agent: Registration) -> list[Entry]:
+        return [entry for entry in self._records.ledger.running if entry.agent is agent]
+
+    def _declares(self, agent: Registration, entry: Entry) -> bool:
+        choice = self._records.registry.resolve(agent, entry.capability)
+        return choice is not None and choice.name == entry.capability
+
+    def _undeclared(self, entry: Entry) -> None:
+        message = f"{entry.agent.manifest.agent} came back and does not declare {name_of(entry.capability)!r} any more."
+        self._delivery.rule(entry, Status.REJECTED_CAPABILITY, "not_declared", message)
+
+    def reopen(self, entry: Entry, *, again: bool) -> None:
+        """Let what had been sent wait again; `again` when it may have been begun, which makes it another attempt."""
+        entry.holds_credit = False
+        self._records.ledger.advance(entry, State.QUEUED)
+        if again:
+            entry.attempt += 1
+            header = read_header(entry.envelope)
+            flags = header.flags | Flag.REDELIVERED
+            entry.envelope = rehead(header, entry.envelope, attempt=entry.attempt, flags=flags)
+            self._tell_reassigned(entry)
+
+    def _reroute(self, entry: Entry) -> bool:
+        """Put a waiting entry into another holder's mailbox; its holder's `pump` sends it."""
+        choice = self._selection.another(entry)
+        if choice is None:
+            return False
+        header = read_header(entry.envelope)
+        entry.agent = choice.agent
+        entry.capability = choice.name
+        entry.envelope = rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
+        choice.agent.mailbox.put_back(entry)
+        self._tell_reassigned(entry)
+        return True
+
+    def _tell_reassigned(self, entry: Entry) -> None:
+        """Say who has it now and which attempt that is; the journal and the observers would not know otherwise."""
+        self._records.event(
+            "reassigned", request_id=to_text(entry.request_id), agent=entry.agent.manifest.agent,
+            capability=name_of(entry.capability), attempt=entry.attempt,
+        )  # fmt: skip

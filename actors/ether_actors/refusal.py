@@ -1,0 +1,74 @@
+"""Why a delegation is not accepted: what the delegator is told, and what observers see of it."""
+
+from __future__ import annotations
+
+from ether_actors.ledger import Entry
+from ether_actors.registry import Registration
+from ether_broker.dead_letters import Reason
+from ether_broker.response import ErrorInfo
+from ether_broker.status import Status
+from ether_broker.wire import Header, name_of
+
+__all__ = ["Refusal", "broker_full", "cycle", "forged", "overload", "too_deep"]
+
+
+class Refusal(Exception):
+    """Why a delegation is not accepted."""
+
+    def __init__(
+        self, status: Status, code: str, message: str, *, reason: Reason | None = None, retryable: bool = False,
+        **fields: object,
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.status = status
+        self.error = ErrorInfo(code=code, message=message, retryable=retryable)
+        self.reason = reason
+        self.fields = fields
+
+
+def forged(header: Header) -> Refusal:
+    """It comes from an agent that its connection has not registered (G6)."""
+    message = f"The connection has not registered {name_of(header.source)!r}, so it cannot delegate in its name."
+    return Refusal(Status.REJECTED_CAPABILITY, "forged_sender", message, reason=Reason.FORGED)
+
+
+def cycle(chain: list[Entry], agent: Registration) -> Refusal:
+    """An agent would wait for itself."""
+    message = (
+        f"{_path(chain)} → {agent.manifest.agent} is a cycle: {agent.manifest.agent} waits for this very work. "
+        "Delegate to another agent, or raise its max_concurrency."
+    )
+    return Refusal(Status.FAILED_EXECUTION, "call_cycle", message)
+
+
+def too_deep(chain: list[Entry]) -> Refusal:
+    """The chain of delegations that it would lengthen is as long as one may be."""
+    message = f"The chain of delegations is {len(chain)} deep: {_path(chain)}. Is it a recursion without end?"
+    return Refusal(Status.FAILED_EXECUTION, "too_deep", message)
+
+
+def overload(agent: Registration) -> Refusal:
+    """An agent's mailbox has no room (G8)."""
+    mailbox = agent.mailbox
+    recent = agent.recent
+    pace = sum(recent) / len(recent) if recent else 1.0
+    wait = min(max(pace, 0.05), 30.0)
+    message = (
+        f"{agent.manifest.agent} has {len(mailbox):,} delegations and {mailbox.waiting_bytes:,} bytes waiting, "
+        "its mailbox's bound."
+    )
+    return Refusal(
+        Status.REJECTED_OVERLOAD, "mailbox_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=wait
+    )
+
+
+def broker_full(size: int) -> Refusal:
+    """All mailboxes together have no room (G8)."""
+    message = f"The broker keeps {size:,} bytes of delegations that have not ended, its bound."
+    return Refusal(
+        Status.REJECTED_OVERLOAD, "broker_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=1.0
+    )  # fmt: skip
+
+
+def _path(chain: list[Entry]) -> str:
+    return " → ".join(name_of(name) for name in (chain[-1].source, *(entry.agent.name for entry in reversed(chain))))
