@@ -350,10 +350,6 @@ class ZmqLink:
                 self._send_waiting()
         self.flush()
 
-    def stop_receiving(self) -> None:
-        """End the receiving thread after what it has in hand; from that thread itself."""
-        self._closing = True
-
     def close(self, linger: float = 1.0) -> None:
         """Send what waits within `linger` seconds, and end."""
         with self._lock:

@@ -108,6 +108,22 @@ def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: Broker
     assert read_frame(listening.recv()).envelopes == [b"a", b"b"]
 
 
+def test_a_connection_that_is_made_anew_takes_over_its_routing_id(broker: BrokerSocket, peers: Peers):
+    before = peers.connect(broker, b"r" + ONE)
+    before.send(b"hello")
+    receive(broker, 1)
+    router = Router()
+    session = router.open(b"r" + ONE, "n", {}, 1.0)
+    anew = peers.connect(broker, b"r" + ONE)
+    anew.send(b"hello again")
+
+    assert receive(broker, 1) == [(b"r" + ONE, b"hello again")]
+    send(router, session, b"a")
+    broker.transmit(router)
+
+    assert read_frame(anew.recv()).envelopes == [b"a"]
+
+
 def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: BrokerSocket):
     router = Router()
     session = router.open(b"r" + ONE, "n", {}, 1.0)

@@ -11,11 +11,10 @@ from typing import Final
 
 from ether.bench.case import Case
 from ether.bench.cases.agents import Agents
-from ether.bench.cases.curve import Curve
-from ether.bench.cases.durable import Durable
 from ether.bench.cases.failover import Failover
 from ether.bench.cases.idle import Idle
 from ether.bench.cases.imports import Imports
+from ether.bench.cases.paired import CURVE, DURABLE
 from ether.bench.cases.pipelined import Opaque, Pipelined
 from ether.bench.cases.recovery import Recovery
 from ether.bench.cases.registered import Registered
@@ -30,7 +29,7 @@ __all__ = ["CASES", "run"]
 CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
-        Pipelined(), Opaque(), Serial(), Durable(), Curve(), Registered(), Agents(), Imports(), Idle(), Recovery(),
+        Pipelined(), Opaque(), Serial(), DURABLE, CURVE, Registered(), Agents(), Imports(), Idle(), Recovery(),
         Failover(),
     )
 }  # fmt: skip
