@@ -17,7 +17,8 @@ from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import HEARTBEAT, Session
 from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, read_header
+from ether_broker.views.suggestion import THRESHOLD, SuggestionRecord
+from ether_broker.wire import Flag, Header, Kind, name_of, read_header
 
 __all__ = ["CAPABILITIES", "Administration"]
 
@@ -35,7 +36,7 @@ STALLED: Final = 1.5 * HEARTBEAT
 
 
 class Administration:
-    """Answers delegations of `ether.*`: most at once, inside the supervisor's turn; `_LATER` when their time has come."""
+    """Answers delegations of `ether.*`, most of them at once, inside the supervisor's turn."""
 
     def __init__(self, records: Records, leasing: Leasing, trimming: Trimming) -> None:
         self._records = records
@@ -60,9 +61,9 @@ class Administration:
             records.answer(session, header, Status.REJECTED_CAPABILITY, error)
             return
         name = header.capability.decode(errors="replace")
-        action, later = _ACTIONS.get(name), _LATER.get(name)
-        if action is None and later is None:
-            hint = nearest(name, (*_ACTIONS, *_LATER))
+        action, own = _ACTIONS.get(name), _OWN.get(name)
+        if action is None and own is None:
+            hint = nearest(name, (*_ACTIONS, *_OWN))
             error = ErrorInfo(code="no_holder", message=f"The bus has no such capability.{hint}")
             records.answer(session, header, Status.REJECTED_CAPABILITY, error)
             return
@@ -72,8 +73,8 @@ class Administration:
                 msg = "params is a map here."
                 raise InvalidEnvelope(msg)
             self._check_access(session, header, params)
-            if later is not None:
-                later(self, session, header, envelope, params)
+            if own is not None:
+                own(self, session, header, envelope, params)
                 return
             assert action is not None
             data = action(self, {**params, "source": header.source} if action is Administration.outcomes else params)
@@ -221,7 +222,20 @@ class Administration:
         """Every lease, the oldest first, with who waits for it; one only with `resource`."""
         return self._leasing.tell(params.get("resource"))
 
-    # -- answered later ------------------------------------------------------------------------------------------
+    # -- what answers for itself ---------------------------------------------------------------------------------
+
+    def suggest(self, session: Session, header: Header, _envelope: bytes, params: dict[str, Any]) -> None:
+        """Make a gap in the capabilities known, with the agent that would fill it (spec 2 §8): as an event."""
+        source = name_of(header.source)
+        record = SuggestionRecord.parse({"submitted_by": source, **params})
+        if record.submitted_by != source:
+            raise InvalidEnvelope(f"submitted_by is {record.submitted_by!r}, and {source!r} asks: submit your own.")
+        if record.justification.score < THRESHOLD:
+            raise InvalidEnvelope(
+                f"The score is {record.justification.score:g}; below {THRESHOLD:g} nothing is suggested (spec 2 §8.2)."
+            )
+        self._records.event("suggestion", **record.document())
+        self._reply(session, header, {"suggestion_id": record.suggestion_id})
 
     def claim(self, session: Session, header: Header, envelope: bytes, params: dict[str, Any]) -> None:
         """A lease, when it is granted."""
@@ -313,14 +327,15 @@ _ACTIONS: Final[dict[str, Callable[[Administration, dict[str, Any]], object]]] =
     "ether.dead-letter": Administration.dead_letter,
     "ether.leases": Administration.leases,
 }
-_LATER: Final[dict[str, Callable[[Administration, Session, Header, bytes, dict[str, Any]], None]]] = {
+_OWN: Final[dict[str, Callable[[Administration, Session, Header, bytes, dict[str, Any]], None]]] = {
     "ether.lease": Administration.claim,
     "ether.release": Administration.release,
     "ether.journal-gc": Administration.collect,
+    "ether.suggest": Administration.suggest,
 }
 """What answers for itself, at once or in a later turn."""
 _CHANGING: Final = frozenset({b"ether.journal-gc"})
 """What changes something whatever its params."""
-_ONES_OWN: Final = frozenset({b"ether.outcomes", b"ether.lease", b"ether.release"})
+_ONES_OWN: Final = frozenset({b"ether.outcomes", b"ether.lease", b"ether.release", b"ether.suggest"})
 """What is about the asker's own work, and so is no administration."""
 CAPABILITIES: Final = tuple(_ACTIONS)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ether_broker.security.access import Access
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
+    from ether_broker.views.suggestion import SuggestionRecord
 
 __all__ = ["Runtime"]
 
@@ -421,6 +422,20 @@ class Runtime:
     def monitor(self, target: str) -> Monitor:
         """Be told once when an agent, or `node:NAME`, goes down (as OTP's `monitor`)."""
         return self.node.watching.monitor(target)
+
+    def suggest(self, record: SuggestionRecord) -> None:
+        """Make a gap in the capabilities known, with the agent that would fill it (spec 2 §8).
+
+        Observers see an event `suggestion`, and so it is in the journal; nobody acts on it unasked. An agent does the same by
+        `task.delegate("ether.suggest", record.document())`.
+
+        Args:
+            record: submitted by this runtime, whose name is `bus.name`; its score at least 0.55.
+
+        Raises:
+            Rejected: it is somebody else's, or its score is too low.
+        """
+        self._tell("ether.suggest", record.document())
 
     # -- what the bus tells of itself ----------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Final
 
 import pytest
 
@@ -10,8 +11,10 @@ from ether_actors.administration import CAPABILITIES
 from ether_broker.codec import read_response
 from ether_broker.mailbox import Limits
 from ether_broker.status import Status
+from ether_broker.views.suggestion import THRESHOLD
 from ether_broker.wire import Kind
 from tests.actors.peers import Bus, Peer
+from tests.broker.views.spec_examples import SUGGESTION_RECORD
 
 
 def ask(bus: Bus, peer: Peer, capability: str, params: Any = None) -> Any:
@@ -48,6 +51,48 @@ def test_agents_tells_how_each_agent_with_capabilities_is():
     }
     assert (told["load"], told["outcomes"]) == ({"running": 1}, {"COMPLETED": 1})
     assert told["p50"] == told["p99"] == pytest.approx(2.0)
+
+
+RECORD: Final = json.loads(SUGGESTION_RECORD)
+
+
+def test_a_suggestion_is_an_event_for_whoever_observes():
+    bus = Bus()
+    script = bus.delegator("script-agent")
+    script.delegate("script-agent", "ether.suggest", params=RECORD)
+    bus.step()
+
+    assert script.outcome().status is Status.COMPLETED
+    (event,) = bus.events("suggestion")
+    assert {name: event[name] for name in RECORD} == RECORD
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"submitted_by": "somebody-else"},
+        {"justification": {**RECORD["justification"], "score": 0.5499}},
+        {"capabilities": ["no capability"]},
+        {"proposed": "clarifier"},
+    ],
+)
+def test_a_suggestion_that_is_not_its_senders_or_not_worth_one_is_refused(change: dict[str, Any]):
+    bus = Bus()
+    d = bus.delegator("d")
+
+    assert ask(bus, d, "suggest", {**RECORD, "submitted_by": "d", **change}) == "invalid_envelope"
+    assert bus.events("suggestion") == []
+
+
+def test_a_suggestion_of_the_threshold_is_taken_and_its_sender_need_not_be_named():
+    bus = Bus()
+    d = bus.delegator("d")
+    record = {**RECORD, "justification": {**RECORD["justification"], "score": THRESHOLD}}
+    del record["submitted_by"]
+
+    assert ask(bus, d, "suggest", record) == {"suggestion_id": RECORD["suggestion_id"]}
+    (event,) = bus.events("suggestion")
+    assert event["submitted_by"] == "d"
 
 
 def test_one_agent_is_told_by_name_though_it_only_delegates():

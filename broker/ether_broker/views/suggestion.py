@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from ether_broker.model import AgentName, CapabilityName, Model
 
-__all__ = ["Justification", "SuggestionRecord"]
+__all__ = ["THRESHOLD", "Justification", "SuggestionRecord"]
+
+THRESHOLD: Final = 0.55
+"""The lowest score that is worth a suggestion (§8.2); below it is gap spam (§16)."""
 
 Ratio = Annotated[float, Field(ge=0)]
 """0 and more; over 1 when it is measured against a baseline. The score clamps each to 1."""
