@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ether_actors.handle import Handle
 from ether_actors.registry import Condition, Registration
 from ether_actors.supervisor import Supervisor
+from ether_broker.channel import UNTOLD
 from ether_broker.ids import to_bytes
 from ether_broker.payload import unpack
 from ether_broker.status import Status
@@ -30,8 +31,8 @@ __all__ = ["Auditor", "Violation", "has_work"]
 WINDOW: Final = 0.25
 """Seconds after a deadline in which TIMEOUT comes (G4)."""
 _ROUNDING: Final = 1e-6
-_AT_REST: Final = 100_000
-"""Bytes that may wait for a node's acknowledgement when nothing happens: it tells after 16 frames."""
+_AT_REST: Final = 3 * UNTOLD
+"""Frames that may be kept for a node when nothing new happens: it acknowledges each 16th, which may be under way."""
 _BUS: Final = b"ether."
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
 _OWN_WORD: Final = frozenset({"journal_unavailable", "broker_lost"})
@@ -153,7 +154,8 @@ class Auditor:
             self.fail("one outcome", f"{self.name(request_id)} was accepted twice")
         if broker is not None:
             deadline = broker.clock.truth(header.deadline) if header.deadline else float("inf")
-            self._deadlines[request_id] = deadline
+            # A refused one passes as its node wrote it; the broker goes by its parent's deadline where that is sooner.
+            self._deadlines[request_id] = min(deadline, self.open.get(header.parent, deadline))
         if header.capability.startswith(_BUS):
             self.asks.add(request_id)
         self.open[request_id] = self._deadlines[request_id]
@@ -357,10 +359,12 @@ class Auditor:
                 self.fail("liveness", f"{agent.name!r} has {mailbox.in_flight} and {len(mailbox)} left at rest")
         for session in supervisor.records.router.sessions:
             waiting = [*session.outbox, *session.fresh, *supervisor.records.router.unsealed(session)]
-            if session.outbox_bytes != sum(map(len, waiting)) or session.channel.retained_bytes > _AT_REST:
-                held = session.channel.retained_bytes
+            channel = session.channel
+            kept = channel.last - channel.first + 1 if channel.first else 0
+            if session.outbox_bytes != sum(map(len, waiting)) or kept > _AT_REST:
                 self.fail(
-                    "bounded queues", f"{session.outbox_bytes} and {held} bytes are kept for {session.node} at rest"
+                    "bounded queues",
+                    f"{session.outbox_bytes} bytes and {kept} frames are kept for {session.node} at rest",
                 )
 
     def _finish_journal(self) -> None:
