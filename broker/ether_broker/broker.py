@@ -12,7 +12,9 @@ import zmq
 
 from ether_broker.endpoint import check_endpoint, is_exposed, prepare_endpoint
 from ether_broker.errors import AddressInUse, InsecureEndpoint, InvalidEndpoint
+from ether_broker.failed_handshakes import FailedHandshakes
 from ether_broker.payload import MAX_PAYLOAD
+from ether_broker.refusals import Refusals
 from ether_broker.router import Router
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class BrokerSocket:
         security: encrypts a TCP endpoint and lets only allowed keys in; others are guarded by the file system, or are
             within the process.
         insecure: whether other machines may reach it without keys.
+        refusals: where the connections over TCP that fail in their handshake are counted; None is nowhere.
 
     Raises:
         InvalidEndpoint: see `check_endpoint` and `prepare_endpoint`.
@@ -53,7 +56,7 @@ class BrokerSocket:
 
     def __init__(
         self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]], *, security: Guard | None = None,
-        insecure: bool = False,
+        insecure: bool = False, refusals: Refusals | None = None,
     ) -> None:  # fmt: skip
         check_endpoint(endpoint)
         self.guard = security if endpoint.startswith("tcp://") else None
@@ -73,10 +76,13 @@ class BrokerSocket:
             # the old connection still had is sent again. With keys the id must stay with the connection that proved its
             # key; there a node makes its connection anew until we have noticed.
             self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self._failed: FailedHandshakes | None = None
+        if refusals is not None and endpoint.startswith("tcp://"):
+            self._failed = FailedHandshakes(self._socket, refusals)
         try:
             self.endpoint = self._bind(endpoint, context)
         except BaseException:
-            self._socket.close(0)
+            self._close_socket(0)
             raise
         self._waker = self._make_waker(context)
         self._wake_lock = threading.Lock()
@@ -177,7 +183,7 @@ class BrokerSocket:
 
     def close(self, linger: float = 1.0) -> None:
         """Unbind, and wait at most `linger` seconds for what was sent to leave."""
-        self._socket.close(int(linger * 1000))
+        self._close_socket(int(linger * 1000))
         if self.guard is not None:
             self.guard.close()
         with self._wake_lock:
@@ -186,6 +192,11 @@ class BrokerSocket:
             from pathlib import Path
 
             Path(self.endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+
+    def _close_socket(self, linger: int) -> None:
+        if self._failed is not None:
+            self._failed.close()
+        self._socket.close(linger)
 
 
 _OPTIONS: Final = (

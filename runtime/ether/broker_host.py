@@ -67,13 +67,14 @@ class BrokerHost:
             )  # fmt: skip
             supervisor.recover(clock.monotonic(), clock.wall())
             endpoint = bind or f"inproc://ether-{next(_numbers)}"
-            socket = BrokerSocket(endpoint, context, security=guard, insecure=insecure)
+            refusals = supervisor.records.router.refusals
+            socket = BrokerSocket(endpoint, context, security=guard, insecure=insecure, refusals=refusals)
         except BaseException:
             opened.close()
             raise
         self.supervisor: Any = SupervisorActor.start(socket, supervisor, clock)
         """Its pykka ref."""
-        self.refusals = supervisor.records.router.refusals
+        self.refusals = refusals
         """What it refused; any thread may look at it, and add to it."""
         self.endpoint = socket.endpoint
         """The address that it listens at."""

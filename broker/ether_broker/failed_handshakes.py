@@ -1,0 +1,81 @@
+"""Counts the connections that libzmq itself turns away: of another mechanism, for another key, slow, or no ZeroMQ at all."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any, Final
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from ether_broker.refusals import Refusals
+
+__all__ = ["FailedHandshakes"]
+
+_EVENTS: Final = (
+    zmq.Event.ACCEPTED
+    | zmq.Event.HANDSHAKE_SUCCEEDED
+    | zmq.Event.HANDSHAKE_FAILED_AUTH
+    | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
+    | zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.Event.DISCONNECTED
+    | zmq.Event.MONITOR_STOPPED
+)
+_REASONS: Final = {
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it has no key, or another key for the broker",
+    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "it took too long, or hung up",
+}
+
+
+class FailedHandshakes:
+    """Watches a listening socket in a thread of its own, which has to keep up: libzmq waits for who watches.
+
+    libzmq tells that a handshake failed, and then which connection has ended. It tells that one succeeded, but not whose; so
+    who speaks no ZeroMQ, of whom it only says that the connection has ended, is not counted if another got in meanwhile.
+    Who failed for its key is counted by the `Authenticator`.
+
+    Args:
+        socket: not bound yet; `close` belongs to its thread too.
+        refusals: where they are counted, as `handshake_failed`.
+    """
+
+    def __init__(self, socket: zmq.Socket[Any], refusals: Refusals) -> None:
+        self._socket = socket
+        self._refusals = refusals
+        self._monitor = socket.get_monitor_socket(_EVENTS)
+        self._open: set[int] = set()
+        """Connections that came after the last handshake that succeeded."""
+        self._has_failed = False
+        """Whether the next connection that ends is one that was told of."""
+        self._thread = threading.Thread(target=self._run, name="ether-handshakes", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(zmq.ZMQError):  # the context was destroyed under us
+            while (said := recv_monitor_message(self._monitor))["event"] != zmq.Event.MONITOR_STOPPED:
+                self._note(zmq.Event(said["event"]), said["value"])
+        self._monitor.close(0)
+
+    def _note(self, event: zmq.Event, connection: int) -> None:
+        if event is zmq.Event.ACCEPTED:
+            self._open.add(connection)
+        elif event is zmq.Event.HANDSHAKE_SUCCEEDED:
+            self._open.clear()
+        elif event is zmq.Event.DISCONNECTED:
+            if connection in self._open and not self._has_failed:
+                self._count("what it said is not ZeroMQ")
+            self._open.discard(connection)
+            self._has_failed = False
+        else:
+            self._has_failed = True
+            if event in _REASONS:
+                self._count(_REASONS[event])
+
+    def _count(self, why: str) -> None:
+        self._refusals.note("", "handshake_failed", f"a connection was closed in its handshake: {why}")
+
+    def close(self) -> None:
+        """End the watching; before the socket is closed."""
+        self._socket.disable_monitor()
+        self._thread.join(2.0)
