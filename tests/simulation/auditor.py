@@ -32,8 +32,8 @@ __all__ = ["Auditor", "Violation", "has_work"]
 WINDOW: Final = 0.25
 """Seconds after a deadline in which TIMEOUT comes (G4)."""
 _ROUNDING: Final = 1e-6
-_AT_REST: Final = 3 * UNTOLD
-"""Frames that may be kept for a node when nothing new happens: it acknowledges each 16th, which may be under way."""
+_AT_REST: Final = UNTOLD + 4
+"""Frames that may be kept for a node when nothing new happens: it acknowledges each 16th, or with its heartbeats."""
 _BUS: Final = b"ether."
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
 _OWN_WORD: Final = frozenset({"journal_unavailable", "broker_lost"})

@@ -32,6 +32,8 @@ __all__ = ["Report", "World", "simulate"]
 REST: Final = 60.0
 """Seconds after the storm in which the world has to have come to rest."""
 _LOOK: Final = 0.5
+_SETTLE: Final = 1.5
+"""Seconds that the world has to stay at rest: longer than between two heartbeats."""
 _WITH_IDS: Final = (ether.hosting, ether.questions, ether.session, ether.watching)
 
 
@@ -197,9 +199,12 @@ class World:
                 watcher.pace = 0.0001
         limit = storm_end + REST
         why = self._unrest()
-        while why and self.timeline.now < limit:
-            self._move(self.timeline.now + _LOOK)
+        is_settled = False
+        while not is_settled and self.timeline.now < limit:
+            is_settled = not why  # and what was under way, such as acknowledgements, has arrived
+            self._move(self.timeline.now + (_LOOK if why else _SETTLE))
             why = self._unrest()
+            is_settled &= not why
         if why:
             self.auditor.fail("liveness", f"no rest {REST:g} s after the storm: {why}")
         else:
