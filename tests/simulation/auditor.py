@@ -250,7 +250,9 @@ class Auditor:
         late = world.timeline.now - self._deadlines[request_id]
         if late > world.scenario.weather.slowest:  # the node's idea of the broker's clock is as old as a frame
             self.fail("deadline", f"{self.name(request_id)} was begun {late:.3f} s after its deadline")
-        if header.attempt > 1 or places > 1 or request_id in self.reassigned or request_id in self.handed_back:
+        if header.attempt > 1 or places > 1:
+            return
+        if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused)):
             return
         key = (plan.source, agent)
         if plan.order < self._orders.get(key, 0):
