@@ -409,7 +409,7 @@ class Membership:
 def _check_name(node: str) -> None:
     try:
         Manifest.parse({"agent": node})
-    except InvalidEnvelope:
+    except InvalidManifest:
         raise NodeRefused(
             f"{node[:MAX_NAME]!r} is no name of a node: up to {MAX_NAME} letters, digits and _ . : @ / -, "
             "of which the first is a letter, a digit or _."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import threading
 from typing import Any, Final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.refusals import Refusals
 
@@ -22,6 +22,7 @@ _EVENTS: Final = (
     | zmq.Event.DISCONNECTED
     | zmq.Event.MONITOR_STOPPED
 )
+_EVENT: Final = struct.Struct("=HI")
 _REASONS: Final = {
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it has no key, or another key for the broker",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "it took too long, or hung up",
@@ -53,9 +54,14 @@ class FailedHandshakes:
 
     def _run(self) -> None:
         with contextlib.suppress(zmq.ZMQError):  # the context was destroyed under us
-            while (said := recv_monitor_message(self._monitor))["event"] != zmq.Event.MONITOR_STOPPED:
-                self._note(zmq.Event(said["event"]), said["value"])
+            while (event := self._next())[0] is not zmq.Event.MONITOR_STOPPED:
+                self._note(*event)
         self._monitor.close(0)
+
+    def _next(self) -> tuple[zmq.Event, int]:
+        """As zmq.utils.monitor reads it, which would bring asyncio."""
+        number, value = _EVENT.unpack(self._monitor.recv_multipart()[0])
+        return zmq.Event(number), value
 
     def _note(self, event: zmq.Event, connection: int) -> None:
         if event is zmq.Event.ACCEPTED:
