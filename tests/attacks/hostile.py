@@ -188,7 +188,7 @@ def slow(endpoint: str) -> int:
     done = 0
     for turn, _ in enumerate(paced(100)):
         while len(selector.get_map()) < 400:
-            selector.register(socket.create_connection(_address(endpoint), 1.0), selectors.EVENT_READ)
+            selector.register(socket.create_connection(_address(endpoint), 5.0), selectors.EVENT_READ)
         for key in list(selector.get_map().values()):
             connection = key.fileobj
             assert isinstance(connection, socket.socket)
