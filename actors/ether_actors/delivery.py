@@ -66,7 +66,7 @@ class Delivery:
     # -- to delegators -------------------------------------------------------------------------------------------
 
     def forward(self, entry: Entry, envelope: bytes) -> None:
-        """Send a delegator what tells that its delegation goes on."""
+        """Send a delegator a response to its delegation."""
         if entry.is_volatile:
             self._records.router.send_aside(entry.delegator, envelope)
         else:
@@ -90,10 +90,8 @@ class Delivery:
             records.uncollected.keep(entry.source, entry.request_id, envelope)
             if not entry.delegator.is_expected:
                 records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
-        elif entry.is_volatile:
-            records.router.send_aside(entry.delegator, envelope)
         else:
-            records.router.send(entry.delegator, envelope)
+            self.forward(entry, envelope)
         records.passing.append(envelope)
         self.count(status, entry)
         if entry.children:
@@ -139,7 +137,7 @@ class Delivery:
         response = Response(
             request_id=to_text(request_id), status=status, from_agent=SUPERVISOR, summary=error.message, error=error,
             timestamp=self._records.wall,
-            **fields,  # type: ignore[arg-type]
+            **fields,  # type: ignore[arg-type]  # whose types the callers know: they name fields of Response
         )  # fmt: skip
         self._records.router.send_aside(session, pack_response(response, target=target))
 

@@ -94,7 +94,7 @@ class Records:
             error=error,
             summary=error.message if error else "",
             timestamp=self.wall,
-            **fields,  # type: ignore[arg-type]
+            **fields,  # type: ignore[arg-type]  # whose types the callers know: they name fields of Response
         )
         envelope = pack_response(response, capability=header.capability, target=header.source)
         self.ledger.remember(header.request_id, b"")  # what is refused was never open, and has its outcome all the same

@@ -59,8 +59,7 @@ class Selection:
             Refusal: nobody can have it.
         """
         reach = Reach(self._records.access, node, header.source)
-        busy = [entry.agent for entry in ancestors]
-        return self._named(reach, header, busy) if header.target else self._any(reach, header, busy)
+        return self._named(reach, header, ancestors) if header.target else self._any(reach, header, ancestors)
 
     def another(self, entry: Entry) -> Choice | None:
         """Who else may have what was accepted: another holder than the one that has it now."""
@@ -71,7 +70,7 @@ class Selection:
             return None
         return choice
 
-    def _named(self, reach: Reach, header: Header, busy: list[Registration]) -> Choice:
+    def _named(self, reach: Reach, header: Header, ancestors: list[Entry]) -> Choice:
         registry = self._records.registry
         if not reach.knows_agent(header.target):
             raise self._denied(reach, header)
@@ -91,21 +90,21 @@ class Selection:
         if agent.condition in (Condition.DOWN, Condition.DRAINING):
             message = f"{agent.manifest.agent} is {agent.condition.value}."
             raise self._refused(reach, header, f"agent_{agent.condition.value}", message, retryable=True)
-        if _is_cycle(agent, busy):
-            raise cycle(self._records.ledger.chain(header.parent), agent)
+        if _is_cycle(agent, ancestors):
+            raise cycle(ancestors, agent)
         return choice
 
-    def _any(self, reach: Reach, header: Header, busy: list[Registration]) -> Choice:
+    def _any(self, reach: Reach, header: Header, ancestors: list[Entry]) -> Choice:
         registry = self._records.registry
         barred = self._barred(reach, header.capability)
-        blocked = [agent for agent in busy if _is_cycle(agent, busy)] if busy else ()
+        blocked = [entry.agent for entry in ancestors if _is_cycle(entry.agent, ancestors)]
         choice = registry.choose(header.capability, (*barred, *blocked))
         if choice is not None:
             return choice
         if blocked:
             choice = registry.choose(header.capability, barred)
             if choice is not None:
-                raise cycle(self._records.ledger.chain(header.parent), choice.agent)
+                raise cycle(ancestors, choice.agent)
         holders = [holder for holder in registry.holders(header.capability) if holder.agent not in barred]
         if holders:
             names = ", ".join(f"{holder.agent.manifest.agent} ({holder.agent.condition.value})" for holder in holders)
@@ -135,6 +134,6 @@ class Selection:
         return () if reach.is_open else reach.barred(self._records.registry.holders(capability))
 
 
-def _is_cycle(agent: Registration, busy: list[Registration]) -> bool:
+def _is_cycle(agent: Registration, ancestors: list[Entry]) -> bool:
     """Whether the ancestors of a delegation hold every place that the agent has to work in."""
-    return busy.count(agent) >= agent.manifest.max_concurrency
+    return sum(entry.agent is agent for entry in ancestors) >= agent.manifest.max_concurrency

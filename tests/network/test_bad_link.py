@@ -35,7 +35,7 @@ def test_every_delegation_gets_its_one_outcome_over_connections_that_break(deplo
             asker.delegate(f"once{batch}", "net.once", to="beta", count=50)
             asker.delegate(f"again{batch}", "net.again", to="beta", count=100)
             asker.delegate(f"single{batch}", "net.once", to="single", count=50)
-            time.sleep(0.8)
+            time.sleep(0.8)  # the pace of the load, so that each batch meets resets
         keys = [
             f"{word}{batch}.{n}"
             for batch in range(COUNT // 50)

@@ -24,7 +24,7 @@ def test_a_broker_that_dies_while_a_host_is_cut_off_loses_nothing(deployment: De
         with partition(deployment.network, *BETA) as cut_at:
             asker.delegate("beta", "net.once", to="beta", timeout=60.0, count=50)
             asker.delegate("any", "net.again", timeout=60.0, count=50)
-            time.sleep(1.0)
+            time.sleep(1.0)  # how long the partition lasts before the broker dies
             deployment.kill_broker()
             deployment.event("agent_up", cut_at + 1.0, agent="gamma", timeout=30.0)
             asker.delegate("after", "net.once", to="gamma", timeout=60.0, count=10)

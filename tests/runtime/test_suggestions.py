@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from ether import Agent, Rejected, Runtime, Status, Task, capability
-from ether.observers import Metrics, Probe
+from ether.observers import Log, Metrics, Probe
 from ether.views import SuggestionRecord
 from ether_broker.journal.reader import JournalReader
 from ether_broker.payload import unpack
@@ -55,3 +56,17 @@ def test_an_agent_suggests_under_its_own_name():
 def test_somebody_elses_suggestion_is_refused():
     with Runtime(name="hall") as bus, pytest.raises(Rejected, match="submit your own"):
         bus.suggest(RECORD)
+
+
+def test_the_log_tells_who_proposes_which_agent_and_nothing_that_was_written_freely():
+    stream = io.StringIO()
+    with Runtime(name="desk") as bus:
+        log = bus.observe(Log(stream))
+        bus.suggest(RECORD)
+        bus.settle(log)
+
+    [line] = [line for line in stream.getvalue().splitlines() if " suggestion " in line]
+    assert f"proposed_agent={RECORD.proposed_agent}" in line
+    assert "submitted_by=desk" in line
+    assert RECORD.suggestion_id not in line
+    assert RECORD.impact_expectation not in line

@@ -68,8 +68,8 @@ def _forget_ended(delegation: Any) -> Any:
     def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> None:
         records = self._records
         known = (records.ledger.has_ended, records.uncollected.owner)
-        records.ledger.has_ended = lambda _request_id: False  # type: ignore[method-assign,assignment]
-        records.uncollected.owner = lambda _request_id: None  # type: ignore[method-assign,assignment]
+        records.ledger.has_ended = lambda _request_id: False  # type: ignore[method-assign,assignment]  # the bug
+        records.uncollected.owner = lambda _request_id: None  # type: ignore[method-assign,assignment]  # the bug
         try:
             delegation(self, session, header, envelope)
         finally:

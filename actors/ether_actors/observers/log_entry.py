@@ -32,8 +32,7 @@ _ORDERLY: Final = frozenset({"left", "stopped"})
 _FIXED_REASONS: Final = _ORDERLY | {"node_lost"}
 _TROUBLE: Final = frozenset({"agent_restarting", "dead_letter", "node_down"})
 _EVENT_FIELDS: Final = (
-    "agent", "capability", "node", "number", "proposed_agent", "resource", "submitted_by", "suggestion_id", "token",
-    "version",
+    "agent", "capability", "node", "number", "proposed_agent", "resource", "submitted_by", "token", "version",
 )  # fmt: skip
 _IN_FRONT: Final = frozenset({"number", "kind", "status", "event", "from", "to", "capability", "request_id"})
 
