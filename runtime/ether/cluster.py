@@ -15,6 +15,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -38,6 +39,8 @@ __all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
 
 GAVE_UP: Final = 70
 """Exit code of `up` when a process ended too often."""
+BROKER_PAUSE: Final = 1.0
+"""Seconds between two restarts of the broker at most, but for a `backoff` that begins with more."""
 _BROKER: Final = "broker"
 _MAPPED: Final = re.compile(r"\[::ffff:([0-9.]+)\]")
 """An IPv4 address as a socket for both names it."""
@@ -252,8 +255,10 @@ class Cluster:
     def _process(
         self, name: str, module: str, request: Callable[[], dict[str, Any]], *, last: bool = False
     ) -> ProcessSpec:  # fmt: skip
-        drain = 0.0 if last else self.spec.drain
-        return ProcessSpec(name, module, request, drain, self.spec.start_timeout, last)
+        spec, backoff = self.spec, None
+        if last:  # everybody waits for the broker
+            backoff = replace(spec.backoff, maximum=max(spec.backoff.initial, min(spec.backoff.maximum, BROKER_PAUSE)))
+        return ProcessSpec(name, module, request, 0.0 if last else spec.drain, spec.start_timeout, last, backoff)
 
     def _broker_request(self) -> dict[str, Any]:
         limits = self.spec.limits
@@ -272,25 +277,30 @@ class Cluster:
         }
 
     def _node_request(self, node: NodeSpec, cast: list[Posting]) -> Callable[[], dict[str, Any]]:
-        agents = [
-            {
-                "start": posting.agent.start,
-                "names": posting.names,
-                "args": posting.agent.args,
-                "kwargs": posting.agent.kwargs,
-                "restart": posting.agent.restart.value,
-            }
-            for posting in cast
-        ]
         return lambda: {
             "url": self._url,
             "name": node.name,
             "threads": node.threads,
             "drain": self.spec.drain,
             "log_level": self.spec.log_level,
-            "agents": agents,
+            "agents": self._cast(node, cast),
             "security": self._node_keys(node.name),
         }
+
+    def _cast(self, node: NodeSpec, cast: list[Posting]) -> list[dict[str, Any]]:
+        """The agents of a node, under the names that they had in its last life: their mailboxes are kept by name."""
+        names = self._open_warden().facts(node.name).get("agents", [posting.names for posting in cast])
+        return [
+            {
+                "start": posting.agent.start,
+                "names": own,
+                "is_named": posting.agent.name is not None,
+                "args": posting.agent.args,
+                "kwargs": posting.agent.kwargs,
+                "restart": posting.agent.restart.value,
+            }
+            for posting, own in zip(cast, names, strict=True)
+        ]
 
     def _access(self) -> dict[str, Any] | None:
         """The spec's access list, by which the cluster's own nodes may host what the spec gives them."""
@@ -298,7 +308,7 @@ class Cluster:
         if spec.access is None:
             return None
         rules = [
-            RegisterRule(node.name, [name for posting in cast for name in posting.names])
+            RegisterRule(node.name, [name for posting in cast for name in posting.patterns])
             for node, cast in zip(spec.nodes, postings(spec.nodes), strict=True)
         ]
         return spec.access.extended(register=rules).as_dict()

@@ -197,6 +197,12 @@ class Posting(NamedTuple):
     agent: AgentSpec
     names: tuple[str, ...]
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What an access list has to let its node register: who was given no name takes another if its own is taken."""
+        base = self.agent.base_name
+        return self.names if self.agent.name is not None else (base, f"{base}-*")
+
 
 def agent_specs(agents: Iterable[AgentLike]) -> tuple[AgentSpec, ...]:
     """Turn what stands for agents into their specs.

@@ -37,6 +37,7 @@ __all__ = ["ORPHANED", "Lifeline", "end", "is_starting"]
 
 ORPHANED: Final = 79
 """Exit code of a child whose parent has died; nobody is left to read it but a log."""
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG: Final = 1
 _LOOK: Final = 1.0
 _LEAVE: Final = 2.0
@@ -46,6 +47,9 @@ _starting = False
 class Lifeline:
     """The child's end; made first of all, in the main thread.
 
+    The signals that end a process do so from here on, whatever was inherited: it is the parent who says when, and who may
+    have been started with SIGINT ignored.
+
     Args:
         on_orphaned: called with the request, in a thread of its own, when the parent has died, before the process ends.
         death_signal: the kernel's signal at the parent's death.
@@ -54,6 +58,8 @@ class Lifeline:
     def __init__(
         self, on_orphaned: Callable[[dict[str, Any]], None] = lambda _request: None, death_signal: int = signal.SIGKILL
     ) -> None:  # fmt: skip
+        for number in _ENDING:  # a background job of a script ignores SIGINT, and its children would too
+            signal.signal(number, signal.SIG_DFL)
         self.request: dict[str, Any] = unpack(sys.stdin.buffer.read())
         """What the parent asked for."""
         self._on_orphaned = on_orphaned

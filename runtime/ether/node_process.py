@@ -10,7 +10,8 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,21 +80,21 @@ def serve(
         sys.path.insert(0, here)
 
     return _serve(
-        url, lambda bus: _start_under_free_names(bus, agents), name=name, threads=threads, drain=drain,
+        url, lambda bus: [_start_under_free_names(bus, agent) for agent in agents], name=name, threads=threads, drain=drain,
         on_event=on_event, timeout=10.0, keys=keys, server_key=server_key,
     )  # fmt: skip
 
 
 def _serve(
     url: str,
-    start: Callable[[Runtime], list[str]],
+    start: Callable[[Runtime], list[Sequence[str]]],
     *,
     name: str | None,
     threads: int,
     drain: float,
     on_event: Callable[[str], None],
     timeout: float,
-    on_ready: Callable[[list[str]], None] = lambda _names: None,
+    on_ready: Callable[[list[Sequence[str]]], None] = lambda _names: None,
     keys: KeysLike | None = None,
     server_key: ServerKey | None = None,
 ) -> int:
@@ -113,7 +114,7 @@ def _serve(
         except BaseException:
             bus.close(0.0)
             raise
-        on_event(f"{bus.name} at {url}: {', '.join(names) or 'no agents'}")
+        on_event(f"{bus.name} at {url}: {', '.join(chain.from_iterable(names)) or 'no agents'}")
         on_ready(names)
         on_event(f"{bus.name} ends ({stopping.wait()}); running work has {drain:g} s")
         bus.close()
@@ -139,23 +140,20 @@ def join(connect: Callable[[], Runtime]) -> Runtime:
             time.sleep(0.1)
 
 
-def _start_under_free_names(bus: Runtime, agents: Iterable[AgentSpec]) -> list[str]:
-    names: list[str] = []
+def _start_under_free_names(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
     refused: set[str] = set()
-    for agent in agents:
-        for attempt in range(_TRIES):
-            taken = {*_names_on(bus), *refused}
-            [[posting]] = postings([NodeSpec("here", (agent,))], taken)
-            try:
-                _start(bus, posting)
-            except DuplicateAgent:  # somebody else took the name since we asked, or we may not ask
-                refused.update(posting.names)
-                if agent.name is not None or attempt == _TRIES - 1:
-                    raise
-            else:
-                names.extend(posting.names)
-                break
-    return names
+    for attempt in range(_TRIES):
+        taken = {*_names_on(bus), *refused}
+        [[posting]] = postings([NodeSpec("here", (agent,))], taken)
+        try:
+            _start(bus, posting)
+        except DuplicateAgent:  # somebody else took the name since we asked, or we may not ask
+            refused.update(posting.names)
+            if agent.name is not None or attempt == _TRIES - 1:
+                raise
+        else:
+            break
+    return posting.names
 
 
 def _names_on(bus: Runtime) -> list[str]:
@@ -182,11 +180,15 @@ def _start(bus: Runtime, posting: Posting) -> None:
     bus.node.hosting.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
 
 
-def _start_postings(bus: Runtime, items: Iterable[dict[str, Any]]) -> list[str]:
-    wanted = [_posting(item) for item in items]
-    for posting in wanted:
+def _start_posting(bus: Runtime, posting: Posting) -> Sequence[str]:
+    """Start agents under the names that the cluster wishes them to have; another's they leave to it, if they may."""
+    try:
         _start(bus, posting)
-    return [name for posting in wanted for name in posting.names]
+    except DuplicateAgent:
+        if posting.agent.name is not None:
+            raise
+        return _start_under_free_names(bus, posting.agent)
+    return posting.names
 
 
 def _end_at_once(number: int) -> None:
@@ -206,8 +208,8 @@ def main() -> None:
 def _serve_request(lifeline: Lifeline, request: dict[str, Any]) -> int:
     try:
         return _serve(
-            request["url"], lambda bus: _start_postings(bus, request["agents"]), name=request["name"],
-            threads=request["threads"], drain=request["drain"], timeout=_JOIN,
+            request["url"], lambda bus: [_start_posting(bus, _posting(item)) for item in request["agents"]],
+            name=request["name"], threads=request["threads"], drain=request["drain"], timeout=_JOIN,
             on_event=logging.getLogger("ether.node").debug, on_ready=lambda names: lifeline.ready(agents=names),
             **_keys(request.get("security")),
         )  # fmt: skip
@@ -235,8 +237,8 @@ def _posting(item: dict[str, Any]) -> Posting:
     names = tuple(item["names"])
     return Posting(
         AgentSpec(
-            item["start"], name=names[0], count=len(names), args=item["args"], kwargs=item["kwargs"],
-            restart=item["restart"],
+            item["start"], name=names[0] if item["is_named"] else None, count=len(names), args=item["args"],
+            kwargs=item["kwargs"], restart=item["restart"],
         ),
         names,
     )  # fmt: skip

@@ -13,6 +13,7 @@ One thread owns it all and starts every process, because the kernel ties a child
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import signal
 import threading
@@ -55,6 +56,8 @@ from ether_broker.errors import EtherError
 
 __all__ = ["ProcessSpec", "ProcessStatistics", "Warden"]
 
+logger = logging.getLogger("ether.cluster")
+
 GRACE: Final = 5.0
 """Seconds from the end of a process's drain to SIGKILL: it says goodbye to the broker and joins its threads."""
 _ROOT: Final = "cluster"
@@ -76,6 +79,8 @@ class ProcessSpec:
     """Seconds that it has to come up."""
     last: bool = False
     """Whether it ends only when all others have."""
+    backoff: Backoff | None = None
+    """The delays between its restarts; None: the warden's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +119,9 @@ class Warden:
         intensity: restarts of one process within `period` that are borne.
         period: seconds.
         backoff: the delays between restarts of one process.
-        on_event: told in words what happens; it must not raise, and must not wait for the warden.
-        on_output: gets each line that a process prints, with its name.
+        on_event: told in words what happens; it must not wait for the warden. What it raises is logged and stops nothing:
+            it may be that nobody reads it any more.
+        on_output: gets each line that a process prints, with its name; as `on_event`.
         on_failed: told once why the warden gave up; as `on_event`.
     """
 
@@ -130,9 +136,9 @@ class Warden:
         on_failed: Callable[[ProcessFailed], None],
     ) -> None:
         self._budget: dict[str, Any] = {"intensity": intensity, "period": period, "backoff": backoff}
-        self._on_event = on_event
-        self._on_output = on_output
-        self._on_failed = on_failed
+        self._on_event = _guarded(on_event)
+        self._on_output = _guarded(on_output)
+        self._on_failed = _guarded(on_failed)
         self._tree = SupervisionTree(SupervisorSpec(_ROOT, intensity=0), random.Random())  # noqa: S311  jitter
         self._specs: dict[str, ProcessSpec] = {}
         self._lives: dict[str, _Life] = {}
@@ -164,8 +170,14 @@ class Warden:
         """Start a process and keep it running from when it first was up; `wait_up` says whether it came up."""
         self._specs[spec.name] = spec
         child = ChildSpec(spec.name, f"{spec.module}:main", shutdown=spec.drain)
-        tree = SupervisorSpec(spec.name, children=(child,), **self._budget)
+        tree = SupervisorSpec(
+            spec.name, children=(child,), **{**self._budget, "backoff": spec.backoff or self._budget["backoff"]}
+        )  # fmt: skip
         self._post(lambda: self._tell(Add((_ROOT,), tree)))
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """What a process reported when it last came up; empty before that."""
+        return self._facts.get(name, {})
 
     def wait_up(self, name: str) -> dict[str, Any]:
         """Wait until a process has come up for the first time, and return what it reported.
@@ -320,11 +332,14 @@ class Warden:
             life.process.kill()
 
     def _ask_to_end(self, life: _Life) -> None:
-        """SIGTERM once, since a second one means at once; SIGKILL when its time is up."""
+        """SIGTERM once, since a second one means at once; SIGKILL when its time is up.
+
+        SIGINT tells one that ends last that all others have; before it is up it need not know what that means.
+        """
         if life.exit_expected:
             return
         life.exit_expected = True
-        life.process.tell(signal.SIGINT if life.spec.last else signal.SIGTERM)
+        life.process.tell(signal.SIGINT if life.spec.last and life.is_up else signal.SIGTERM)
         self._reactor.call_at(time.monotonic() + life.spec.drain + GRACE, lambda: self._kill(life))
 
     def _kill(self, life: _Life) -> None:
@@ -384,3 +399,15 @@ class Warden:
             self._changed.notify_all()
         if self.failed is not None:
             self._on_failed(self.failed)
+
+
+def _guarded(callback: Callable[..., None]) -> Callable[..., None]:
+    """A callback that may raise: what it raises is logged."""
+
+    def call(*args: object) -> None:
+        try:
+            callback(*args)
+        except Exception:
+            logger.exception("what the cluster tells was not taken")
+
+    return call

@@ -11,7 +11,7 @@ import pytest
 
 from ether import Runtime
 from tests.cli.command import Command
-from tests.support import wait_until
+from tests.support import process_is_alive, wait_until
 
 AGENTS = "tests.cli.agents"
 
@@ -41,6 +41,29 @@ def test_a_bus_is_up_when_its_url_is_printed_and_drains_at_sigterm(alone: Comman
     assert greeting.out == "Hello, Ada\n"
     assert "SIGTERM" in err
     assert alone("agents").code == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_bus_ends_though_nobody_reads_what_it_says(alone: Command, folder: Path, number: int) -> None:
+    with alone.started("up", f"{AGENTS}:Greeter", "--bind", f"ipc://{folder}/unread.sock") as process:
+        first_line(process)
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+        process.send_signal(number)
+
+        assert process.wait(15) == 0
+    assert not (folder / "unread.sock").exists()
+
+
+@pytest.mark.slow
+def test_a_bus_on_a_terminal_that_is_closed_ends(alone: Command, folder: Path) -> None:
+    with alone.terminal("up", f"{AGENTS}:Greeter", "--bind", f"ipc://{folder}/closed.sock") as child:
+        child.expect("closed.sock")
+        child.close(force=False)  # the kernel sends SIGHUP, and what is written from then on is an error
+        wait_until(lambda: not process_is_alive(child.pid), what="it has ended")
+    assert not (folder / "closed.sock").exists()
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from ether.cluster import Cluster, _settled
 from ether.cluster_spec import AgentSpec, NodeSpec
 from ether.errors import ProcessFailed
 from ether_actors.tree import Lifecycle
-from ether_broker.errors import AddressInUse, Closed, InvalidSpec, UsageError
-from tests.runtime.agents import Caller
+from ether_broker.errors import AddressInUse, Closed, DuplicateAgent, InvalidSpec, UsageError
+from tests.runtime.agents import Caller, Worker
 from tests.support import process_is_alive, wait_until
 
 WORKER = "tests.runtime.agents:Worker"
@@ -54,6 +54,64 @@ def test_nodes_and_agents_are_as_their_specs_say():
         seen = {agent["agent"]: agent["node"] for agent in bus.agents()}
 
     assert seen == {"worker": "left", "worker-2": "left", "host": "left", "worker-3": "right"}
+
+
+def test_names_that_others_have_are_left_to_them_and_kept_over_restarts(tmp_path: Path):
+    bind = f"ipc://{tmp_path}/bus.sock"
+    outside = Runtime.connect(bind, name="outside")
+    events: list[str] = []
+
+    def join(event: str) -> None:
+        events.append(event.partition(" (")[0])
+        if event.startswith("broker is up"):  # before the cluster's own nodes
+            outside.open()
+            outside.start(Worker)
+
+    def nodes(bus: Runtime) -> dict[str, str]:
+        return {agent["agent"]: agent["node"] for agent in bus.agents() if agent["condition"] == "up"}
+
+    with (
+        Cluster(nodes=2, agents=[WORKER], bind=bind, on_event=join) as cluster,
+        Runtime.connect(cluster.url) as bus,
+    ):
+        before = nodes(bus)
+        outside.close()  # its name is free now, and still nobody moves
+        for node in ("node-1", "node-2"):
+            cluster.signal(node, signal.SIGKILL)
+            wait_until(lambda node=node: f"{node} is up again" in events)
+        after = nodes(bus)
+
+    assert before.pop("worker") == "outside"
+    assert sorted(before.values()) == ["node-1", "node-2"]
+    assert after == before
+
+
+def test_a_name_that_was_given_and_is_another_nodes_is_told_with_whose_it_is(tmp_path: Path):
+    bind = f"ipc://{tmp_path}/bus.sock"
+    outside = Runtime.connect(bind, name="outside")
+
+    def join(event: str) -> None:
+        if event.startswith("broker is up"):
+            outside.open()
+            outside.start(Worker, name="ada")
+
+    cluster = Cluster(nodes=1, agents=[AgentSpec(WORKER, name="ada")], bind=bind, on_event=join)
+    with pytest.raises(DuplicateAgent, match="node-1: An agent named 'ada' lives on node 'outside'"):
+        cluster.open()
+    outside.close(0.0)
+
+
+def test_what_is_told_of_a_cluster_may_raise_and_stops_nothing(caplog: pytest.LogCaptureFixture):
+    def gone(*_: object) -> None:
+        raise BrokenPipeError
+
+    with Cluster(nodes=1, agents=[WORKER], on_event=gone, on_output=gone) as cluster:
+        running = pids(cluster)
+        with Runtime.connect(cluster.url) as bus:
+            bus.delegate("work.print", {"text": "hello"}).result().unwrap()
+
+    assert [pid for pid in running.values() if process_is_alive(pid)] == []
+    assert any("was not taken" in record.message for record in caplog.records)
 
 
 def test_what_a_process_prints_comes_out_with_its_name_and_nothing_that_it_left_runs_on():

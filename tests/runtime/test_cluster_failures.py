@@ -15,6 +15,7 @@ from ether.cluster_spec import AgentSpec, NodeSpec
 from ether.errors import ProcessFailed
 from ether.node_process import ESCALATED
 from ether_actors.child_spec import Backoff, Restart
+from ether_actors.tree import Lifecycle
 from tests.support import process_is_alive, wait_until
 
 WORKER = "tests.runtime.agents:Worker"
@@ -273,6 +274,20 @@ def test_a_killed_broker_comes_back_and_everybody_joins_it_again(tmp_path: Path,
         assert numbers == list(range(1, len(numbers) + 1))
         assert observer.gaps == []
         assert two.bus.statistics()["open"] == 0
+
+
+@pytest.mark.slow
+def test_the_broker_is_never_waited_for_as_long_as_a_node_is():
+    backoff = Backoff(initial=0.01, factor=10_000.0, maximum=100.0)
+    with Cluster(nodes=1, agents=[WORKER], intensity=10, backoff=backoff) as cluster:
+        for _ in range(3):  # the second of these restarts waits a hundredth of a second, the third a hundred
+
+            def pid() -> int | None:
+                return cluster.statistics()[0].pid if cluster.statistics()[0].state is Lifecycle.RUNNING else None
+
+            before = wait_until(pid)
+            cluster.signal("broker", signal.SIGKILL)
+            wait_until(lambda pid=pid, before=before: pid() not in {None, before}, what="the broker is back")
 
 
 def test_work_delegated_while_there_is_no_broker_ends_typed(two: Bus):

@@ -89,6 +89,20 @@ def test_a_crash_loop_ends_up_with_an_exit_code_of_its_own(bind: str):
     assert any("The cluster gave up: node-1 ended more than 1 times in 30 s" in line for line in program.lines)
 
 
+def test_a_background_job_of_a_script_which_ignores_ctrl_c_ends_in_order(bind: str, tmp_path: Path):
+    journal = tmp_path / "journal.db"
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + UP.replace(
+        "drain=", f"journal={str(journal)!r}, drain="
+    )
+    with script(code, bind, "1", WORKER, "5") as program:
+        program.line("is up at")
+        program.signal(signal.SIGTERM)
+        assert program.wait() == 0
+
+    assert "broker has ended (exit code 0)" in program.lines
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.db"]
+
+
 def test_up_shows_what_the_processes_print(bind: str):
     with running(bind, "1", "5") as (program, bus):
         bus.delegate("work.print", {"text": "hello"}).result().unwrap()

@@ -7,6 +7,7 @@ document, `jsonl` one a line; they are for programs and have every field.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import sys
@@ -109,8 +110,9 @@ class Output:
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201  as above
+    """Print a line on stderr; nothing where nobody reads it any more."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)  # noqa: T201  as above
 
 
 def console(stream: TextIO | None = None) -> Console:

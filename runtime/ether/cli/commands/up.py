@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -204,4 +205,6 @@ def _first(out: Output, url: str) -> Callable[[str], None]:
 
 
 def _print_url(out: Output, url: str) -> None:
-    out.value({"url": url}, url)
+    """Print it, and go on where nobody reads it: the bus is there for others too."""
+    with contextlib.suppress(OSError):
+        out.value({"url": url}, url)
