@@ -30,7 +30,7 @@ from ether_broker.ids import to_text
 from ether_broker.manifest import Manifest
 from ether_broker.model import MAX_NAME, NAME_PATTERN
 from ether_broker.payload import MAX_PAYLOAD, pack, unpack
-from ether_broker.router import HEARTBEAT, SILENCE, Session
+from ether_broker.router import Session
 from ether_broker.tap import Cursor
 from ether_broker.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
 from ether_broker.wire import Flag, Header, Kind, pack_envelope
@@ -98,8 +98,8 @@ class Membership:
             records.event("node_up", node=node)
         body = pack({
             "broker": self._broker, "session": session.channel.session, "journal": records.journal.identity,
-            "clock": records.now, "wall": records.wall, "heartbeat": HEARTBEAT,
-            "silence": SILENCE, "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT,
+            "clock": records.now, "wall": records.wall, "heartbeat": records.router.heartbeat,
+            "silence": records.router.silence, "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT,
             "protocol": PROTOCOL_MAJOR, "schema_version": SCHEMA_VERSION,
         })  # fmt: skip
         records.router.reply(routing_id, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
@@ -165,7 +165,7 @@ class Membership:
         """Show life to every node, and end the sessions of those that show none."""
         records = self._records
         if records.now >= self._next_beat:
-            self._next_beat = records.now + HEARTBEAT
+            self._next_beat = records.now + records.router.heartbeat
             beat = pack_envelope(Kind.HEARTBEAT, body=pack({"clock": records.now}))
             for session in records.router.sessions:
                 if not session.draining:

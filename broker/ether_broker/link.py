@@ -23,7 +23,7 @@ from ether_broker.broker import MAX_MESSAGE
 from ether_broker.channel import Channel, receive
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import EtherError, MailboxFull
-from ether_broker.router import INCARNATION
+from ether_broker.router import HEARTBEAT, INCARNATION, SILENCE
 from ether_broker.watchdog import PAUSE, Watchdog
 from ether_broker.wire import join_frame, read_frame, take_frame
 
@@ -76,11 +76,16 @@ class Link(Protocol):
         """Wait for the first envelopes, before `open`; empty when the time is up."""
         ...
 
-    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]]) -> None:
+    def begin(
+        self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = HEARTBEAT,
+        silence: float = SILENCE,
+    ) -> None:  # fmt: skip
         """Begin a session.
 
         Args:
             session: the id that WELCOME gave.
+            heartbeat: seconds, as WELCOME says.
+            silence: seconds, as WELCOME says.
             renew: gets the envelopes that no earlier session acknowledged, in order, and returns those that are sent
                 first in this one. It must not send by itself.
         """
@@ -138,6 +143,7 @@ class ZmqLink:
         self._talk = self._socket(context, b"t")
         self._raw_send = partial(zmq.backend.Socket.send, self._talk)  # without pyzmq's wrapper
         self._channel = Channel(0)
+        self._watchdog = Watchdog(time.monotonic())
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._aside: deque[bytes] = deque()
@@ -189,8 +195,12 @@ class ZmqLink:
             return read_frame(self._listen.recv()).envelopes
         return []
 
-    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]]) -> None:
+    def begin(
+        self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = HEARTBEAT,
+        silence: float = SILENCE,
+    ) -> None:  # fmt: skip
         """Begin a session; see `Link.begin`."""
+        self._watchdog = Watchdog(time.monotonic(), heartbeat, silence)
         waiting = self._waiting
         with self._lock:
             left = self._channel.unacknowledged()
@@ -288,7 +298,6 @@ class ZmqLink:
     def _receive(self, receiver: Receiver) -> None:
         recv = self._listen.recv
         ticked = time.monotonic()
-        watchdog = Watchdog(ticked)
         while not self._closing:
             try:
                 message = recv()
@@ -301,7 +310,7 @@ class ZmqLink:
             try:
                 now = time.monotonic()
                 if message:
-                    watchdog.heard(now)
+                    self._watchdog.heard(now)
                     answer = receive(self._channel, message, now, receiver.received, self._rewind)
                     if answer is not None:
                         self._aside.append(answer)
@@ -309,7 +318,7 @@ class ZmqLink:
                 if now - ticked >= TICK:
                     ticked = now
                     self._look_at_handshakes()
-                    self._look_at_connections(watchdog, now)
+                    self._look_at_connections(now)
                     self._resume_sending()
                     receiver.ticked()
             except EtherError as error:
@@ -317,16 +326,16 @@ class ZmqLink:
             except Exception:
                 logger.exception("what the broker sent broke the node's step; it is dropped")
 
-    def _look_at_connections(self, watchdog: Watchdog, now: float) -> None:
+    def _look_at_connections(self, now: float) -> None:
         """Make a connection anew on which nothing gets through, though ZeroMQ takes it for sound."""
         if self.endpoint.startswith("inproc://"):
             return  # within a process nothing breaks
         while self._cut and now >= self._cut[0][0]:
             with self._lock:
                 self._cut.popleft()[1].connect(self.endpoint)
-        if watchdog.is_deaf(now):
+        if self._watchdog.is_deaf(now):
             self._disconnect(self._listen, now)
-        if watchdog.is_mute(self._channel.session, self._channel.first, now):
+        if self._watchdog.is_mute(self._channel.session, self._channel.first, now):
             self._disconnect(self._talk, now)
 
     def _disconnect(self, socket: zmq.Socket[bytes], now: float) -> None:

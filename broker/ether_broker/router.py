@@ -127,6 +127,10 @@ class Router:
         self.refusals = refusals or Refusals()
         """Messages that were no frames, came from peers without a session, or were not allowed."""
         self.patience = patience
+        self.heartbeat = HEARTBEAT
+        """Seconds between signs of life, both ways; WELCOME tells each node."""
+        self.silence = SILENCE
+        """Seconds without any after which a node is lost; WELCOME tells it too."""
         self._make_session = make_session
         self._sessions: dict[bytes, Session] = {}
         self._names: dict[str, Session] = {}
@@ -378,14 +382,14 @@ class Router:
         return bool(self._lost)
 
     def expire(self, now: float) -> list[Session]:
-        """The sessions that were lost since the last call, those silent for `SILENCE` seconds included."""
+        """The sessions that were lost since the last call, those silent for `silence` seconds included."""
         self._now = now
         for session in self._gone:
             if session.gone_since is not None and now - session.gone_since >= self.patience:
                 self.close(session, "its connection is gone")
         self._gone = [session for session in self._gone if session.gone_since is not None and not session.lost]
         for session in list(self._names.values()):
-            if now - session.heard > SILENCE:
+            if now - session.heard > self.silence:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
         lost, self._lost = self._lost, []
         return lost

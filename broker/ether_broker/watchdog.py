@@ -14,46 +14,49 @@ from ether_broker.router import HEARTBEAT, SILENCE
 
 __all__ = ["PAUSE", "Watchdog"]
 
-DEAF: Final = SILENCE + HEARTBEAT
-"""Seconds without a message after which the listening side is made anew: HELLO has been said, and was not answered."""
 MUTE: Final = 1.75
-"""Seconds without an acknowledgement after which the talking side is: each heartbeat of the broker has one."""
+"""Heartbeats without an acknowledgement after which the talking side is: each heartbeat of the broker has one."""
 _AGAIN: Final = 2.0
-"""Seconds after which a listening side that was made anew is made anew again: HELLO is said each second."""
+"""Heartbeats after which a listening side that was made anew is made anew again: HELLO is said with each."""
 _LONGEST: Final = 8.0
 """Seconds between two attempts at the talking side at most; each waits twice as long, as it may be that the broker has
 trouble with its disk."""
 PAUSE: Final = 0.3
 """Seconds between closing a connection and making it anew, in which the broker notices the end of the old one."""
-_LATELY: Final = 1.5 * HEARTBEAT
+_LATELY: Final = 1.5
+"""Heartbeats in which something was heard of a broker that is there."""
 
 
 class Watchdog:
-    """Watches both sides of a link.
+    """Watches both sides of a link during a session.
 
     Args:
         now: seconds by the node's clock, as everywhere here.
+        heartbeat: seconds between two of the broker's.
+        silence: seconds without a message after which HELLO is said; one heartbeat later the listening side is made anew.
     """
 
-    __slots__ = ("_deaf_at", "_first", "_heard", "_mute_at", "_mute_for")
+    __slots__ = ("_beat", "_deaf_after", "_deaf_at", "_first", "_heard", "_mute_at", "_mute_for")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, heartbeat: float = HEARTBEAT, silence: float = SILENCE) -> None:
+        self._beat = heartbeat
+        self._deaf_after = silence + heartbeat
         self._heard = now
-        self._deaf_at = now + DEAF
+        self._deaf_at = now + self._deaf_after
         self._first = (0, 0)
-        self._mute_for = MUTE
-        self._mute_at = now + MUTE
+        self._mute_for = MUTE * heartbeat
+        self._mute_at = now + self._mute_for
 
     def heard(self, now: float) -> None:
         """Note that something came."""
         self._heard = now
-        self._deaf_at = now + DEAF
+        self._deaf_at = now + self._deaf_after
 
     def is_deaf(self, now: float) -> bool:
         """Whether to connect the listening side anew now."""
         if now < self._deaf_at:
             return False
-        self._deaf_at = now + _AGAIN
+        self._deaf_at = now + _AGAIN * self._beat
         return True
 
     def is_mute(self, session: int, first: int, now: float) -> bool:
@@ -66,10 +69,10 @@ class Watchdog:
         """
         if (session, first) != self._first or not first:
             self._first = session, first
-            self._mute_for = MUTE
-            self._mute_at = now + MUTE
+            self._mute_for = MUTE * self._beat
+            self._mute_at = now + self._mute_for
             return False
-        if now < self._mute_at or now - self._heard > _LATELY:
+        if now < self._mute_at or now - self._heard > _LATELY * self._beat:
             return False
         self._mute_for = min(2 * self._mute_for, _LONGEST)
         self._mute_at = now + self._mute_for

@@ -18,7 +18,6 @@ from ether_broker.codec import id_bytes, pack_delegation, pack_request
 from ether_broker.delegation import Delegation
 from ether_broker.payload import EMPTY, Payload, pack
 from ether_broker.response import ErrorInfo, Response
-from ether_broker.router import HEARTBEAT
 from ether_broker.status import Status
 from ether_broker.wire import Header, Kind, pack_envelope
 
@@ -28,8 +27,8 @@ _MOST: Final = 1_000
 """Request ids of one RESUME."""
 _COLLECT: Final = 10.0
 """Seconds in which the outcome of what has ended must have come."""
-_STOOD_STILL: Final = 1.5 * HEARTBEAT
-"""Seconds between two looks after which it was this process that was late."""
+_STOOD_STILL: Final = 1.5
+"""Heartbeats between two looks after which it was this process that was late."""
 GRACE: Final = 2.0
 """Seconds after a deadline in which the supervisor's word must have come; then the broker is out of reach."""
 
@@ -193,7 +192,7 @@ class Delegating:
 
         After a time in which this very process stood still, the word may be here and not read yet: judged at the next one.
         """
-        stood_still = now - self._looked > _STOOD_STILL
+        stood_still = now - self._looked > _STOOD_STILL * self._stay.heartbeat
         self._looked = now
         if stood_still:
             return

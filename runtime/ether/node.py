@@ -40,7 +40,6 @@ from ether.watching import Watching
 from ether_actors.cell import Cell
 from ether_broker.link import Link
 from ether_broker.payload import unpack
-from ether_broker.router import HEARTBEAT
 from ether_broker.wire import Header, Kind, read_header
 
 __all__ = ["Node"]
@@ -179,7 +178,7 @@ class Node:
             machinery.run(call)
         if now < self._next_beat:
             return
-        self._next_beat = now + HEARTBEAT
+        self._next_beat = now + self._stay.heartbeat
         self._session.show_life(self.hosting.examine())
         self.delegating.end_overdue(now)
         self._session.seek()

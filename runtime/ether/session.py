@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from ether.broker_clock import BrokerClock
@@ -98,7 +99,7 @@ class Session:
                 if header.kind == Kind.WELCOME:
                     welcome = unpack(envelope[header.body :])
                     self._begin(welcome)
-                    link.begin(welcome["session"], lambda left: [self._registration(), *left])
+                    self._begin_link(lambda left: [self._registration(), *left])
                     link.open(receiver)
                     return
                 if header.kind == Kind.ERROR:
@@ -121,6 +122,10 @@ class Session:
         self._stay.begin(welcome)
         self._pause = _FIRST_PAUSE
         self._broker_clock.begin(welcome["clock"], now)
+
+    def _begin_link(self, renew: Callable[[list[bytes]], list[bytes]]) -> None:
+        stay = self._stay
+        self._uplink.link.begin(stay.number, renew, stay.heartbeat, stay.silence)
 
     def _registration(self) -> bytes:
         body = pack({"role": "delegator"})
@@ -178,7 +183,7 @@ class Session:
         if goes_on:
             ahead = self._broker_clock.offset - offset
             self._hosting.shift_deadlines(ahead)
-            self._uplink.link.begin(stay.number, lambda left: self._resume(left, ahead))
+            self._begin_link(lambda left: self._resume(left, ahead))
         else:
             self._restart()
 
@@ -229,7 +234,7 @@ class Session:
             ]  # fmt: skip
 
         self._hosting.call_off()
-        self._uplink.link.begin(self._stay.number, renew)
+        self._begin_link(renew)
         logger.warning("the broker was lost, and %d delegations with it", len(owed))
         self._delegating.lose(owed)
         self._watching.lose_monitors("broker_lost")

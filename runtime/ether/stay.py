@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.router import SILENCE
+from ether_broker.router import HEARTBEAT, SILENCE
 
 __all__ = ["Stay"]
 
@@ -16,7 +16,9 @@ class Stay:
     The session writes it, and the node, which hears everything; the other parts read it.
     """
 
-    __slots__ = ("broker", "default_timeout", "heard", "is_draining", "journal", "limit", "number")
+    __slots__ = (
+        "broker", "default_timeout", "heard", "heartbeat", "is_draining", "journal", "limit", "number", "silence",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.broker = ""
@@ -29,6 +31,10 @@ class Stay:
         """Bytes that a payload may have."""
         self.default_timeout = 60.0
         """Seconds that a delegation has when nothing else is said."""
+        self.heartbeat = HEARTBEAT
+        """Seconds between signs of life, both ways."""
+        self.silence = SILENCE
+        """Seconds without one after which the other end is gone."""
         self.heard = 0.0
         """When something last came from it, by this node's clock."""
         self.is_draining = False
@@ -40,6 +46,7 @@ class Stay:
         self.journal = welcome["journal"]
         self.limit = welcome["max_payload"]
         self.default_timeout = welcome["default_timeout"]
+        self.heartbeat, self.silence = welcome["heartbeat"], welcome["silence"]
 
     def goes_on(self, welcome: dict[str, Any]) -> bool:
         """Whether the broker that says this knows what we had with the one before: it is the same, or has its journal."""
@@ -47,4 +54,4 @@ class Stay:
 
     def is_heard(self, now: float) -> bool:
         """Whether the broker has not been silent for so long that it must be gone."""
-        return now - self.heard < SILENCE
+        return now - self.heard < self.silence

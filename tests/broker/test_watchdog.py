@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ether_broker.watchdog import DEAF, MUTE, Watchdog
+from ether_broker.router import HEARTBEAT, SILENCE
+from ether_broker.watchdog import MUTE, Watchdog
+
+DEAF = SILENCE + HEARTBEAT
 
 
 def moments(look, seconds: float) -> list[float]:
@@ -25,6 +28,11 @@ def test_who_hears_something_each_second_never_listens_anew():
         return watchdog.is_deaf(now)
 
     assert moments(look, 20.0) == []
+
+
+def test_the_brokers_own_intervals_count():
+    assert moments(Watchdog(0.0, 5.0, 15.0).is_deaf, 45.0) == [20.0, 30.0, 40.0]
+    assert moments(listening(Watchdog(0.0, 5.0, 15.0), lambda _now: 7), 16.0) == [8.8]
 
 
 def listening(watchdog: Watchdog, first):

@@ -142,7 +142,10 @@ class MemoryLink:
         self._broker.exchange()
         return read_frame(self._incoming.popleft()).envelopes if self._incoming else []
 
-    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]]) -> None:
+    def begin(
+        self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = 0.0,  # noqa: ARG002  what is
+        silence: float = 0.0,  # noqa: ARG002  cut here is known
+    ) -> None:  # fmt: skip
         """Begin a session; see `ether_broker.link.Link.begin`."""
         left = [*self._channel.unacknowledged(), *self._waiting]
         self._channel = Channel(session)

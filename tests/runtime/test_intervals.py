@@ -1,0 +1,68 @@
+"""How often broker and node show each other that they live: the broker says it in WELCOME, and its nodes do it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from ether.testing import ManualClock
+from ether.testing.world import World
+from ether_broker.link import Link
+from ether_broker.wire import Kind
+
+HEARTBEAT, SILENCE = 5.0, 15.0
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(ManualClock(0.0))
+    router = world.broker.supervisor.records.router
+    router.heartbeat, router.silence = HEARTBEAT, SILENCE
+    return world
+
+
+def test_a_node_beats_as_its_broker_says_and_is_given_up_as_it_says(world: World):
+    _, link = world.join("n")
+    (session,) = world.broker.supervisor.records.router.sessions
+    heard = set()
+    for _ in range(240):
+        world.advance(0.1)
+        heard.add(round(session.heard))
+    link.cut()
+    world.advance(session.heard + SILENCE - world.clock.monotonic() - 0.1)
+    was_lost = bool(session.lost)
+    world.advance(0.5)
+
+    assert heard == {0, 5, 10, 15, 20}
+    assert (was_lost, session.lost[:6]) == (False, "silent")
+
+
+def test_a_node_says_hello_again_only_when_its_broker_was_silent_for_as_long_as_it_says(world: World):
+    _, link = world.join("n")
+    greeted: list[float] = []
+    link.greet = lambda envelope: greeted.append(world.clock.monotonic()) if envelope[0] == Kind.HELLO else None
+    world.advance(60.0)
+    before = list(greeted)
+    link.cut()
+    world.advance(SILENCE + 2 * HEARTBEAT)
+
+    assert before == []
+    assert greeted[0] > 60.0 + SILENCE - HEARTBEAT
+    assert {round(later - earlier) for earlier, later in pairwise(greeted)} == {5}
+
+
+def test_what_welcome_says_reaches_the_link(world: World):
+    told: list[tuple[float, float]] = []
+    connect = world.broker.connect
+
+    def wrapped() -> Link:
+        link = connect()
+        begin = link.begin
+        link.begin = lambda session, renew, *said: (told.append(said), begin(session, renew, *said))[1]
+        return link
+
+    world.broker.connect = wrapped
+    world.join("n")
+
+    assert told == [(HEARTBEAT, SILENCE)]
