@@ -7,12 +7,16 @@ import threading
 from collections import Counter
 from typing import Final
 
-__all__ = ["Refusals", "printable"]
+from ether_broker.text import printable
+
+__all__ = ["Refusals"]
 
 logger = logging.getLogger("ether.broker")
 
 _MOST: Final = 1_000
 """Pairs of peer and reason that are counted apart; of peers beyond that only the reasons are."""
+_DETAIL: Final = 300
+"""Characters of what is told of one."""
 
 
 class Refusals:
@@ -36,7 +40,7 @@ class Refusals:
         Args:
             peer: who was refused, as far as that is known and not of the peer's own choosing; else "".
             reason: a stable word, such as an error's code.
-            detail: for the log; of a text that a peer made, the first 300 characters, and no line breaks.
+            detail: for the log; of a text that a peer made, 300 characters at most, and no line breaks.
         """
         with self._lock:
             self.total += 1
@@ -48,15 +52,6 @@ class Refusals:
             count = self._counts[key]
         if count.bit_count() == 1:
             times = f" ({count:,} times by now)" if count > 1 else ""
-            logger.warning("refused %s of %s%s: %s", reason, key[0] or "a peer", times, printable(detail))
+            logger.warning("refused %s of %s%s: %s", reason, key[0] or "a peer", times, printable(detail, _DETAIL))
             return True
         return False
-
-
-def printable(detail: object, most: int = 300) -> str:
-    """A text of which a peer may have written a part, safe for one line of a log: it forges no lines and fills no disk."""
-    text = str(detail)
-    shown = text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
-    if shown.isprintable():
-        return shown
-    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in shown)

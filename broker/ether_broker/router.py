@@ -28,8 +28,9 @@ from ether_broker.channel import Channel, Verdict
 from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
-from ether_broker.refusals import Refusals, printable
+from ether_broker.refusals import Refusals
 from ether_broker.tap import Cursor
+from ether_broker.text import printable
 from ether_broker.wire import Frame, Kind, join_frame, pack_envelope, read_frame, read_header, read_number, take_frame
 
 __all__ = ["HEARTBEAT", "SILENCE", "Router", "Session"]

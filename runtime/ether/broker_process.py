@@ -21,6 +21,7 @@ from ether.broker_host import BrokerHost
 from ether.lifeline import Lifeline, end
 from ether.memory_watch import MemoryWatch
 from ether.stopping import Stopping
+from ether.terminal import log_to_stderr
 from ether_broker.errors import EtherError
 from ether_broker.mailbox import Limits
 from ether_broker.security.access import Access
@@ -41,7 +42,7 @@ def main() -> None:
     """Serve until told to end."""
     lifeline = Lifeline(on_orphaned=_clean, death_signal=0)
     request = lifeline.request
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    log_to_stderr(logging.INFO)
     _raise_descriptor_limit()
     with Stopping(lambda _number: None) as stopping, zmq.Context() as context:
         try:

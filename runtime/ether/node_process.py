@@ -20,6 +20,7 @@ from ether.errors import ProcessFailed
 from ether.lifeline import Lifeline, end
 from ether.runtime import Runtime
 from ether.stopping import Stopping
+from ether.terminal import log_to_stderr, say
 from ether_actors.agent import Agent
 from ether_actors.child_spec import ChildSpec, Restart, SupervisorSpec
 from ether_actors.guardian import resolve
@@ -199,9 +200,7 @@ def main() -> None:
     """Serve as a child of a cluster."""
     lifeline = Lifeline()
     request = lifeline.request
-    logging.basicConfig(
-        level=request["log_level"].upper(), format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+    log_to_stderr(request["log_level"].upper())
     end(_serve_request(lifeline, request))
 
 
@@ -218,7 +217,7 @@ def _serve_request(lifeline: Lifeline, request: dict[str, Any]) -> int:
     except BaseException as error:  # noqa: BLE001  whatever an agent's code raised: the parent has to tell it
         trace = traceback.format_exc()
         lifeline.failed(ProcessFailed.code, f"{type(error).__name__}: {error}", trace)
-        sys.stderr.write(trace)
+        say(trace.rstrip())
     return _FAILED
 
 

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from ether.terminal import put
+
 __all__ = ["Outlet", "to_stderr"]
 
 _READ: Final = 1 << 16
@@ -23,7 +25,7 @@ _LONGEST: Final = 1 << 16
 def to_stderr(name: str, line: str) -> None:
     """Print a line to our own stderr."""
     with contextlib.suppress(OSError, ValueError):  # a closed stderr ends no cluster
-        sys.stderr.write(f"{name} | {line}\n")
+        put(f"{name} | {line}", sys.stderr)
 
 
 class _Source:

@@ -29,6 +29,7 @@ from ether_broker.ids import new_id
 from ether_broker.link import Receiver
 from ether_broker.payload import pack, unpack
 from ether_broker.status import RUNNING
+from ether_broker.text import printable
 from ether_broker.version import SCHEMA_VERSION
 from ether_broker.wire import Flag, Kind, mark, pack_envelope, read_header, rehead
 
@@ -42,6 +43,8 @@ _TICKS: Final = 3
 _FAREWELL: Final = 1.0
 _MOST: Final = 1_000
 """Request ids of one RESUME."""
+_SAID: Final = 1_000
+"""Characters that are logged of what the broker says."""
 _MARKED: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.CANCEL)})
 _KEPT: Final = frozenset({int(Kind.REGISTER), int(Kind.UNREGISTER), int(Kind.BYE)})
 
@@ -149,7 +152,7 @@ class Session:
         HELLO is said again with growing pauses, of which chance takes up to half, so that many nodes do not come at once.
         """
         if body.get("code") != errors.NoSession.code:
-            logger.warning("the broker refused a message: %s", body.get("message"))
+            logger.warning("the broker refused a message: %s", printable(body.get("message"), _SAID))
             return
         now = self._machinery.monotonic()
         if now >= self._greet_at and not self._stay.is_draining:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ether.cli.output import Column, Format, Output, as_json, seconds
+from ether.cli.output import Column, Format, Output, seconds
 
 Capture = pytest.CaptureFixture[str]
 
@@ -42,12 +42,6 @@ def test_notes_go_to_stderr_unless_it_is_to_be_quiet(capsys: Capture) -> None:
     Output(verbose=False).note("nothing")
 
     assert capsys.readouterr() == ("", "done\n")
-
-
-def test_what_json_has_no_word_for_is_told_in_its_own() -> None:
-    assert json.loads(as_json({"b": b"\x00", "s": {2, 1}, "o": Format.TEXT, "e": ValueError("x")})) == {
-        "b": "AA==", "s": [1, 2], "o": "text", "e": "x",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether.cli.output import as_json
 from ether.cli.params import collect_params
 from ether_broker.errors import UsageError
+from ether_broker.text import json_text
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -63,6 +63,6 @@ def test_a_word_that_is_no_option_is_too_much(words: list[str]) -> None:
 @settings(max_examples=40)
 @given(VALUES)
 def test_every_json_value_comes_through_as_it_is(value: object) -> None:
-    assert collect_params(None, [f"a={as_json(value)}"], []) == {"a": value}
-    assert collect_params(as_json({"a": value}), [], []) == {"a": value}
-    assert collect_params(None, [], [f"--a={as_json(value)}"]) == {"a": value}
+    assert collect_params(None, [f"a={json_text(value)}"], []) == {"a": value}
+    assert collect_params(json_text({"a": value}), [], []) == {"a": value}
+    assert collect_params(None, [], [f"--a={json_text(value)}"]) == {"a": value}

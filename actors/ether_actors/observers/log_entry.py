@@ -10,6 +10,7 @@ from ether_actors.observer import Observation
 from ether_broker.errors import EtherError
 from ether_broker.ids import NO_ID, to_text
 from ether_broker.status import Status
+from ether_broker.text import printable
 from ether_broker.wire import Flag, Kind
 
 __all__ = ["body_of", "entry_of", "level_of", "text_of"]
@@ -140,13 +141,13 @@ def _said(envelope: Any) -> dict[str, Any]:
 
 def text_of(entry: dict[str, Any]) -> str:
     """An entry in one line: number, what, from whom to whom, what about, and the rest as `name=value`."""
-    words = [f"#{entry['number']}", entry.get("event") or entry.get("status") or entry["kind"]]
+    words = [f"#{entry['number']}", _word(entry.get("event") or entry.get("status") or entry["kind"])]
     if "from" in entry:
         words += [_word(entry["from"]), "->", _word(entry["to"] or "(anyone)")]
     if entry.get("capability"):
         words.append(_word(entry["capability"]))
     if "request_id" in entry:
-        words.append(entry["request_id"])
+        words.append(_word(entry["request_id"]))
     words += [f"{name}={_word(value)}" for name, value in entry.items() if name not in _IN_FRONT]
     return " ".join(words)
 
@@ -156,4 +157,5 @@ def _word(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6f}".rstrip("0").rstrip(".")
     text = str(value)
-    return text if text.isprintable() and " " not in text and '"' not in text and text else json.dumps(text)
+    is_word = bool(text) and not {" ", '"'} & set(text) and text == printable(text)
+    return text if is_word else json.dumps(text)

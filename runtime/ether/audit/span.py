@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether.audit.entry import Entry
-from ether.audit.words import one_line
 from ether_actors.records import SUPERVISOR
 from ether_broker.ids import NO_ID, to_text
 from ether_broker.status import Status
+from ether_broker.text import one_line
 from ether_broker.wire import Kind
 
 __all__ = ["Attempt", "Moment", "Span", "grow"]

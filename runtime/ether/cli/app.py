@@ -6,6 +6,7 @@ traceback too. With `-o json` or `jsonl` the line is JSON: `{"error": {"code", "
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import traceback
@@ -36,8 +37,10 @@ from ether.cli.commands import (
 from ether.cli.discover_words import with_lan_urls
 from ether.cli.exit_code import ExitCode, code_of_error
 from ether.cli.options import FormatOption, Settings, settings_of
-from ether.cli.output import Format, as_json, warn
+from ether.cli.output import Format
+from ether.terminal import log_to_stderr, put, say
 from ether_broker.errors import EtherError, nearest
+from ether_broker.text import json_text
 
 __all__ = ["app"]
 
@@ -74,20 +77,21 @@ class Commands(TyperGroup):
         except Exception as error:
             if hasattr(error, "format_message"):
                 raise
-            traceback.print_exception(error)
-            warn(f"ether: internal: {error!r} is a bug of Ether's, or of a module that you named; see above.")
+            say("".join(traceback.format_exception(error)).rstrip())
+            say(f"ether: internal: {error!r} is a bug of Ether's, or of a module that you named; see above.")
             raise typer.Exit(ExitCode.SOFTWARE) from None
 
 
 def _say(error: EtherError | OSError, settings: Settings) -> None:
     if settings.debug:
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)).rstrip())
     code, message, retryable = _describe(error)
     if settings.format is Format.TEXT:
-        warn(f"ether: {code}: {message}")
+        say(f"ether: {code}: {message}")
     else:
         fields = {"code": code, "message": message, "retryable": retryable, "exit_code": code_of_error(error)}
-        warn(as_json({"error": fields}))
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            put(json_text({"error": fields}), sys.stderr)
 
 
 def _describe(error: EtherError | OSError) -> tuple[str, str, bool]:
@@ -105,7 +109,7 @@ def _say_usage(error: Any) -> int:
         text = " ".join(str(error.format_message()).split())
     if text:
         path = getattr(ctx, "command_path", "ether")
-        warn(f"ether: usage: {text} (`{path} --help` tells more)")
+        say(f"ether: usage: {text} (`{path} --help` tells more)")
     return int(error.exit_code)
 
 
@@ -145,9 +149,9 @@ def main(
     """Take the global options."""
     ctx.obj = Settings(output_format or Format.TEXT, quiet=quiet, debug=debug)
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
+    log_to_stderr(level)
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+        put(ctx.get_help())
 
 
 for group in (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.audit.words import brief, one_line, printable
+from ether.audit.brief import brief
 from ether.cli.moment import moment_text
 from ether.cli.output import seconds
 from ether_broker.ids import NO_ID, to_text
+from ether_broker.text import one_line, printable_lines
 from ether_broker.wire import Flag
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ def _fields(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _error(error: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "error", printable(f"{error.get('code')}: {error.get('message')}")
+    yield "error", printable_lines(f"{error.get('code')}: {error.get('message')}")
     if error.get("traceback"):
-        yield "traceback", printable(str(error["traceback"]).rstrip())
+        yield "traceback", printable_lines(str(error["traceback"]).rstrip())
 
 
 def _text(name: str, value: Any) -> str:
@@ -72,4 +73,4 @@ def _text(name: str, value: Any) -> str:
         return seconds(float(value)) or ""
     if name == "timestamp" and isinstance(value, (int, float)):
         return moment_text(float(value))
-    return printable(brief(value)) if value or value == 0 else '""' if value == "" else str(value)
+    return printable_lines(brief(value)) if value or value == 0 else '""' if value == "" else str(value)

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ether.cli.output import Column, console, is_drawn
+from ether.cli.output import Column
+from ether.terminal import console, is_drawn, put
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +64,7 @@ class Lines:
             for cell, width, column in zip(cells, self._widths, self._columns, strict=True)
         ]
         if self._console is None:
-            print(_GAP.join(padded).rstrip(), flush=True)  # noqa: T201  a command prints
+            put(_GAP.join(padded).rstrip())
             return
         from rich.text import Text
 

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cli.output import Format, Output, as_json, console, is_drawn, seconds, warn
+from ether.cli.output import Format, Output, seconds
+from ether.terminal import console, is_drawn, say
 from ether_broker.errors import WaitTimeout
 from ether_broker.frozen import thaw
 from ether_broker.status import Status
+from ether_broker.text import json_text, one_line, printable
 
 if TYPE_CHECKING:
     from ether_actors.handle import Handle
@@ -21,6 +23,10 @@ __all__ = ["follow", "print_outcome", "record"]
 
 _FAREWELL: Final = 2.0
 """Seconds that the work may take to end when Ctrl-C has cancelled it."""
+_LABEL: Final = 60
+"""Characters beside a bar."""
+_REASON: Final = 2_000
+"""Characters of one line of what an agent said of its work."""
 
 
 def follow(handle: Handle, out: Output, *, stream: bool = False) -> Response:
@@ -74,9 +80,9 @@ def _bar(handle: Handle) -> Response:
             if response.progress is not None:
                 progress.update(task, completed=response.progress, total=1.0)
             if response.summary:
-                progress.update(task, description=response.summary)
+                progress.update(task, description=one_line(response.summary, _LABEL))
             if response.data is not None:
-                screen.print(Text(as_json(thaw(response.data))))
+                screen.print(Text(json_text(thaw(response.data))))
     return handle.outcome()
 
 
@@ -90,8 +96,8 @@ def _following(handle: Handle) -> Iterator[Response]:
 
 def _progress(response: Response) -> str:
     share = "" if response.progress is None else f"{response.progress:4.0%} "
-    data = "" if response.data is None else f" {as_json(thaw(response.data))}"
-    return f"{response.status.name.lower()} {share}{response.summary}{data}".rstrip()
+    data = "" if response.data is None else f" {json_text(thaw(response.data))}"
+    return printable(f"{response.status.name.lower()} {share}{response.summary}{data}".rstrip(), _REASON)
 
 
 def record(response: Response) -> dict[str, Any]:
@@ -115,11 +121,11 @@ def print_outcome(response: Response, out: Output, *, debug: bool = False) -> No
     elif data is not None:
         out.value(json.loads(response.model_dump_json(by_alias=True, include={"data_payload"}))["data"])
     if response.ok:
-        summary = f": {response.summary}" if response.summary else ""
+        summary = f": {one_line(response.summary, _REASON)}" if response.summary else ""
         out.note(f"{_head(response)}{summary}")
     else:
         for line in _reasons(response, debug=debug):
-            warn(line)
+            say(line)
 
 
 def _head(response: Response) -> str:
@@ -128,15 +134,15 @@ def _head(response: Response) -> str:
 
 
 def _reasons(response: Response, *, debug: bool) -> Iterator[str]:
-    yield f"ether: {response.explain()}"
+    yield one_line(f"ether: {response.explain()}", _REASON)
     if response.required_fields:
-        yield f"  fields: {', '.join(response.required_fields)}"
+        yield f"  fields: {one_line(', '.join(response.required_fields), _REASON)}"
     if response.alternative_agent:
-        yield f"  try: {response.alternative_agent}"
+        yield f"  try: {one_line(response.alternative_agent)}"
     if response.retry_after is not None:
         yield f"  try again in {seconds(response.retry_after)}"
-    yield from (f"  question: {question}" for question in response.questions)
-    yield from (f"  unresolved: {item}" for item in response.unresolved)
+    yield from (f"  question: {one_line(question, _REASON)}" for question in response.questions)
+    yield from (f"  unresolved: {one_line(item, _REASON)}" for item in response.unresolved)
     trace = response.error.traceback if response.error else None
     if trace and debug:
         yield trace.rstrip()

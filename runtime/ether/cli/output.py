@@ -6,22 +6,20 @@ document, `jsonl` one a line; they are for programs and have every field.
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from ether.terminal import console, is_drawn, put, say
+from ether_broker.text import json_text, printable
 
-__all__ = ["Column", "Format", "Output", "as_json", "console", "is_drawn", "seconds", "warn"]
+__all__ = ["Column", "Format", "Output", "seconds"]
 
 Row = dict[str, Any]
+_CELL: Final = 1_000
+"""Characters of a cell."""
 
 
 @unique
@@ -44,9 +42,9 @@ class Column:
     """Whether it is a number, and stands at the right."""
 
     def text(self, row: Row) -> str:
-        """The cell of a row."""
+        """The cell of a row: one printable line, of 1,000 characters at most."""
         value = self.cell(row)
-        return "-" if value is None or value == "" else str(value)
+        return "-" if value is None or value == "" else printable(value, _CELL)
 
 
 class Output:
@@ -71,60 +69,41 @@ class Output:
     def rows(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
         """Print rows: as a table, as one JSON list, or each as a line."""
         if self.format is Format.JSON:
-            self._write(as_json(rows, indent=2))
+            put(json_text(rows, indent=2))
         elif self.format is Format.JSONL:
             for row in rows:
-                self._write(as_json(row))
+                put(json_text(row))
         elif rows and is_drawn(sys.stdout):
             console().print(_table(rows, columns))
         elif not rows:
             self.note("nothing to list")
         else:
-            self._write("\n".join(_aligned(rows, columns)))
+            put("\n".join(_aligned(rows, columns)))
 
     def value(self, value: Any, text: str | None = None) -> None:
         """Print one value: as JSON, or as `text` for people; None shows them JSON too."""
         if self.format is Format.JSONL:
-            self._write(as_json(value))
+            put(json_text(value))
         elif self.format is Format.JSON or text is None:
             self._document(value)
         elif text:
-            self._write(text)
+            put(text)
 
     def _document(self, value: Any) -> None:
-        text = as_json(value, indent=2)
+        text = json_text(value, indent=2)
         if self.is_text and is_drawn(sys.stdout):
-            console().print_json(text)
-        else:
-            self._write(text)
+            from rich.highlighter import JSONHighlighter
 
-    def _write(self, text: str) -> None:
-        print(text, flush=True)  # noqa: T201  a command prints
+            console().print(JSONHighlighter()(text), soft_wrap=True)
+        else:
+            put(text)
 
     # -- notes ---------------------------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
         """Tell people something that is no data."""
         if self._verbose:
-            warn(text)
-
-
-def warn(text: str) -> None:
-    """Print a line on stderr; nothing where nobody reads it any more."""
-    with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)  # noqa: T201  as above
-
-
-def console(stream: TextIO | None = None) -> Console:
-    """A rich console on a stream, stdout by default; it knows of NO_COLOR, FORCE_COLOR and TERM=dumb by itself."""
-    from rich.console import Console
-
-    return Console(file=stream or sys.stdout, highlight=False, soft_wrap=False)
-
-
-def is_drawn(stream: TextIO) -> bool:
-    """Whether tables and bars may be drawn on a stream: it is a terminal that can."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+            say(text)
 
 
 def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Any:
@@ -150,19 +129,6 @@ def _aligned(rows: Iterable[Row], columns: Sequence[Column]) -> list[str]:
         ).rstrip()
         for line in cells
     ]
-
-
-def as_json(value: Any, indent: int | None = None) -> str:
-    """A value as JSON text; bytes become base64, what JSON has no word for its text."""
-    return json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=str)
-    return str(value)
 
 
 def seconds(value: float | None) -> str | None:

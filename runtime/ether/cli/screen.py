@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cli.output import console, seconds
+from ether.cli.output import seconds
+from ether.terminal import console
+from ether_broker.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,6 +29,8 @@ _LEAVE: Final = frozenset(b"qQ\x03\x04")
 _COLOURS: Final = {"up": "green", "restarting": "yellow", "draining": "yellow", "down": "red"}
 _FRAME: Final = 7
 """Lines round the table of agents."""
+_TITLE: Final = 500
+"""Characters of what the title says at most; an error may quote anything."""
 
 
 def show(
@@ -98,7 +102,7 @@ def draw(reading: Reading, url: str, height: int) -> RenderableType:
     lines: list[Any] = [
         _title(url, f"{len(reading.agents)} agents on {reading.nodes} nodes"),
         Text(totals),
-        Text(f"outcomes: {outcomes}"),
+        Text(printable(f"outcomes: {outcomes}")),
         Text(),
         _table(reading, places),
     ]
@@ -110,7 +114,7 @@ def draw(reading: Reading, url: str, height: int) -> RenderableType:
 def _title(url: str, text: str) -> Any:
     from rich.text import Text
 
-    return Text.assemble(("ether top", "bold"), f"   {url}   {text}   ", ("q leaves", "dim"))
+    return Text.assemble(("ether top", "bold"), f"   {url}   {printable(text, _TITLE)}   ", ("q leaves", "dim"))
 
 
 def _table(reading: Reading, places: int) -> Any:
@@ -125,9 +129,9 @@ def _table(reading: Reading, places: int) -> Any:
         table.add_column(title, justify="right", no_wrap=True)
     for agent in reading.agents[:places]:
         table.add_row(
-            Text(agent.agent),
-            Text(agent.node),
-            Text(agent.condition, style=_COLOURS.get(agent.condition, "")),
+            Text(printable(agent.agent)),
+            Text(printable(agent.node)),
+            Text(printable(agent.condition), style=_COLOURS.get(agent.condition, "")),
             str(agent.queued),
             str(agent.running),
             f"{agent.rate:.1f}",

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.audit.words import one_line
-from ether.cli.output import Column, Format, Output, console, is_drawn, seconds
+from ether.cli.output import Column, Format, Output, seconds
+from ether.terminal import console, is_drawn
+from ether_broker.text import one_line
 
 if TYPE_CHECKING:
     from ether.audit.span import Span

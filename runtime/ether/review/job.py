@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from ether.review import markdown, report
-from ether.review.displays.display import Display, wants_bars
+from ether.review.displays.display import Display
 from ether.review.displays.plain import PlainDisplay
 from ether.review.drive import Bus, groups_of, reduce_outcomes, run_tasks
 from ether.review.outcome import Outcome
@@ -21,8 +20,10 @@ from ether.review.plan import plan, targets
 from ether.scout.explore import PassName
 from ether.scout.finding import Finding
 from ether.scout.summary import Group, summarise
+from ether.terminal import is_drawn, put, say
 from ether_broker.errors import EtherError, UsageError
 from ether_broker.status import Status
+from ether_broker.text import json_text, printable_lines
 
 __all__ = ["DEFAULT_TIMEOUT", "Review", "review", "run_review"]
 
@@ -66,15 +67,15 @@ def run_review(
     try:
         done = review(directories, output, processes=processes, timeout=timeout, stream=err)
     except UsageError as error:
-        err.write(f"{error}\n")
+        say(str(error), err)
         return 2
     except EtherError as error:
-        err.write(f"The bus did not start: {error}\n")
+        say(f"The bus did not start: {error}", err)
         return 1
     except KeyboardInterrupt:
-        err.write("Interrupted: what was under way is called off, and nothing was written.\n")
+        say("Interrupted: what was under way is called off, and nothing was written.", err)
         return 130
-    out.write(f"{done.report['summary']['sentence']} See {done.markdown_path} and {done.json_path}\n")
+    put(f"{done.report['summary']['sentence']} See {done.markdown_path} and {done.json_path}", out)
     return done.exit_code
 
 
@@ -127,8 +128,8 @@ def review(
     )
     return Review(
         made,
-        _write(folder / "review.md", markdown.render(made)),
-        _write(folder / "review.json", json.dumps(made, indent=2, ensure_ascii=False) + "\n"),
+        _write(folder / "review.md", printable_lines(markdown.render(made))),
+        _write(folder / "review.json", json_text(made, indent=2) + "\n"),
     )
 
 
@@ -161,7 +162,7 @@ def _open_bus(processes: int) -> AbstractContextManager[Bus]:
 
 
 def _display(stream: TextIO, total: int) -> Display:
-    if wants_bars(stream):
+    if is_drawn(stream):
         from ether.review.displays.bars import BarDisplay
 
         return BarDisplay(stream, total)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ether.scout.words import plural
+from ether_broker.text import markdown, markdown_cell, markdown_code
 
 __all__ = ["render"]
 
 _PASSES: Final = ("structure", "bugs", "documentation")
-_SPAN: Final = re.compile(r"(`[^`]*`)")
 
 
 def render(report: dict[str, Any]) -> str:
@@ -54,7 +53,7 @@ def _summary(summary: dict[str, Any]) -> list[str]:
         ("Work of all agents", f"{summary['work_seconds']:.1f} s"),
         ("Processes", "this one" if not summary["processes"] else f"{summary['processes']:,}"),
     ]
-    return ["## Summary", "", _text(summary["sentence"]), "", *_table(("Metric", "Value"), rows), ""]
+    return ["## Summary", "", markdown(summary["sentence"]), "", *_table(("Metric", "Value"), rows), ""]
 
 
 def _failures(failures: list[dict[str, Any]]) -> list[str]:
@@ -72,11 +71,13 @@ def _recommendations(recommendations: list[dict[str, Any]]) -> list[str]:
         return []
     lines = ["## What to do", ""]
     for number, one in enumerate(recommendations, 1):
-        places = ", ".join(_code(f"{place['source']}/{place['path']}:{place['line']}") for place in one["places"])
+        places = ", ".join(
+            markdown_code(f"{place['source']}/{place['path']}:{place['line']}") for place in one["places"]
+        )
         rest = one["count"] - len(one["places"])
         more = f" and {rest:,} more" if rest > 0 else ""
-        head = f"**{one['rule']}** ({one['count']:,})"
-        lines.append(f"{number}. {head}: {_text(one['why'])}. {_text(one['advice'])} {places}{more}")
+        head = f"**{markdown(one['rule'])}** ({one['count']:,})"
+        lines.append(f"{number}. {head}: {markdown(one['why'])}. {markdown(one['advice'])} {places}{more}")
     return [*lines, ""]
 
 
@@ -84,7 +85,12 @@ def _top(findings: list[dict[str, Any]]) -> list[str]:
     if not findings:
         return []
     rows = [
-        (one["severity"], _code(f"{one['source']}/{one['path']}:{one['line']}"), _code(one["rule"]), one["message"])
+        (
+            one["severity"],
+            markdown_code(f"{one['source']}/{one['path']}:{one['line']}"),
+            markdown_code(one["rule"]),
+            one["message"],
+        )
         for one in findings
     ]
     return ["## Top findings", "", *_table(("Severity", "Place", "Rule", "What and why"), rows), ""]
@@ -94,15 +100,16 @@ def _hot_files(files: list[dict[str, Any]]) -> list[str]:
     if not files:
         return []
     rows = [
-        (_code(f"{one['source']}/{one['path']}"), one["findings"], one["errors"], one["warnings"]) for one in files[:10]
+        (markdown_code(f"{one['source']}/{one['path']}"), one["findings"], one["errors"], one["warnings"])
+        for one in files[:10]
     ]
     return ["## Files with the most", "", *_table(("File", "Findings", "Errors", "Warnings"), rows), ""]
 
 
 def _directory(directory: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[str]:
     size = f"{plural(directory['files'], 'file')}, {plural(directory['lines'], 'line')}"
-    head = f"{size}, in {_code(directory['path'])}."
-    lines = [f"## {_text(directory['name'])}", "", head, ""]
+    head = f"{size}, in {markdown_code(directory['path'])}."
+    lines = [f"## {markdown(directory['name'])}", "", head, ""]
     for name in _PASSES:
         if name in directory["passes"]:
             lines += _pass(name, directory["passes"][name], rules)
@@ -111,11 +118,11 @@ def _directory(directory: dict[str, Any], rules: dict[str, dict[str, Any]]) -> l
 
 def _pass(name: str, result: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[str]:
     lines = [f"### {name.capitalize()}", ""]
-    ran = f"{result['status']} by {_code(result['agent'] or 'nobody')} in {result['seconds']:.1f} s"
+    ran = f"{result['status']} by {markdown_code(result['agent'] or 'nobody')} in {result['seconds']:.1f} s"
     if "error" in result:
-        return [*lines, f"**{ran}** {_text(result['error']['message'])}", ""]
+        return [*lines, f"**{ran}** {markdown(result['error']['message'])}", ""]
     lines += [f"{ran}.", ""]
-    lines += [f"- {_text(insight)}" for insight in result["insights"]]
+    lines += [f"- {markdown(insight)}" for insight in result["insights"]]
     lines.append("")
     tables = _TABLES.get(name)
     if tables is not None and "omitted" not in result["data"]:
@@ -132,12 +139,12 @@ def _findings(result: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[
     for name, findings in groups.items():
         known = rules.get(name, {})
         count = result["by_rule"][name]
-        why = _text(known.get("why", ""))
-        lines += [f"**{name}** ({findings[0]['severity']}, {count:,}): {why}.", ""]
+        why = markdown(known.get("why", ""))
+        lines += [f"**{markdown(name)}** ({markdown(findings[0]['severity'])}, {count:,}): {why}.", ""]
         for finding in findings:
             what = finding["message"].removesuffix(f": {known.get('why', '')}")
-            fix = "" if finding["fix"] == known.get("fix") else f" {_text(finding['fix'])}"
-            lines.append(f"- {_code(finding['path'] + ':' + str(finding['line']))} {_text(what)}.{fix}")
+            fix = "" if finding["fix"] == known.get("fix") else f" {markdown(finding['fix'])}"
+            lines.append(f"- {markdown_code(finding['path'] + ':' + str(finding['line']))} {markdown(what)}.{fix}")
         lines.append("")
     if result["findings_omitted"]:
         lines += [f"{result['findings_omitted']:,} more are counted and not shown.", ""]
@@ -161,21 +168,24 @@ def _steps(cycles: dict[str, Any]) -> list[str]:
     if not cycles["rows"]:
         return []
     lines = [f"**Import cycles** ({cycles['total']:,})", ""]
-    lines += [f"- {' → '.join(_code(step) for step in row['steps'])}" for row in cycles["rows"]]
+    lines += [f"- {' → '.join(markdown_code(step) for step in row['steps'])}" for row in cycles["rows"]]
     return [*lines, ""]
 
 
 def _bugs(data: dict[str, Any]) -> list[str]:
     checked = f"{plural(data['files_checked'], 'file')} with {plural(data['lines_checked'], 'line')}"
-    return [f"Checked {checked}; {data['findings_per_1000_lines']} findings for each 1,000 lines.", ""]
+    return [f"Checked {checked}; {float(data['findings_per_1000_lines']):g} findings for each 1,000 lines.", ""]
 
 
 def _documentation(data: dict[str, Any]) -> list[str]:
     lines: list[str] = []
     readme = data["readme"]
     if readme:
-        titles = ", ".join(_text(row["title"]) for row in readme["sections"]["rows"])
-        lines += [f"README: {_code(readme['path'])}, {readme['lines']:,} lines. Sections: {titles or 'none'}.", ""]
+        titles = ", ".join(markdown(row["title"]) for row in readme["sections"]["rows"])
+        lines += [
+            f"README: {markdown_code(readme['path'])}, {readme['lines']:,} lines. Sections: {titles or 'none'}.",
+            "",
+        ]
     kinds = [(kind, one["documented"], one["public"]) for kind, one in data["docstrings"]["by_kind"].items()]
     if kinds:
         lines += [*_table(("Public symbols", "with docstring", "in all"), kinds), ""]
@@ -192,14 +202,14 @@ _TABLES: Final[dict[str, Callable[[dict[str, Any]], list[str]]]] = {
 def _rules(rules: list[dict[str, Any]]) -> list[str]:
     if not rules:
         return []
-    rows = [(_code(one["rule"]), one["severity"], one["count"], one["why"], one["fix"]) for one in rules]
+    rows = [(markdown_code(one["rule"]), one["severity"], one["count"], one["why"], one["fix"]) for one in rules]
     return ["## Rules", "", *_table(("Rule", "Severity", "Findings", "Why it matters", "What mends it"), rows), ""]
 
 
 def _limits(limits: list[str]) -> list[str]:
     if not limits:
         return []
-    return ["## Limits", "", "What this report does not show:", "", *(f"- {_text(one)}" for one in limits), ""]
+    return ["## Limits", "", "What this report does not show:", "", *(f"- {markdown(one)}" for one in limits), ""]
 
 
 def _rows(table: dict[str, Any], columns: Sequence[str], title: str) -> list[str]:
@@ -214,30 +224,13 @@ def _rows(table: dict[str, Any], columns: Sequence[str], title: str) -> list[str
 
 def _cell(row: dict[str, Any], column: str) -> str:
     if column == "path:line":
-        return _code(f"{row['path']}:{row['line']}")
+        return markdown_code(f"{row['path']}:{row['line']}")
     value = row[column]
-    return _code(value) if column in {"path", "name", "module"} else str(value)
+    return markdown_code(value) if column in {"path", "name", "module"} else str(value)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield f"|{'|'.join('---' for _ in heads)}|"
     for row in rows:
-        cells = (_text(str(cell)).replace("|", r"\|") for cell in row)
-        yield f"| {' | '.join(cells)} |"
-
-
-def _text(text: str) -> str:
-    """Prose that Markdown shows as it is: one line, no HTML; what is in backticks stays code."""
-    parts = _SPAN.split(" ".join(str(text).split()))
-    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"([\\*_\[\]<>`#])", r"\\\1", text)
-
-
-def _code(text: str) -> str:
-    """A code span; backticks in it would end it."""
-    shown = " ".join(str(text).replace("`", "'").split())
-    return f"`{shown}`"
+        yield f"| {' | '.join(markdown_cell(markdown(str(cell))) for cell in row)} |"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ether.torture.report import Report, Spread
+from ether_broker.text import one_line
 
 __all__ = ["render"]
 
@@ -26,7 +27,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"\n{rule}: {count:,}"
         shown = [violation for violation in report.violations if violation.rule == rule][:_SHOWN]
         for violation in shown:
-            yield f"  {violation.text}{f' ({violation.id})' if violation.id else ''}"
+            yield f"  {one_line(violation.text)}{f' ({violation.id})' if violation.id else ''}"
         if count > _SHOWN:
             yield f"  and {count - _SHOWN:,} more; -o json has all"
     yield from _table("outcomes", report.outcomes)

@@ -7,11 +7,11 @@ import io
 import pytest
 
 from ether.review.displays.bars import BarDisplay
-from ether.review.displays.display import wants_bars
 from ether.review.displays.plain import PlainDisplay, short
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask, Target
 from ether.scout.explore import PassName
+from ether.terminal import is_drawn
 from ether_broker.status import Status
 
 ID = "0190e2f0-1111-7022-8333-444444abcdef"
@@ -64,11 +64,11 @@ class Terminal(io.StringIO):
 
 def test_bars_need_a_terminal_that_can_draw(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
-    assert wants_bars(Terminal())
-    assert not wants_bars(io.StringIO())
+    assert is_drawn(Terminal())
+    assert not is_drawn(io.StringIO())
     for dumb in ("dumb", ""):
         monkeypatch.setenv("TERM", dumb)
-        assert not wants_bars(Terminal())
+        assert not is_drawn(Terminal())
 
 
 def test_bars_show_each_task_and_leave_a_line(task, monkeypatch):

@@ -30,8 +30,9 @@ from ether.cli.options import (
     settings_of,
 )
 from ether.cli.outcome import follow, print_outcome
-from ether.cli.output import Output, warn
+from ether.cli.output import Output
 from ether.cli.params import collect_params, read_json
+from ether.terminal import say
 from ether_broker.errors import UsageError, nearest
 from ether_broker.manifest import ANY
 
@@ -179,7 +180,7 @@ def _hint(ctx: typer.Context, response: Response) -> None:
         option = f"--{field.replace('_', '-')}"
         meant = nearest(option, options)
         if option in _words(ctx.args) and "Did you mean" in meant:
-            warn(f"  {option} is no option, and so was taken as a parameter.{meant}")
+            say(f"  {option} is no option, and so was taken as a parameter.{meant}")
 
 
 def _words(args: Sequence[str]) -> set[str]:

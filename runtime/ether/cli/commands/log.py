@@ -19,7 +19,8 @@ from ether.cli.journal import ClusterOption, JournalOption, complete_requests, o
 from ether.cli.lines import Lines
 from ether.cli.moment import moment_text, parse_moment
 from ether.cli.options import FormatOption, output_of
-from ether.cli.output import Column, Format, Output, is_drawn
+from ether.cli.output import Column, Format, Output
+from ether.terminal import is_drawn
 from ether_broker.errors import UsageError, nearest
 from ether_broker.status import Status
 from ether_broker.wire import Kind

@@ -12,7 +12,7 @@ from ether.cli.exit_code import ExitCode
 from ether.cli.journal import ClusterOption, JournalOption, journal_path, opened
 from ether.cli.moment import moment_text, parse_duration
 from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, output_of
-from ether.cli.output import warn
+from ether.terminal import say
 from ether_broker.endpoint import default_endpoint
 from ether_broker.errors import BrokerUnavailable, JournalLocked, JournalUnavailable, UsageError
 from ether_broker.status import Status
@@ -64,8 +64,8 @@ def verify(
     if verdict.problem is not None:
         if out.is_text:
             problem = verdict.problem
-            warn(f"ether: {problem.flaw}: {problem.message}")
-            warn(
+            say(f"ether: {problem.flaw}: {problem.message}")
+            say(
                 f"  commit {problem.seq}, number {problem.number}; what is before it is whole, up to the hash {verdict.hash}"
             )
         raise typer.Exit(ExitCode.FAILED)

@@ -8,8 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from ether.cli.options import FormatOption, output_of
-from ether.cli.output import Column, as_json
+from ether.cli.output import Column
 from ether_broker.errors import UsageError, nearest
+from ether_broker.text import json_text
 
 __all__ = ["add_to"]
 
@@ -58,5 +59,5 @@ def schema(
 
 def _write(path: Path, document: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(as_json(document, indent=2) + "\n", encoding="utf-8", newline="\n")
+    path.write_text(json_text(document, indent=2) + "\n", encoding="utf-8", newline="\n")
     return path

@@ -12,10 +12,12 @@ import typer
 
 from ether.cli.connection import joined
 from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
-from ether.cli.output import Format, Output, is_drawn, seconds
+from ether.cli.output import Format, Output, seconds
 from ether.cli.rates import Reading, Sample
+from ether.terminal import is_drawn
 from ether_broker.endpoint import default_endpoint
 from ether_broker.errors import EtherError
+from ether_broker.text import printable
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
@@ -100,16 +102,18 @@ def _print(reading: Reading, out: Output) -> None:
     if not out.is_text:
         out.value(reading.as_row())
         return
-    outcomes = " ".join(f"{name}={count}" for name, count in sorted(reading.outcomes.items()))
+    outcomes = " ".join(printable(f"{name}={count}") for name, count in sorted(reading.outcomes.items()))
     lines = [
         f"accepted/s={reading.accepted_rate:.1f} ended/s={reading.ended_rate:.1f} open={reading.open} "
         f"queued={reading.queued} dead-letters={reading.dead_letters} agents={len(reading.agents)} "
         f"nodes={reading.nodes} {outcomes}".rstrip()
     ]
     lines += [
-        f"  {agent.agent} node={agent.node} {agent.condition} queued={agent.queued} running={agent.running} "
-        f"rate/s={agent.rate:.1f} completed={agent.completed} other={agent.ended - agent.completed} "
-        f"p50={_short(agent.p50)} p99={_short(agent.p99)}"
+        printable(
+            f"  {agent.agent} node={agent.node} {agent.condition} queued={agent.queued} running={agent.running} "
+            f"rate/s={agent.rate:.1f} completed={agent.completed} other={agent.ended - agent.completed} "
+            f"p50={_short(agent.p50)} p99={_short(agent.p99)}"
+        )
         for agent in reading.agents
     ]
     out.value(None, "\n".join(lines))

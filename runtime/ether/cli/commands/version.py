@@ -6,6 +6,7 @@ import typer
 
 from ether.cli.options import FormatOption, output_of
 from ether.cli.versions import versions
+from ether.terminal import put
 
 __all__ = ["add_to", "print_line"]
 
@@ -26,4 +27,4 @@ def print_line() -> None:
     """Print what `ether --version` says."""
     from ether import __version__
 
-    print(f"ether {__version__}")  # noqa: T201  a command prints
+    put(f"ether {__version__}")

@@ -5,23 +5,26 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self, TextIO
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from ether.review.displays.plain import short
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
+from ether.terminal import console
 from ether_broker.status import AgentStatus
+from ether_broker.text import one_line, printable
 
 __all__ = ["BarDisplay"]
 
 _MARKS: Final = {
-    AgentStatus.SUCCESS: "[green]✔[/]",
-    AgentStatus.PARTIAL: "[yellow]◐[/]",
-    AgentStatus.ERROR: "[red]✘[/]",
+    AgentStatus.SUCCESS: ("✔", "green"),
+    AgentStatus.PARTIAL: ("◐", "yellow"),
+    AgentStatus.ERROR: ("✘", "red"),
 }
 _NOTE_WIDTH: Final = 32
+_REASON: Final = 1_000
+"""Characters of an error."""
 
 
 class BarDisplay:
@@ -33,14 +36,14 @@ class BarDisplay:
 
     def __init__(self, stream: TextIO, total: int) -> None:
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=28),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=Console(file=stream),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            console=console(stream),
         )
-        self._overall = self._progress.add_task("[bold]review", total=float(total), note=f"0 of {total}")
+        self._overall = self._progress.add_task("review", total=float(total), note=f"0 of {total}")
         self._total = total
         self._done = 0
         self._bars: dict[ReviewTask, TaskID] = {}
@@ -58,13 +61,13 @@ class BarDisplay:
         """Give the task a bar."""
         del request_id
         if task not in self._bars:
-            self._bars[task] = self._progress.add_task(escape(task.label), total=1.0, note="")
+            self._bars[task] = self._progress.add_task(printable(task.label), total=1.0, note="")
 
     def progressed(self, task: ReviewTask, request_id: str, fraction: float, message: str) -> None:
         """Move its bar."""
         self.started(task, request_id)
         note = message if len(message) <= _NOTE_WIDTH else "…" + message[1 - _NOTE_WIDTH :]
-        self._progress.update(self._bars[task], completed=fraction, note=f"[dim]{escape(note)}[/]")
+        self._progress.update(self._bars[task], completed=fraction, note=one_line(note))
 
     def finished(self, outcome: Outcome) -> None:
         """Take its bar away and leave a line."""
@@ -72,9 +75,11 @@ class BarDisplay:
         bar = self._bars.pop(outcome.task, None)
         if bar is not None:
             self._progress.remove_task(bar)
-        mark = _MARKS[outcome.status.agent_status]
-        told = f"{mark} {escape(outcome.task.label)} [dim]{short(outcome.request_id)} {outcome.seconds:.1f} s[/]"
+        told = Text.assemble(
+            _MARKS[outcome.status.agent_status], f" {printable(outcome.task.label)} ",
+            (f"{short(outcome.request_id)} {outcome.seconds:.1f} s", "dim"),
+        )  # fmt: skip
         if not outcome.has_result:
-            told += f" [red]{outcome.status.name}[/] {escape(outcome.message)}"
-        self._progress.console.print(told, highlight=False)
+            told.append(f" {outcome.status.name}", "red").append(f" {one_line(outcome.message, _REASON)}")
+        self._progress.console.print(told)
         self._progress.update(self._overall, completed=float(self._done), note=f"{self._done} of {self._total}")

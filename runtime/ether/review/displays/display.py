@@ -1,15 +1,14 @@
-"""What a display is, and which one fits the stream."""
+"""What a display is."""
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager
-from typing import Protocol, TextIO
+from typing import Protocol
 
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
 
-__all__ = ["Display", "wants_bars"]
+__all__ = ["Display"]
 
 
 class Display(AbstractContextManager["Display"], Protocol):
@@ -26,8 +25,3 @@ class Display(AbstractContextManager["Display"], Protocol):
     def finished(self, outcome: Outcome) -> None:
         """A task has its outcome."""
         ...
-
-
-def wants_bars(stream: TextIO) -> bool:
-    """Whether bars can be drawn on a stream: it is a terminal that can move its cursor."""
-    return stream.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}

@@ -7,12 +7,16 @@ from typing import Final, Self, TextIO
 
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
+from ether.terminal import put
 from ether_broker.status import AgentStatus
+from ether_broker.text import printable
 
 __all__ = ["PlainDisplay"]
 
 _ICONS: Final = {AgentStatus.SUCCESS: "✅", AgentStatus.PARTIAL: "⚠️", AgentStatus.ERROR: "❌"}
 _WIDTH: Final = 20
+_REASON: Final = 1_000
+"""Characters of a line."""
 _STEP: Final = 0.25
 """A line of progress for each such part, so that a log stays short."""
 
@@ -54,11 +58,11 @@ class PlainDisplay:
         self._write(outcome.request_id, f"{icon} scout {word} ({outcome.task.label}, {figures})")
         if not outcome.ok and (outcome.message or outcome.unresolved):
             reason = outcome.message if not outcome.has_result else "; ".join(outcome.unresolved)
-            self._stream.write(f"  └─ {'Error' if not outcome.has_result else 'Left out'}: {reason}\n")
+            word = "Left out" if outcome.has_result else "Error"
+            put(f"  └─ {word}: {printable(reason, _REASON)}", self._stream)
 
     def _write(self, request_id: str, text: str) -> None:
-        self._stream.write(f"[{short(request_id)}] {text}\n")
-        self._stream.flush()
+        put(f"[{short(request_id)}] {printable(text, _REASON)}", self._stream)
 
 
 def short(request_id: str) -> str:
