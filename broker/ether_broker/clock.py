@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import Protocol
+from pathlib import Path
+from typing import Final, Protocol
 
 __all__ = ["Clock", "ManualClock", "SystemClock"]
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
     """Where a shell reads the time that it hands to its machines."""
+
+    @property
+    def boot(self) -> str:
+        """Which start of the machine this is: processes that are told the same share one `monotonic`; "" is unknown."""
+        ...
 
     def monotonic(self) -> float:
         """Seconds that never go back; the zero means nothing."""
         ...
 
     def wall(self) -> float:
-        """Seconds since 1970 in UTC, for people; never used to decide."""
+        """Seconds since 1970 in UTC, for people; decides only how long a machine was off, since nothing else says that."""
         ...
 
 
 class SystemClock:
     """The machine's own clocks."""
+
+    def __init__(self) -> None:
+        self.boot = ""
+        """As `Clock.boot`; Linux tells it, other systems do not."""
+        with contextlib.suppress(OSError):
+            self.boot = _BOOT.read_text("ascii").strip()
 
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
@@ -32,12 +47,21 @@ class ManualClock:
 
     def __init__(self, start: float = 1_000_000.0) -> None:
         self._now = start
+        self._ahead = 0.0
+        self._boots = 1
+
+    @property
+    def boot(self) -> str:
+        """Changes with `reboot`."""
+        return f"boot-{self._boots}"
 
     def monotonic(self) -> float:
         """The time it was last set to, in seconds."""
         return self._now
 
-    wall = monotonic
+    def wall(self) -> float:
+        """The same, but for what `jump` and `reboot` did."""
+        return self._now + self._ahead
 
     def advance(self, seconds: float) -> float:
         """Move forward and return the new time.
@@ -50,3 +74,13 @@ class ManualClock:
             raise ValueError(msg)
         self._now += seconds
         return self._now
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward, or back; the monotonic one stays."""
+        self._ahead += seconds
+
+    def reboot(self, off: float = 0.0, start: float = 0.0) -> None:
+        """Start the machine anew: the monotonic clock begins at `start`, and the wall clock went on for `off` seconds."""
+        self._ahead += off + self._now - start
+        self._now = start
+        self._boots += 1
