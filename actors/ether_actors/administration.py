@@ -46,13 +46,11 @@ class Administration:
     def handle(self, session: Session, header: Header, envelope: bytes) -> None:
         """Answer one delegation."""
         records = self._records
-        request_id, ledger = header.request_id, records.ledger
-        if ledger.get(request_id) is not None or request_id in records.claims or ledger.has_ended(request_id):
-            if not header.flags & Flag.RESENT:
-                records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+        if self._came_before(session, header, envelope):
             return
-        if header.flags & Flag.RESENT and records.uncollected.owner(header.request_id) is not None:
-            return  # answered, and the answer waits to be collected
+        if records.journal.trouble is not None and header.capability != b"ether.release":
+            records.refuse_unwritten(session, header)
+            return
         records.passing.append(envelope)
         session.allowance.spend(1 + (len(records.registry) >> 4))
         if header.source not in session.agents:
@@ -88,6 +86,16 @@ class Administration:
             records.answer(session, header, Status.REJECTED_CONTEXT, error)
             return
         self._reply(session, header, data)
+
+    def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
+        records = self._records
+        request_id, ledger = header.request_id, records.ledger
+        if ledger.get(request_id) is not None or request_id in records.claims or ledger.has_ended(request_id):
+            if not header.flags & Flag.RESENT:
+                records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+            return True
+        # Sent again where it was answered, and the answer waits to be collected.
+        return bool(header.flags & Flag.RESENT) and records.uncollected.owner(request_id) is not None
 
     def _check_access(self, session: Session, header: Header, params: dict[str, Any]) -> None:
         """Raise AccessDenied for who may not ask this, or not change something by it."""

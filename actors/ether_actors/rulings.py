@@ -21,14 +21,12 @@ from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
 from ether_broker.ids import NO_ID
 from ether_broker.mailbox import Offer
-from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
 from ether_broker.wire import Flag, Header, rehead
 
 __all__ = ["Rulings"]
 
-_RETRY_JOURNAL: Final = 1.0
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _ROUTED: Final = int(Flag.ROUTED)
@@ -59,7 +57,7 @@ class Rulings:
         if header.flags & _RESENT and records.uncollected.owner(header.request_id) is not None:
             return  # refused, and the refusal waits to be collected
         if records.journal.trouble is not None:
-            self._refuse_aside(session, header, str(records.journal.trouble))
+            records.refuse_unwritten(session, header)
             return
         try:
             self._accept(session, header, envelope)
@@ -71,15 +69,6 @@ class Rulings:
                 records.bury(refusal.reason, envelope, session, refusal.error.message)
             records.answer(session, header, refusal.status, refusal.error, **refusal.fields)
             self._delivery.count(refusal.status, None)
-
-    def _refuse_aside(self, session: Session, header: Header, why: str) -> None:
-        """Refuse while the journal cannot be written: the refusal itself cannot wait for it."""
-        message = f"The bus takes no work now: its journal cannot be written. {why}"
-        error = ErrorInfo(code="journal_unavailable", message=message, retryable=True)
-        self._delivery.tell(
-            session, header.request_id, Status.REJECTED_OVERLOAD, error, header.source, retry_after=_RETRY_JOURNAL
-        )
-        self._delivery.count(Status.REJECTED_OVERLOAD, None)
 
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
         records = self._records
