@@ -40,7 +40,6 @@ class Call:
 
 
 class PoolMachine(RuleBasedStateMachine):
-
     @initialize(size=st.integers(1, 3))
     def open(self, size: int) -> None:
         self.pool = Pool(size, "test-pool")
