@@ -22,6 +22,7 @@ from ether_actors.capability import Handler, WrongResult
 from ether_actors.dispatcher import Dispatcher
 from ether_actors.handler_failure import is_crash, judge, refusal
 from ether_actors.pool import Room
+from ether_actors.settling import settled
 from ether_actors.task import NOT_YOURS, Host, Task
 from ether_actors.work import Work
 from ether_broker.codec import plain_params
@@ -352,6 +353,8 @@ class Cell:
             if params is None:
                 request = work.read()
                 params = request.params_payload
+                if deadline is not None and request.budget is not None and request.budget.max_time_sec is not None:
+                    deadline = min(deadline, host.monotonic() + request.budget.max_time_sec)
             arguments = handler.arguments(params)
             task = work.task = Task(request, self.name, host, deadline)
             value = handler.call(self.agent, arguments, task)
@@ -385,21 +388,23 @@ class Cell:
         if work.is_abandoned:
             return
         value = handler.result(value)
-        if isinstance(value, Response):
-            if value.status in NOT_YOURS:
-                msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
-                raise WrongResult(msg)
-            self._finish(work, value.model_copy(update={
-                "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
-                "attempt": task.attempt, "timestamp": self._host.wall(),
-                "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
-            }))  # fmt: skip
-            return
-        payload = Payload.of(value, where="the result")
-        task.close()
-        self._forget(work)
-        more = self._dispatcher.has_more or not self.inbox.empty()
-        self._host.complete(work, payload, task.elapsed, more=more)
+        if not isinstance(value, Response):
+            payload = Payload.of(value, where="the result")
+            if not task.is_bound:
+                task.close()
+                self._forget(work)
+                more = self._dispatcher.has_more or not self.inbox.empty()
+                self._host.complete(work, payload, task.elapsed, more=more)
+                return
+            value = task.respond(data=payload)
+        if value.status in NOT_YOURS:
+            msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
+            raise WrongResult(msg)
+        self._finish(work, value.model_copy(update={
+            "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
+            "attempt": task.attempt, "timestamp": self._host.wall(),
+            "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
+        }))  # fmt: skip
 
     def _fail(self, work: Work, error: BaseException) -> None:
         if work.is_abandoned:
@@ -418,6 +423,10 @@ class Cell:
             return
         if work.task is not None:
             work.task.close()
+            if work.task.is_bound:
+                response = settled(work.task, response)
+        elif work.external_id is not None:
+            response = response.model_copy(update={"external_id": work.external_id})
         self._forget(work)
         self._host.answer(work, response)
 
