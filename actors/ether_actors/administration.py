@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
 from ether_actors.leasing import Leasing
 from ether_actors.records import SUPERVISOR, Records
-from ether_actors.registry import Condition, Registration
+from ether_actors.registration import Condition, Registration
 from ether_actors.trimming import Trimming
 from ether_broker.codec import pack_response, read_delegation
 from ether_broker.dead_letters import DeadLetter, Reason
@@ -46,10 +47,10 @@ class Administration:
     def handle(self, session: Session, header: Header, envelope: bytes) -> None:
         """Answer one delegation."""
         records = self._records
-        if self._came_before(session, header, envelope):
-            return
-        if records.journal.trouble is not None and header.capability != b"ether.release":
-            records.refuse_unwritten(session, header)
+        request_id, ledger = header.request_id, records.ledger
+        if ledger.get(request_id) is not None or request_id in records.claims or request_id in records.ended:
+            if not header.flags & Flag.RESENT:
+                records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
             return
         records.passing.append(envelope)
         session.allowance.spend(1 + (len(records.registry) >> 4))
@@ -87,16 +88,6 @@ class Administration:
             return
         self._reply(session, header, data)
 
-    def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
-        records = self._records
-        request_id, ledger = header.request_id, records.ledger
-        if ledger.get(request_id) is not None or request_id in records.claims or ledger.has_ended(request_id):
-            if not header.flags & Flag.RESENT:
-                records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
-            return True
-        # Sent again where it was answered, and the answer waits to be collected.
-        return bool(header.flags & Flag.RESENT) and records.uncollected.owner(request_id) is not None
-
     def _check_access(self, session: Session, header: Header, params: dict[str, Any]) -> None:
         """Raise AccessDenied for who may not ask this, or not change something by it."""
         if header.capability in _ONES_OWN:
@@ -117,9 +108,7 @@ class Administration:
             data=Payload.of(data), timestamp=records.wall,
         )  # fmt: skip
         envelope = pack_response(response, capability=header.capability, target=header.source)
-        records.ledger.remember(header.request_id, b"")
-        records.router.send(session, envelope)
-        records.passing.append(envelope)
+        records.end(session, SUPERVISOR.encode(), b"", envelope, is_volatile=False)
 
     def agents(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Every agent: name, node, condition, load, outcomes; one only with `agent`.
@@ -136,7 +125,7 @@ class Administration:
             if wanted in (None, agent.manifest.agent) and (wanted or agent.manifest.capabilities)
         ]
         if wanted is not None and not found:
-            known = (agent.manifest.agent for agent in self._records.registry.agents)
+            known = (agent.manifest.agent for agent in islice(self._records.registry.agents, 1000))
             msg = f"There is no agent {wanted!r}.{nearest(str(wanted), known)}"
             raise InvalidEnvelope(msg)
         return found
@@ -153,7 +142,8 @@ class Administration:
 
     def capabilities(self, _params: dict[str, Any]) -> dict[str, list[str]]:
         """{capability: names of its holders}."""
-        return self._records.registry.capabilities()
+        declared = self._records.registry.declared
+        return {name_of(name): [agent.manifest.agent for agent in declared[name]] for name in sorted(declared)}
 
     def nodes(self, _params: dict[str, Any]) -> list[dict[str, Any]]:
         """Every node: name, seconds of silence, what it says of itself, its agents."""
@@ -193,7 +183,7 @@ class Administration:
         source, now = params["source"], self._records.now
         ended = [
             {"request_id": request_id, "capability": "", "ended": True, "left": None}
-            for request_id in self._records.uncollected.of(source)
+            for request_id in self._records.ended.uncollected_of(source)
         ]
         running = [
             {
@@ -202,8 +192,8 @@ class Administration:
                 "ended": False,
                 "left": entry.deadline - now,
             }
-            for entry in self._records.ledger.running
-            if entry.source == source and entry.delegator.lost
+            for entry in self._records.ledger.asked_by(source)
+            if entry.delegator.lost
         ]
         return _newest(ended, running)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from ether_actors.delivery import Delivery
@@ -14,6 +15,10 @@ from ether_broker.wire import Header, Kind, read_header
 
 __all__ = ["SHARE", "Collecting"]
 
+_LOST: Final = "The broker that had taken it was lost, and this one knows nothing of it."
+_REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
+_TOLD: Final = 1_000
+"""Request ids in one event."""
 SHARE: Final = 32
 """Outcomes that one step looks up. Each may be a question to the journal's file, of some 0.15 ms; thousands of them in
 one step would make every deadline late (G4)."""
@@ -25,64 +30,82 @@ class Collecting:
     def __init__(self, records: Records, delivery: Delivery) -> None:
         self._records = records
         self._delivery = delivery
-        self._asked: deque[tuple[Session, deque[bytes]]] = deque()
+        self._until = 0
+        """The number of the outcome that has to be in the journal before anything more is given out."""
+        self._asked: deque[tuple[Session, deque[bytes], AbstractSet[bytes]]] = deque()
 
     @property
     def has_more(self) -> bool:
-        """Whether the next step should come at once."""
-        return bool(self._asked)
+        """Whether the next step should come at once: not while the next outcome is not in the journal yet."""
+        records = self._records
+        return bool(self._asked) and records.durable > self._until and records.journal.trouble is None
 
     def ask(self, session: Session, request_ids: list[bytes]) -> None:
         """Take what a delegator waits for."""
         ledger = self._records.ledger
-        still_open = [request_id for request_id in request_ids if ledger.get(request_id) is not None]
-        if still_open:
-            self._give(session, still_open)
-        if len(still_open) < len(request_ids):
-            self._asked.append((session, deque(id_ for id_ in request_ids if ledger.get(id_) is None)))
+        on_its_way = {header.request_id for header, _ in self._unread(session)}
+        self._give(session, [id_ for id_ in request_ids if ledger.get(id_) is not None], on_its_way)
+        ended = deque(id_ for id_ in request_ids if ledger.get(id_) is None)
+        if ended:
+            self._asked.append((session, ended, on_its_way))
 
     def serve(self) -> None:
         """Give out the next of them; what a session asked for that was lost since stays where it is."""
-        if not self._asked:
+        if not self.has_more:
             return
-        session, waiting = self._asked.popleft()
+        session, waiting, on_its_way = self._asked.popleft()
         if session.lost:
             return
-        self._give(session, [waiting.popleft() for _ in range(min(SHARE, len(waiting)))])
+        share = [waiting.popleft() for _ in range(min(SHARE, len(waiting)))]
+        self._until = max(
+            (ending.number for id_ in share if (ending := self._records.ended.get(id_)) is not None), default=0
+        )
+        if self._records.durable <= self._until:
+            waiting.extendleft(reversed(share))
+            self._asked.appendleft((session, waiting, on_its_way))
+            return
+        self._give(session, share, on_its_way)
         if waiting:
-            self._asked.append((session, waiting))
+            self._asked.append((session, waiting, on_its_way))
 
-    def _give(self, session: Session, request_ids: list[bytes]) -> None:
+    def _give(self, session: Session, request_ids: list[bytes], on_its_way: AbstractSet[bytes]) -> None:
         """Give a delegator that is back its delegations, or the outcomes that it missed."""
-        on_its_way = {header.request_id for header, _ in self._unread(session)}
+        collected: list[bytes] = []
         for request_id in request_ids:
             entry = self._records.ledger.get(request_id)
-            if entry is None:
-                if request_id not in on_its_way:
-                    self._look_up(session, request_id)
-            elif entry.source in session.agents:
-                entry.delegator = session
+            if entry is not None:
+                if entry.source in session.agents:
+                    entry.delegator = session
+            elif request_id not in on_its_way:
+                self._look_up(session, request_id, collected)
+        if collected:
+            self._records.event("outcomes_collected", outcomes=collected)
 
-    def _look_up(self, session: Session, request_id: bytes) -> None:
+    def _look_up(self, session: Session, request_id: bytes, collected: list[bytes]) -> None:
         """Send an outcome from before this session to whom it is for (G6), or say that there is none."""
         records = self._records
-        owner = records.uncollected.owner(request_id)
-        if owner is None or owner in session.agents:
-            outcome = records.uncollected.take(request_id, records.journal.outcome)
-            if outcome is not None and read_header(outcome).target in session.agents:
+        outcome = records.outcome(request_id)
+        if outcome is not None:
+            if read_header(outcome).target in session.agents:
                 records.router.send(session, outcome)
-                return
-        if request_id in records.claims or records.ledger.has_ended(request_id):
-            return  # a lease that is waited for; or an outcome that is not lost, but nobody's here (any more)
-        message = "The broker that had taken it was lost, and this one knows nothing of it."
-        self._delivery.tell(
-            session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code="broker_lost", message=message)
-        )
+                if records.ended.is_uncollected(request_id):
+                    records.ended.collected(request_id)
+                    collected.append(request_id)
+        elif request_id not in records.claims:
+            is_removed = records.journal.first > 1 or request_id in records.ended
+            code, message = ("outcome_removed", _REMOVED) if is_removed else ("broker_lost", _LOST)
+            error = ErrorInfo(code=code, message=message)
+            self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
 
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them."""
+        records = self._records
+        kept: list[tuple[bytes, bytes]] = []
         for header, envelope in self._unread(session):
-            self._records.uncollected.keep(header.target, header.request_id, envelope)
+            records.ended.keep(header.request_id, header.target, b"" if records.journal.identity else envelope)
+            kept.append((header.request_id, header.target))
+        for start in range(0, len(kept), _TOLD):
+            records.event("outcomes_unread", outcomes=kept[start : start + _TOLD])
 
     def _unread(self, session: Session) -> list[tuple[Header, bytes]]:
         """The outcomes on their way to a node, but for what `Delivery.tell` said outside the journal: that is said anew."""

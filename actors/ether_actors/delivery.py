@@ -8,7 +8,7 @@ from typing import Final
 
 from ether_actors.ledger import Entry, State
 from ether_actors.records import SUPERVISOR, Records
-from ether_actors.registry import Registration
+from ether_actors.registration import Registration
 from ether_broker.codec import pack_response
 from ether_broker.dead_letters import Reason
 from ether_broker.ids import to_text
@@ -84,15 +84,11 @@ class Delivery:
 
     def _end(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Give a delegation its one outcome."""
-        records = self._records
-        records.ledger.advance(entry, State.ENDED, entry.agent.name)
-        if entry.delegator.lost:
-            records.uncollected.keep(entry.source, entry.request_id, envelope)
-            if not entry.delegator.is_expected:
-                records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
-        else:
-            self.forward(entry, envelope)
-        records.passing.append(envelope)
+        records, session = self._records, entry.delegator
+        records.ledger.advance(entry, State.ENDED)
+        records.end(session, entry.agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
+        if session.lost and not session.is_expected:
+            records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
         self.count(status, entry)
         if entry.children:
             self.end_children(entry)
@@ -101,9 +97,8 @@ class Delivery:
         """Call off what was delegated for a delegation."""
         children, entry.children = entry.children, None
         for child in children or ():
-            running = self._records.ledger.get(child)
-            if running is not None:
-                self.rule(running, Status.CANCELLED, "parent_ended", message)
+            if not child.is_over:
+                self.rule(child, Status.CANCELLED, "parent_ended", message)
 
     def rule(self, entry: Entry, status: Status, code: str, message: str) -> None:
         """End a delegation by the supervisor's own word, and tell the specialist's node to stop."""
@@ -127,7 +122,11 @@ class Delivery:
         """End what has waited in a mailbox until its deadline."""
         detail = f"waited for {entry.agent.manifest.agent} until its deadline"
         self._records.bury(Reason.EXPIRED, entry.envelope, entry.delegator, detail)
-        self.rule(entry, Status.TIMEOUT, "expired", f"Not started: it {detail}.")
+        if entry.attempt > 1:
+            message = f"Attempt {entry.attempt - 1} was lost with its node, and may have been done in part; the next {detail}."
+            self.rule(entry, Status.TIMEOUT, "deadline", message)
+        else:
+            self.rule(entry, Status.TIMEOUT, "expired", f"Not started: it {detail}.")
 
     def tell(
         self, session: Session, request_id: bytes, status: Status, error: ErrorInfo, target: bytes = b"",

@@ -3,7 +3,7 @@
 A DELEGATION opens an entry and a terminal RESPONSE ends it; EVENTs say who is there and who was given what. What a
 broker refused was opened and ended in one step.
 
-    replay() ─► History.apply(…) ─► open, agents, ended, uncollected ─► ether_actors.recovery
+    replay() ─► History.apply(…) ─► open, agents, ended, leases ─► ether_actors.recovery
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ether_actors.ended import REMEMBERED, Ended, Ending
 from ether_broker.errors import EtherError, JournalCorrupt
 from ether_broker.ids import to_bytes
 from ether_broker.payload import pack, unpack
 from ether_broker.status import RUNNING
-from ether_broker.wire import HEADER, Kind, read_header
+from ether_broker.wire import HEADER, Flag, Kind, read_header
 
 __all__ = ["Accepted", "History", "Present"]
 
-REMEMBERED: Final = 65_536
-"""Ended delegations that are told apart from unknown ones at least."""
+_VERSION: Final = 2
+"""Of a checkpoint; it rises when an older Ether could not read it."""
+_UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
 _QUESTION: Final = b"ether."
 """Of the capabilities of the bus itself: what it answers is of the moment."""
 _NOT_OURS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, EtherError)
 _N_SOURCE: Final = 4
 _N_TARGET: Final = 5  # of a header: how long the names are
-_ID: Final = slice(16, 32)  # and the request id
+_ID: Final = slice(16, 32)  # and the request ids
+_PARENT: Final = slice(32, 48)
 assert HEADER.size == 48  # noqa: PLR2004  the offsets above and in docs/protocol.md
 
 
@@ -48,6 +51,11 @@ class Accepted:
     attempt: int = 1
     is_running: bool = False
 
+    @property
+    def parent(self) -> bytes:
+        """Request id of the delegation that it was made for; zeros without one."""
+        return self.envelope[_PARENT]
+
 
 @dataclass(slots=True)
 class Present:
@@ -60,23 +68,19 @@ class Present:
     """Its digest, which is all that the journal is told."""
     is_down: bool = False
     """Whether its node was lost: its mailbox is kept."""
-    is_shuffled: bool = False
-    """Whether work was given to it out of turn, so that the first in its mailbox need not be the first that came."""
 
 
 class History:
     """The state that everything up to `next` led to."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, remembered: int = REMEMBERED) -> None:
         self.next = 1
         """The number that follows."""
         self.open: dict[bytes, Accepted] = {}
         """{request id: delegation}, oldest first."""
         self.agents: dict[str, Present] = {}
-        self.ended: dict[bytes, bytes] = {}
-        """{request id: who gave the outcome}, the newest."""
-        self.uncollected: dict[bytes, bytes] = {}
-        """{request id: delegator} of the outcomes that its present life may not have seen."""
+        self.ended = Ended(most=remembered)
+        """The newest ended delegations, and which of their outcomes nobody has collected."""
         self.leases: dict[str, tuple[str, bytes, int]] = {}
         """{resource: (agent, request id, token)} of those that were not released."""
         self.token = 0
@@ -89,19 +93,15 @@ class History:
             JournalCorrupt: an envelope is not what a broker writes.
         """
         try:
-            self._fold(time, wall, envelopes)
+            self._fold(first, time, wall, envelopes)
         except _NOT_OURS as error:
             msg = f"What the journal has behind number {self.next} is not what a broker writes: {error!r}."
             raise JournalCorrupt(msg) from error
         self.next = first + len(envelopes)
-        for newest in (self.ended, self.uncollected):
-            if len(newest) > 2 * REMEMBERED:
-                for request_id in list(newest)[:-REMEMBERED]:
-                    del newest[request_id]
 
-    def _fold(self, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
+    def _fold(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         opened = self.open
-        for envelope in envelopes:
+        for number, envelope in enumerate(envelopes, first):
             kind = envelope[0]
             if kind == _DELEGATION:
                 request_id = _id_of(envelope)
@@ -110,18 +110,19 @@ class History:
                 request_id = _id_of(envelope)
                 if envelope[1] not in RUNNING:
                     if opened.pop(request_id, None) is not None:
-                        self._end(request_id, envelope)
+                        self._end(request_id, envelope, number)
                 elif request_id in opened:
                     opened[request_id].is_running = True
             elif kind == _EVENT:
                 self._event(envelope)
 
-    def _end(self, request_id: bytes, envelope: bytes) -> None:
+    def _end(self, request_id: bytes, envelope: bytes, number: int) -> None:
         source = HEADER.size + envelope[_N_SOURCE]  # read_header would be half of what a replay takes
         target = source + envelope[_N_TARGET]
-        self.ended[request_id] = envelope[HEADER.size : source]
-        if not envelope.startswith(_QUESTION, target):
-            self.uncollected[request_id] = envelope[source:target]
+        delegator = b"" if envelope.startswith(_QUESTION, target) else envelope[source:target]
+        if envelope[3] & _UNCOLLECTED:
+            self.ended.keep(request_id, delegator)
+        self.ended.note(request_id, Ending(envelope[HEADER.size : source], delegator, number))
 
     def _event(self, envelope: bytes) -> None:
         body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])
@@ -130,20 +131,25 @@ class History:
             handle(self, body)
 
     def _agent_up(self, body: dict[str, Any]) -> None:
-        name = body["agent"]
-        before = self.agents.get(name)
-        self.agents[name] = Present(
-            body["manifest"], body["node"], body["incarnation"], is_shuffled=before is not None and before.is_shuffled
-        )  # its mailbox was kept
+        self.agents[body["agent"]] = Present(body["manifest"], body["node"], body["incarnation"])
 
     def _agent_down(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])
-        if agent is None:
-            return
-        if body["reason"] == "node_lost":
+        if agent is not None and body["reason"] == "node_lost":
             agent.is_down = True
-        else:
+        elif agent is not None:
             del self.agents[body["agent"]]
+
+    def _agent_forgotten(self, body: dict[str, Any]) -> None:
+        self.agents.pop(body["agent"], None)
+
+    def _outcomes_unread(self, body: dict[str, Any]) -> None:
+        for request_id, source in body["outcomes"]:
+            self.ended.keep(request_id, source)
+
+    def _outcomes_collected(self, body: dict[str, Any]) -> None:
+        for request_id in body["outcomes"]:
+            self.ended.collected(request_id)
 
     def _reassigned(self, body: dict[str, Any]) -> None:
         accepted = self.open.get(to_bytes(body["request_id"]))
@@ -152,9 +158,6 @@ class History:
             accepted.capability = body["capability"].encode()
             accepted.attempt = body["attempt"]
             accepted.is_running = False
-        agent = self.agents.get(body["agent"])
-        if agent is not None:
-            agent.is_shuffled = True
 
     def _lease_granted(self, body: dict[str, Any]) -> None:
         self.leases[body["resource"]] = body["agent"], to_bytes(body["request_id"]), body["token"]
@@ -170,24 +173,23 @@ class History:
     def pack(self) -> bytes:
         """The state as bytes, for a checkpoint."""
         return pack({
-            "version": 1,
+            "version": _VERSION,
             "next": self.next,
             "open": [
                 [work.envelope, work.wall, work.clock, work.agent, work.capability, work.attempt, work.is_running]
                 for work in self.open.values()
             ],
             "agents": [
-                [name, agent.manifest, agent.node, agent.incarnation, agent.is_down, agent.is_shuffled]
+                [name, agent.manifest, agent.node, agent.incarnation, agent.is_down]
                 for name, agent in self.agents.items()
             ],
-            "ended": [[request_id, source] for request_id, source in list(self.ended.items())[-REMEMBERED:]],
-            "uncollected": [[request_id, source] for request_id, source in list(self.uncollected.items())[-REMEMBERED:]],
+            "ended": self.ended.pack(),
             "leases": [[resource, *held] for resource, held in self.leases.items()],
             "token": self.token,
         })  # fmt: skip
 
     @classmethod
-    def of(cls, body: bytes) -> History:
+    def of(cls, body: bytes, *, remembered: int = REMEMBERED) -> History:
         """Read what `pack` made.
 
         Raises:
@@ -196,16 +198,18 @@ class History:
         history = cls()
         try:
             state: dict[str, Any] = unpack(body)
-            if state["version"] != 1:
-                msg = f"The journal's checkpoint has version {state['version']} and this Ether reads 1: upgrade agent-ether."
+            if state["version"] != _VERSION:
+                msg = (
+                    f"The journal's checkpoint has version {state['version']} and this Ether reads {_VERSION}: use the "
+                    "agent-ether that wrote it."
+                )
                 raise JournalCorrupt(msg)  # noqa: TRY301  one way out for all
             (history.next,) = _checked([state["next"]], _NUMBER)
             works = [Accepted(*_checked(work, _WORK)) for work in state["open"]]
             history.open = {_id_of(work.envelope): work for work in works}
             agents = [_checked(agent, _AGENT) for agent in state["agents"]]
             history.agents = {name: Present(*agent) for name, *agent in agents}
-            history.ended = dict(_pairs(state["ended"]))
-            history.uncollected = dict(_pairs(state["uncollected"]))
+            history.ended = Ended.of(state["ended"], most=remembered)
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
             (history.token,) = _checked([state["token"]], _NUMBER)
@@ -219,8 +223,7 @@ class History:
 
 _NUMBER: Final = (int,)
 _WORK: Final = (bytes, float, float, bytes, bytes, int, bool)
-_AGENT: Final = (str, bytes, str, bytes, bool, bool)
-_PAIR: Final = (bytes, bytes)
+_AGENT: Final = (str, bytes, str, bytes, bool)
 _LEASE: Final = (str, str, bytes, int)
 
 
@@ -239,13 +242,12 @@ def _checked(values: Sequence[Any], kinds: tuple[type, ...]) -> Sequence[Any]:
     return values
 
 
-def _pairs(items: Sequence[Any]) -> list[tuple[bytes, bytes]]:
-    return [(request_id, name) for request_id, name in (_checked(item, _PAIR) for item in items)]
-
-
 _EVENTS: Final = {
     "agent_up": History._agent_up,  # noqa: SLF001  its own table
     "agent_down": History._agent_down,  # noqa: SLF001
+    "agent_forgotten": History._agent_forgotten,  # noqa: SLF001
+    "outcomes_unread": History._outcomes_unread,  # noqa: SLF001
+    "outcomes_collected": History._outcomes_collected,  # noqa: SLF001
     "reassigned": History._reassigned,  # noqa: SLF001
     "lease_granted": History._lease_granted,  # noqa: SLF001
     "lease_released": History._lease_released,  # noqa: SLF001

@@ -10,7 +10,7 @@ from ether_actors.ledger import Entry, State
 from ether_actors.quota import check_held
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
-from ether_actors.registry import Registration
+from ether_actors.registration import Registration
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.ids import NO_ID
 from ether_broker.router import Session
@@ -84,7 +84,6 @@ class Homecoming:
         works = self._unclaimed.pop(agent.name, [])
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
             self._compare(agent, works, held)
-            before.agents.discard(agent.name)
             if not before.agents:
                 self._expected.pop(before.digest, None)
         if held:

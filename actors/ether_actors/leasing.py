@@ -59,7 +59,7 @@ class Leasing:
 
     def _parent_of(self, holder: bytes) -> bytes | None:
         entry = self._records.ledger.get(holder)
-        return None if entry is None or entry.parent == NO_ID else entry.parent
+        return None if entry is None or entry.parent is None else entry.parent.request_id
 
     # -- asked ---------------------------------------------------------------------------------------------------
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.deadlines import Deadlines
-from ether_broker.ids import NO_ID
 from ether_broker.wire import Flag
 
 if TYPE_CHECKING:
-    from ether_actors.registry import Choice, Registration
+    from ether_actors.registration import Choice, Registration
     from ether_broker.router import Session
     from ether_broker.wire import Header
 
@@ -49,8 +48,9 @@ class Entry:
     """
 
     __slots__ = (
-        "agent", "attempt", "capability", "children", "deadline", "delegator", "envelope", "holds_credit",
-        "idempotent", "is_volatile", "opened", "parent", "pinned", "request_id", "size", "slot", "source", "state",
+        "agent", "attempt", "capability", "children", "deadline", "delegator", "depth", "envelope", "holds_credit",
+        "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "request_id", "size", "slot", "source",
+        "state",
     )  # fmt: skip
 
     request_id: bytes
@@ -65,9 +65,14 @@ class Entry:
     idempotent: bool
     pinned: bool
     """Whether the delegator named the agent."""
-    parent: bytes
-    children: list[bytes] | None
-    """Request ids of sub-delegations that were made for it."""
+    parent: Entry | None
+    """The open delegation whose handler made this one; it ends this one with itself. None for a root, and after the end."""
+    children: dict[Entry, None] | None
+    """The open delegations that its handler made, oldest first."""
+    depth: int
+    """1 for a root, one more than the parent's for others."""
+    number: int
+    """Rises with each delegation that the ledger accepts."""
     deadline: float
     slot: int
     opened: float
@@ -82,8 +87,8 @@ class Entry:
     """Whether it does not wait for the journal."""
 
     def __init__(
-        self, header: Header, envelope: bytes, delegator: Session, choice: Choice, *, pinned: bool, deadline: float,
-        now: float,
+        self, header: Header, envelope: bytes, delegator: Session, choice: Choice, *, parent: Entry | None = None,
+        pinned: bool, deadline: float, now: float,
     ) -> None:  # fmt: skip
         self.request_id = header.request_id
         self.source = header.source
@@ -92,8 +97,10 @@ class Entry:
         self.capability = choice.name
         self.idempotent = choice.idempotent
         self.pinned = pinned
-        self.parent = header.parent
+        self.parent = parent
         self.children = None
+        self.depth = 1 if parent is None else parent.depth + 1
+        self.number = 0
         self.deadline = deadline
         self.slot = 0
         self.opened = now
@@ -109,20 +116,25 @@ class Entry:
         """Whether it has its outcome."""
         return self.state is _ENDED
 
+    def ancestors(self) -> Iterator[Entry]:
+        """The delegation and those that it was made for, nearest first."""
+        entry: Entry | None = self
+        while entry is not None:
+            yield entry
+            entry = entry.parent
+
 
 class Ledger:
-    """Every delegation that has no outcome yet, and for a while the ids of those that have.
+    """Every delegation that has no outcome yet, and those with one that their nodes still hold.
 
-    Args:
-        remembered: how many ended ids are told apart from unknown ones at least.
+    Each is also entered with its agent (`Registration.work`, `Registration.held`), with its parent and with its
+    delegator, so that ending any of them costs what it holds.
     """
 
-    def __init__(self, *, remembered: int = 65_536) -> None:
+    def __init__(self) -> None:
         self._open: dict[bytes, Entry] = {}
-        self._held: dict[bytes, Entry] = {}
-        self._ended: dict[bytes, bytes] = {}
-        self._ended_before: dict[bytes, bytes] = {}
-        self._remembered = remembered
+        self._asked: dict[bytes, dict[Entry, None]] = {}
+        self._number = 0
         self.size = 0
         """Bytes of the delegations that have no outcome, and of those that their nodes have not answered."""
         self.deadlines: Deadlines[Entry] = Deadlines()
@@ -143,34 +155,31 @@ class Ledger:
         """The delegation of that id, if it has no outcome yet."""
         return self._open.get(request_id)
 
-    def has_ended(self, request_id: bytes) -> bool:
-        """Whether a delegation of that id ended not long ago."""
-        return request_id in self._ended or request_id in self._ended_before
-
-    def ended_by(self, request_id: bytes) -> bytes:
-        """The agent that gave an ended delegation its outcome; empty for the supervisor, and for what is not known."""
-        return self._ended.get(request_id) or self._ended_before.get(request_id, b"")
+    def asked_by(self, source: bytes) -> Collection[Entry]:
+        """The delegations without an outcome of one delegator, oldest first."""
+        return self._asked.get(source, {})
 
     def open(self, entry: Entry) -> None:
         """Accept a delegation; from now on it gets exactly one outcome."""
-        assert entry.request_id not in self._open
-        self._open[entry.request_id] = entry
+        request_id, parent = entry.request_id, entry.parent
+        assert request_id not in self._open
+        self._open[request_id] = entry
+        self._number = entry.number = self._number + 1
         self.size += entry.size
-        entry.slot = self.deadlines.set(entry.request_id, entry.deadline, entry)
-        if entry.parent != NO_ID:
-            parent = self._open.get(entry.parent)
-            if parent is not None:
-                if parent.children is None:
-                    parent.children = []
-                parent.children.append(entry.request_id)
+        entry.slot = self.deadlines.set(request_id, entry.deadline, entry)
+        entry.agent.work[entry] = None
+        asked = self._asked.get(entry.source)
+        if asked is None:
+            asked = self._asked[entry.source] = {}
+        asked[entry] = None
+        if parent is not None:
+            assert parent.state is not _ENDED
+            if parent.children is None:
+                parent.children = {}
+            parent.children[entry] = None
 
-    def advance(self, entry: Entry, state: State, by: bytes = b"") -> None:
+    def advance(self, entry: Entry, state: State) -> None:
         """Move a delegation one allowed step; the only place where its state changes.
-
-        Args:
-            entry: the delegation.
-            state: its next.
-            by: the agent whose outcome ends it; empty for the supervisor.
 
         Raises:
             AssertionError: the step is not allowed: a bug here, never a peer's fault.
@@ -178,49 +187,42 @@ class Ledger:
         assert state in _ALLOWED[entry.state], f"{entry.state} -> {state}"
         entry.state = state
         if state is _ENDED:
-            self._end(entry, by)
+            self._end(entry)
         if self.bound and (state is _ENDED or state is _QUEUED) and entry.request_id in self.bound:
             self.on_left(entry)
 
-    def _end(self, entry: Entry, by: bytes) -> None:
-        request_id = entry.request_id
+    def _end(self, entry: Entry) -> None:
+        request_id, parent = entry.request_id, entry.parent
         del self._open[request_id]
         self.deadlines.clear(request_id, entry.slot)
+        del entry.agent.work[entry]
+        asked = self._asked[entry.source]
+        del asked[entry]
+        if not asked:
+            del self._asked[entry.source]
+        if parent is not None:
+            if parent.children:
+                parent.children.pop(entry, None)
+            entry.parent = None
         if entry.holds_credit:
-            self._held[request_id] = entry
+            entry.agent.held[request_id] = entry
         else:
             self.size -= entry.size
-        ended = self._ended
-        ended[request_id] = by
-        if len(ended) >= self._remembered:
-            self._ended_before, self._ended = ended, {}
 
-    def remember(self, request_id: bytes, by: bytes) -> None:
-        """Note that a delegation of that id has ended."""
-        self._ended[request_id] = by
-        if len(self._ended) >= self._remembered:
-            self._ended_before, self._ended = self._ended, {}
-
-    def held(self, request_id: bytes) -> Entry | None:
-        """The ended delegation of that id whose node has not answered yet."""
-        return self._held.get(request_id)
+    def move(self, entry: Entry, choice: Choice) -> None:
+        """Give a waiting delegation to another agent."""
+        assert entry.state is _QUEUED
+        del entry.agent.work[entry]
+        entry.agent, entry.capability = choice.agent, choice.name
+        entry.agent.work[entry] = None
 
     def forget(self, entry: Entry) -> None:
-        """Forget an ended delegation whose node had not answered: now it has."""
-        if self._held.pop(entry.request_id, None) is not None:
+        """Forget an ended delegation that its node still held: now the node has answered."""
+        if entry.agent.held.pop(entry.request_id, None) is not None:
             self.size -= entry.size
 
-    def forget_held(self, *agents: Registration) -> None:
-        """Forget the ended delegations that the agents' node still had: the node is gone."""
-        gone = set(agents)
-        for request_id in [key for key, entry in self._held.items() if entry.agent in gone]:
-            self.size -= self._held.pop(request_id).size
-
-    def chain(self, request_id: bytes) -> list[Entry]:
-        """The delegation of that id and its ancestors without an outcome, nearest first."""
-        found: list[Entry] = []
-        entry = self._open.get(request_id)
-        while entry is not None:
-            found.append(entry)
-            entry = self._open.get(entry.parent)
-        return found
+    def forget_held(self, agent: Registration) -> None:
+        """Forget the ended delegations that the agent's node still held: the node is gone."""
+        for entry in agent.held.values():
+            self.size -= entry.size
+        agent.held.clear()

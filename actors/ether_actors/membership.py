@@ -11,10 +11,9 @@ from ether_actors.delivery import Delivery
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
 from ether_actors.quota import MOST_DOWN, check_agent, check_monitor, check_observer, load_of, said_of_itself
-from ether_actors.reach import Reach
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
-from ether_actors.registry import Condition, Registration
+from ether_actors.registration import Condition, Registration
 from ether_broker.errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -33,7 +32,7 @@ from ether_broker.payload import MAX_PAYLOAD, pack, unpack
 from ether_broker.router import Session
 from ether_broker.tap import Cursor
 from ether_broker.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
-from ether_broker.wire import Flag, Header, Kind, pack_envelope
+from ether_broker.wire import Flag, Header, Kind, name_of, pack_envelope
 
 if TYPE_CHECKING:
     from ether_broker.security.identity import Identity
@@ -166,7 +165,10 @@ class Membership:
         records = self._records
         if records.now >= self._next_beat:
             self._next_beat = records.now + records.router.heartbeat
-            records.router.beat(records.now)
+            beat = pack_envelope(Kind.HEARTBEAT, body=pack({"clock": records.now}))
+            for session in records.router.sessions:
+                if not session.draining:
+                    records.router.send(session, beat)
             self._sweep()
         if records.now >= self._next_check or records.router.has_lost:
             self._next_check = records.now + _CHECK
@@ -208,16 +210,14 @@ class Membership:
         agents = self._agents_of(session)
         for agent in agents:  # all of them first: what one had must not go to another
             records.registry.condition(agent, Condition.DOWN)
-        works = self._reassignment.works_of(agents)
         for agent in agents:
             records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason="node_lost")
             self._tell_monitors(agent.name, "node_lost")
-            self._reassignment.lost(agent, session.lost, works.get(agent, []))
+            self._reassignment.lost(agent, session.lost)
             self._down_since.pop(agent.name, None)
             self._down_since[agent.name] = records.now
             if not agent.manifest.capabilities:
-                records.registry.remove(agent)
-        records.ledger.forget_held(*agents)
+                self._forget(agent)
         self._forget_oldest()
         self._tell_monitors(b"node:" + session.node.encode(), session.lost)
         for token, target in session.monitors.items():
@@ -234,7 +234,7 @@ class Membership:
             if agent is None or agent.condition is not Condition.DOWN or not agent.mailbox:
                 del self._down_since[name]
                 if agent is not None and agent.condition is Condition.DOWN:
-                    self._records.registry.remove(agent)
+                    self._forget(agent)
 
     def _sweep(self) -> None:
         registry = self._records.registry
@@ -242,9 +242,16 @@ class Membership:
             agent = registry.get(name)
             if agent is None or agent.condition is not Condition.DOWN:
                 del self._down_since[name]
-            elif self._records.now - since > _FORGET_AFTER and not agent.mailbox:
-                del self._down_since[name]
-                registry.remove(agent)
+            elif self._records.now - since <= _FORGET_AFTER:
+                break
+            elif not agent.work:
+                self._forget(agent)
+
+    def _forget(self, agent: Registration) -> None:
+        """Take out an agent that is down: its name is free, and unknown."""
+        self._down_since.pop(agent.name, None)
+        self._records.registry.remove(agent)
+        self._records.event("agent_forgotten", agent=agent.manifest.agent)
 
     # -- agents --------------------------------------------------------------------------------------------------
 
@@ -338,8 +345,7 @@ class Membership:
         records.registry.remove(agent)
 
     def _agents_of(self, session: Session) -> list[Registration]:
-        found = (self._records.registry.get(name) for name in sorted(session.agents))
-        return [agent for agent in found if agent is not None and agent.session is session]
+        return [session.agents[name] for name in sorted(session.agents)]
 
     # -- watchers ------------------------------------------------------------------------------------------------
 
@@ -385,11 +391,11 @@ class Membership:
         access, node = self._records.access, session.node
         if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
             return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
-        return any(Reach(access, node, agent).knows_agent(target) for agent in session.agents)
+        return any(access.grant(node, name_of(agent)).knows_agent(name_of(target)) for agent in session.agents)
 
     def _is_there(self, target: bytes) -> bool:
         if target.startswith(b"node:"):
-            return any(session.node.encode() == target[5:] for session in self._records.router.sessions)
+            return self._records.router.find(target[5:].decode(errors="replace")) is not None
         agent = self._records.registry.get(target)
         return agent is not None and agent.condition is not Condition.DOWN
 

@@ -10,7 +10,7 @@ from typing import Final
 from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
-from ether_actors.registry import Registration
+from ether_actors.registration import Registration
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
 from ether_broker.ids import to_text
@@ -35,25 +35,22 @@ class Reassignment:
 
     def call_off(self, agent: Registration) -> None:
         """Tell a node that let an agent go to begin nothing that is on its way: an agent of that name may be there again."""
-        if agent.mailbox.in_flight:
-            for entry in self._work_of(agent):
-                if entry.holds_credit:
-                    self._delivery.stop(entry, Status.CANCELLED)
+        for entry in agent.work:
+            if entry.holds_credit:
+                self._delivery.stop(entry, Status.CANCELLED)
 
-    def lost(self, agent: Registration, why: str, works: list[Entry] | None = None) -> None:
+    def lost(self, agent: Registration, why: str) -> None:
         """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it.
 
         Args:
             agent: is down.
             why: for people.
-            works: what `works_of` found for it before, when many agents go at once; the caller then also forgets what their
-                node held of what had ended.
         """
-        if not agent.mailbox.outstanding:
+        self._records.ledger.forget_held(agent)
+        if not agent.work:
             return
         self.drained(agent)
-        found = self._work_of(agent) if works is None else works
-        sent = [entry for entry in found if entry.agent is agent and entry.state in _WITH_NODE]
+        sent = [entry for entry in agent.oldest_first if entry.state in _WITH_NODE]
         again = [entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]
         for entry in reversed(again):
             if entry.is_over:
@@ -69,14 +66,10 @@ class Reassignment:
             self._records.bury(Reason.NODE_LOST, entry.envelope, entry.delegator, why)
             message = f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part."
             self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
-        if works is None:
-            self._records.ledger.forget_held(agent)
         self._delivery.pump_holders(again)
 
     def drained(self, agent: Registration) -> None:
         """Find other holders for what waits for an agent that takes nothing new."""
-        if not agent.mailbox.outstanding:
-            return
         moved: list[Entry] = []
         for entry in reversed(agent.mailbox.drain()):
             if not entry.pinned and self._reroute(entry):
@@ -87,10 +80,8 @@ class Reassignment:
 
     def gone(self, agent: Registration) -> None:
         """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost."""
-        if not agent.mailbox.outstanding:
-            return
         self.lost(agent, "it left")
-        for entry in self._work_of(agent):
+        for entry in agent.oldest_first:
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
             message = f"{agent.manifest.agent} has left and nobody else holds {name_of(entry.capability)!r}."
@@ -126,18 +117,6 @@ class Reassignment:
         self._delivery.pump(agent)
         self._delivery.pump_holders(moved)
 
-    def works_of(self, agents: list[Registration]) -> dict[Registration, list[Entry]]:
-        """What is open of each agent, oldest first, in one look for all of them."""
-        found: dict[Registration, list[Entry]] = {agent: [] for agent in agents if agent.mailbox.outstanding}
-        if found:
-            for entry in self._records.ledger.running:
-                if entry.agent in found:
-                    found[entry.agent].append(entry)
-        return found
-
-    def _work_of(self, agent: Registration) -> list[Entry]:
-        return [entry for entry in self._records.ledger.running if entry.agent is agent]
-
     def _declares(self, agent: Registration, entry: Entry) -> bool:
         choice = self._records.registry.resolve(agent, entry.capability)
         return choice is not None and choice.name == entry.capability
@@ -148,6 +127,7 @@ class Reassignment:
 
     def reopen(self, entry: Entry, *, again: bool) -> None:
         """Let what had been sent wait again; `again` when it may have been begun, which makes it another attempt."""
+        was_running = entry.state is State.RUNNING
         entry.holds_credit = False
         self._records.ledger.advance(entry, State.QUEUED)
         if again:
@@ -155,6 +135,7 @@ class Reassignment:
             header = read_header(entry.envelope)
             flags = header.flags | Flag.REDELIVERED
             entry.envelope = rehead(header, entry.envelope, attempt=entry.attempt, flags=flags)
+        if again or was_running:
             self._tell_reassigned(entry)
 
     def _reroute(self, entry: Entry) -> bool:
@@ -163,8 +144,7 @@ class Reassignment:
         if choice is None:
             return False
         header = read_header(entry.envelope)
-        entry.agent = choice.agent
-        entry.capability = choice.name
+        self._records.ledger.move(entry, choice)
         entry.envelope = rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
         choice.agent.mailbox.put_back(entry)
         self._tell_reassigned(entry)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
+from ether_actors.ended import Ended, Ending
 from ether_actors.ledger import Ledger
 from ether_actors.registry import Registry
-from ether_actors.uncollected import Uncollected
 from ether_broker.codec import pack_response
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.ids import to_text
@@ -17,18 +17,18 @@ from ether_broker.payload import pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Router, Session
 from ether_broker.security.access import Access
-from ether_broker.status import Status
 from ether_broker.tap import Tap
-from ether_broker.wire import Flag, Header, Kind, pack_envelope, read_header
+from ether_broker.wire import Flag, Header, Kind, mark, pack_envelope, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ether_broker.security.identity import Identity
+    from ether_broker.status import Status
 
     Identify = Callable[[bytes], Identity | None]
 
-__all__ = ["SUPERVISOR", "VOLATILE", "Records"]
+__all__ = ["QUESTION", "SUPERVISOR", "VOLATILE", "Records"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 
@@ -38,7 +38,11 @@ _CHARGED: Final = frozenset({
     Reason.ILLEGAL,
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
-_RETRY_JOURNAL: Final = 1.0
+_ID: Final = slice(16, 32)
+"""Of an envelope: its request id."""
+_SUPERVISOR: Final = b"ether"
+QUESTION: Final = b"ether."
+"""What the capabilities of the bus itself begin with."""
 SUPERVISOR: Final = "ether"
 """The agent name of the supervisor; its capabilities begin with `ether.`."""
 
@@ -68,11 +72,13 @@ class Records:
         self.registry = Registry(limits)
         self.ledger = Ledger()
         self.dead_letters = DeadLetters()
-        self.uncollected = Uncollected()
+        self.ended = Ended()
         self.claims: Collection[bytes] = ()
         """Delegations of `ether.lease` that wait for their lease."""
         self.journal = journal
         self.tap = tap
+        self.durable = tap.next
+        """The number below which the journal can be read."""
         self.make_id = make_id
         self.passing: list[bytes] = []
         """What passed in this turn; the tap numbers it at the turn's end."""
@@ -98,26 +104,43 @@ class Records:
             **fields,  # type: ignore[arg-type]  # whose types the callers know: they name fields of Response
         )
         envelope = pack_response(response, capability=header.capability, target=header.source)
-        self.ledger.remember(header.request_id, b"")  # what is refused was never open, and has its outcome all the same
-        if session.lost:
-            self.uncollected.keep(header.source, header.request_id, envelope)
-        elif header.flags & VOLATILE:
+        source = b"" if header.capability.startswith(QUESTION) else header.source
+        self.end(session, _SUPERVISOR, source, envelope, is_volatile=bool(header.flags & VOLATILE))
+        return envelope
+
+    def end(self, session: Session, by: bytes, source: bytes, envelope: bytes, *, is_volatile: bool) -> None:
+        """Give a delegator the outcome of a delegation that was accepted, or refused, and remember it.
+
+        Args:
+            session: the delegator's node; while it is lost the outcome is kept to be collected.
+            by: the agent that gave the outcome.
+            source: the delegator; empty for a question to the bus, whose answer is of the moment and is not kept for anybody.
+            envelope: the outcome.
+            is_volatile: whether it may leave before it is in the journal.
+        """
+        request_id = envelope[_ID]
+        if session.lost and source:
+            envelope = mark(envelope, Flag.UNCOLLECTED)
+            self.ended.keep(request_id, source, b"" if self.journal.identity else envelope)
+        elif is_volatile:
             self.router.send_aside(session, envelope)
         else:
             self.router.send(session, envelope)
+        self.ended.note(request_id, Ending(by, source, self.tap.next + len(self.passing)))
         self.passing.append(envelope)
-        return envelope
 
-    def refuse_unwritten(self, session: Session, header: Header) -> None:
-        """Refuse a delegation while the journal cannot be written: at once, as the refusal itself cannot wait for it."""
-        message = f"The bus takes no work now: its journal cannot be written. {self.journal.trouble}"
-        response = Response(
-            request_id=to_text(header.request_id), status=Status.REJECTED_OVERLOAD, from_agent=SUPERVISOR,
-            error=ErrorInfo(code="journal_unavailable", message=message, retryable=True), summary=message,
-            timestamp=self.wall, retry_after=_RETRY_JOURNAL,
-        )  # fmt: skip
-        self.router.send_aside(session, pack_response(response, target=header.source))
-        self.outcomes[Status.REJECTED_OVERLOAD] = self.outcomes.get(Status.REJECTED_OVERLOAD, 0) + 1
+    def outcome(self, request_id: bytes) -> bytes | None:
+        """The outcome of a delegation that has ended, however long ago; None when neither bus nor journal has it.
+
+        A look into the journal's file takes some 0.15 ms.
+        """
+        ending = self.ended.get(request_id)
+        kept = self.ended.kept(request_id)
+        if ending is None or kept:
+            return kept or self.journal.outcome(request_id)
+        if ending.number >= self.tap.next:
+            return self.passing[ending.number - self.tap.next]
+        return self.tap.envelope(ending.number) or self.journal.outcome(request_id)
 
     def bury(self, reason: Reason, envelope: bytes, session: Session | None, detail: str = "") -> DeadLetter:
         """Keep a dead letter and tell the observers."""

@@ -6,14 +6,15 @@ and says what it holds, or has not come back in time (`Membership.expect`); so n
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from ether_actors.history import Accepted, History, Present
 from ether_actors.leasing import Leasing
-from ether_actors.ledger import Entry, State
+from ether_actors.ledger import Entry, Ledger, State
 from ether_actors.membership import Membership
 from ether_actors.records import Records
-from ether_actors.registry import Condition, Registration
+from ether_actors.registration import Condition, Registration
 from ether_broker.journal.journal import Journal
 from ether_broker.manifest import Manifest
 from ether_broker.payload import unpack
@@ -52,6 +53,8 @@ def recover(records: Records, membership: Membership, leasing: Leasing, history:
     for name, agent in history.agents.items():
         _restore_agent(records, nodes, kept, name, agent)
     works: dict[bytes, list[Entry]] = {}
+    turns: Counter[bytes] = Counter()
+    """How many of each agent's delegations, from the oldest on, were never reassigned."""
     claims: list[bytes] = []
     gone = Session("", b"", records.now, lost=_ANEW)
     for accepted in history.open.values():
@@ -60,11 +63,11 @@ def recover(records: Records, membership: Membership, leasing: Leasing, history:
             continue
         entry = _restore_work(records, accepted, history, nodes, gone)
         if entry is not None:
-            _place(records, entry, accepted, history.agents[entry.agent.manifest.agent], works)
-    for request_id, source in history.ended.items():
-        records.ledger.remember(request_id, source)
-    for request_id, source in history.uncollected.items():
-        records.uncollected.keep(source, request_id, None)
+            _place(records.ledger, entry, accepted, turns)
+            if entry.holds_credit:
+                works.setdefault(entry.agent.name, []).append(entry)
+    history.ended.restarted()
+    records.ended = history.ended
     restore_leases(records, leasing, history, claims)
     membership.expect([node for node in nodes.values() if node.agents], works, kept)
 
@@ -93,7 +96,7 @@ def _restore_agent(
     condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
     registration = records.registry.restore(manifest, session, condition)
     if agent.is_down:
-        session.agents.discard(registration.name)
+        session.agents.pop(registration.name, None)
         kept.append(registration)
 
 
@@ -117,8 +120,8 @@ def _restore_work(
         attempt=accepted.attempt, flags=flags,
     )  # fmt: skip
     return Entry(
-        read_header(envelope), envelope, delegator, choice, pinned=not header.flags & Flag.ROUTED, deadline=deadline,
-        now=records.now - age,
+        read_header(envelope), envelope, delegator, choice, parent=records.ledger.get(header.parent),
+        pinned=not header.flags & Flag.ROUTED, deadline=deadline, now=records.now - age,
     )  # fmt: skip
 
 
@@ -139,22 +142,22 @@ def _renewed(records: Records, accepted: Accepted) -> bytes:
     return rehead(header, accepted.envelope, deadline=deadline)
 
 
-def _place(
-    records: Records, entry: Entry, accepted: Accepted, present: Present, works: dict[bytes, list[Entry]]
-) -> None:  # fmt: skip
+def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[bytes]) -> None:
     """Put an entry where it was: with its node, if it may have been sent there; else into the mailbox.
 
-    A mailbox is emptied in order and only as far as there is credit, so what is behind the first `window` was not sent.
+    A mailbox is emptied in order and only as far as there is credit. So what was never reassigned, and is behind the first
+    `window` of those, was not sent.
     """
-    records.ledger.open(entry)
+    ledger.open(entry)
     mailbox = entry.agent.mailbox
-    is_within = mailbox.in_flight < mailbox.limits.window or present.is_shuffled
-    if not present.is_down and (accepted.is_running or is_within):
-        mailbox.in_flight += 1
-        entry.holds_credit = True
-        records.ledger.advance(entry, State.SENT)
-        if accepted.is_running:
-            records.ledger.advance(entry, State.RUNNING)
-        works.setdefault(entry.agent.name, []).append(entry)
-    else:
+    if not accepted.agent:
+        turns[entry.agent.name] += 1
+    may_be_sent = bool(accepted.agent) or turns[entry.agent.name] <= mailbox.limits.window
+    if entry.agent.condition is Condition.DOWN or not (accepted.is_running or may_be_sent):
         mailbox.restore(entry)
+        return
+    mailbox.in_flight += 1
+    entry.holds_credit = True
+    ledger.advance(entry, State.SENT)
+    if accepted.is_running:
+        ledger.advance(entry, State.RUNNING)

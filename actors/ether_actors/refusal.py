@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ether_actors.ledger import Entry
-from ether_actors.registry import Registration
+from ether_actors.registration import Registration
 from ether_broker.dead_letters import Reason
 from ether_broker.response import ErrorInfo
 from ether_broker.status import Status
@@ -32,18 +32,18 @@ def forged(header: Header) -> Refusal:
     return Refusal(Status.REJECTED_CAPABILITY, "forged_sender", message, reason=Reason.FORGED)
 
 
-def cycle(chain: list[Entry], agent: Registration) -> Refusal:
+def cycle(parent: Entry, agent: Registration) -> Refusal:
     """An agent would wait for itself."""
     message = (
-        f"{_path(chain)} → {agent.manifest.agent} is a cycle: {agent.manifest.agent} waits for this very work. "
+        f"{_path(parent)} → {agent.manifest.agent} is a cycle: {agent.manifest.agent} waits for this very work. "
         "Delegate to another agent, or raise its max_concurrency."
     )
     return Refusal(Status.FAILED_EXECUTION, "call_cycle", message)
 
 
-def too_deep(chain: list[Entry]) -> Refusal:
+def too_deep(parent: Entry) -> Refusal:
     """The chain of delegations that it would lengthen is as long as one may be."""
-    message = f"The chain of delegations is {len(chain)} deep: {_path(chain)}. Is it a recursion without end?"
+    message = f"The chain of delegations is {parent.depth} deep: {_path(parent)}. Is it a recursion without end?"
     return Refusal(Status.FAILED_EXECUTION, "too_deep", message)
 
 
@@ -70,5 +70,6 @@ def broker_full(size: int) -> Refusal:
     )  # fmt: skip
 
 
-def _path(chain: list[Entry]) -> str:
+def _path(parent: Entry) -> str:
+    chain = list(parent.ancestors())
     return " → ".join(name_of(name) for name in (chain[-1].source, *(entry.agent.name for entry in reversed(chain))))

@@ -3,87 +3,58 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Container
-from dataclasses import dataclass, field
-from enum import StrEnum, unique
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
 
+from ether_actors.holders import Holders
+from ether_actors.registration import Choice, Condition, Registration
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
-from ether_broker.manifest import ANY, Capability, Manifest
+from ether_broker.manifest import ANY, Manifest
 from ether_broker.model import CAPABILITY_PATTERN, MAX_NAME
+from ether_broker.router import Session
+from ether_broker.security.access import EVERYTHING, Grant
 
-if TYPE_CHECKING:
-    from ether_broker.router import Session
+__all__ = ["Registry"]
 
-__all__ = ["Choice", "Condition", "Registration", "Registry"]
-
-
-@unique
-class Condition(StrEnum):
-    """How an agent is; *busy* is no condition of its health (design page, G3)."""
-
-    UP = "up"
-    """Takes work."""
-    RESTARTING = "restarting"
-    """Crashed and comes back; its mailbox is kept and takes more."""
-    DRAINING = "draining"
-    """Finishes what it has and takes nothing new."""
-    DOWN = "down"
-    """Its node is gone, or its supervisor gave up; its mailbox is kept until the deadlines in it."""
-
-
-@dataclass(eq=False, slots=True)
-class Registration:
-    """One agent in the registry."""
-
-    manifest: Manifest
-    name: bytes
-    session: Session
-    mailbox: Mailbox[Any]
-    """Of ledger entries."""
-    condition: Condition = Condition.UP
-    load: dict[str, object] = field(default_factory=dict)
-    """What its node said of it with its last heartbeat: running, waiting, busy_for; empty when it had nothing to do."""
-    ended: dict[int, int] = field(default_factory=dict)
-    """Outcomes so far: {status: count}."""
-    recent: deque[float] | None = None
-    """Seconds from acceptance to outcome of the last 256; None before the first."""
-
-
-class Choice(NamedTuple):
-    """Who gets a delegation."""
-
-    agent: Registration
-    capability: Capability
-    """As declared; the delegation's may be a short form or a prefix of it."""
-    name: bytes
-    """The capability's name as it travels: what is declared, but for a fallback agent, which is told what was asked."""
-    idempotent: bool
-    tier: int
-    """0 for the capability itself, 1 for one below it or a short form, 2 for a fallback agent's `*`."""
+_ANY: Final = ANY.encode()
+_FALLBACK: Final = 2
+_MOST_GROUPS: Final = 256
+"""Groups of holders that are kept of those made for a short form of a capability's name, or for somebody's grant."""
+_MOST_MEMBERS: Final = 1 << 19
+"""Members that these groups have together."""
+_MOST_RESOLVED: Final = 64
+"""Names of capabilities that are remembered of each agent."""
+_IS_NAME: Final = re.compile(CAPABILITY_PATTERN).fullmatch
 
 
 class Registry:
-    """Agents by name and by capability."""
+    """Agents by name and by capability.
+
+    Every agent is in the group of each capability that it declares. Groups for short forms of the names, and for delegators
+    that may not reach everybody, are made when first asked for (O(n)) and kept up from then on; the oldest make room.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._agents: dict[bytes, Registration] = {}
-        self._holders: dict[bytes, list[Choice]] = {}
-        self._askable: dict[str, dict[Registration, None]] = {}
+        self._askable: dict[bytes, dict[Registration, None]] = {}
         """{each name under which a capability can be asked for: who declares it}, in the order of registering."""
-        self._resolved: dict[tuple[bytes, bytes], Choice | None] = {}
-        self._turn = 0
+        self._declared: dict[bytes, dict[Registration, None]] = {}
+        """{capability: who declares it}, both in the order of registering."""
+        self._groups: dict[bytes, dict[Grant, Holders]] = {}
+        """{such a name: {what its delegators may reach: the holders}}."""
+        self._made: dict[tuple[bytes, Grant], Holders] = {}
+        """Those of the groups that were made when asked for, oldest first."""
 
     def __len__(self) -> int:
         return len(self._agents)
 
     @property
-    def agents(self) -> list[Registration]:
+    def agents(self) -> Collection[Registration]:
         """All agents, in the order in which they first registered."""
-        return list(self._agents.values())
+        return self._agents.values()
 
     def get(self, name: bytes) -> Registration | None:
         """The agent of that name."""
@@ -95,138 +66,178 @@ class Registry:
         Raises:
             DuplicateAgent: a living agent has the name.
         """
-        name = manifest.agent.encode()
-        known = self._agents.get(name)
-        is_taken = known is not None and known.condition is not Condition.DOWN and not known.session.lost
-        if known is not None and is_taken and known.session is not session:
+        known = self._agents.get(manifest.agent.encode())
+        if known is None:
+            return self._enter(manifest, session, Condition.UP)
+        is_taken = known.condition is not Condition.DOWN and not known.session.lost
+        if is_taken and known.session is not session:
             msg = f"An agent named {manifest.agent!r} lives on node {known.session.node!r}: choose another name."
             raise DuplicateAgent(msg)
-        self._forget_choices()
-        session.agents.add(name)
-        if known is not None:
-            self._unindex(known)
-            known.manifest, known.condition, known.load = manifest, Condition.UP, {}
-            known.mailbox.resume(reset=known.session is not session)
-            known.session = session
-            self._index(known)
-            return known
-        agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
-        self._index(agent)
-        return agent
+        self._unindex(known)
+        known.session.agents.pop(known.name, None)
+        session.agents[known.name] = known
+        known.manifest, known.load = manifest, {}
+        known.resolved.clear()
+        is_elsewhere, known.session = known.session is not session, session
+        self._index(known)
+        self.condition(known, Condition.UP, reset=is_elsewhere)
+        return known
 
     def restore(self, manifest: Manifest, session: Session, condition: Condition) -> Registration:
         """Enter an agent as a journal knows it; its mailbox takes work and gives none until it registers again."""
-        agent = self._agents[manifest.agent.encode()] = Registration(
-            manifest, manifest.agent.encode(), session, Mailbox(self._limits)
-        )  # fmt: skip
-        session.agents.add(agent.name)
+        return self._enter(manifest, session, condition)
+
+    def _enter(self, manifest: Manifest, session: Session, condition: Condition) -> Registration:
+        name = manifest.agent.encode()
+        agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
+        session.agents[name] = agent
+        agent.condition = condition
+        if condition is not Condition.UP:
+            agent.mailbox.pause()
         self._index(agent)
-        self._forget_choices()
-        self.condition(agent, condition)
         return agent
 
     def remove(self, agent: Registration) -> None:
         """Take an agent out for good."""
-        self._forget_choices()
-        agent.session.agents.discard(agent.name)
+        agent.session.agents.pop(agent.name, None)
         if self._agents.pop(agent.name, None) is not None:
             self._unindex(agent)
 
-    def _index(self, agent: Registration) -> None:
-        """Enter an agent under what it can be asked for, so that a choice looks at few and not at all of them."""
-        for capability in agent.manifest.capabilities:
-            for name in _asked_as(capability.name):
-                self._askable.setdefault(name, {})[agent] = None
-
-    def _unindex(self, agent: Registration) -> None:
-        for capability in agent.manifest.capabilities:
-            for name in _asked_as(capability.name):
-                declaring = self._askable.get(name, {})
-                declaring.pop(agent, None)
-                if not declaring:
-                    self._askable.pop(name, None)
-
-    def _forget_choices(self) -> None:
-        self._holders.clear()
-        self._resolved.clear()
-
-    def condition(self, agent: Registration, condition: Condition) -> None:
-        """Note how an agent is."""
+    def condition(self, agent: Registration, condition: Condition, *, reset: bool = False) -> None:
+        """Note how an agent is; with `reset`, what its node held is its no more, and all credit is back."""
         agent.condition = condition
         if condition is Condition.UP:
-            agent.mailbox.resume()
+            agent.mailbox.resume(reset=reset)
         else:
             agent.mailbox.pause()
+        agent.eased()
 
-    def holders(self, capability: bytes) -> list[Choice]:
-        """Everybody who may do it, whatever their condition.
-
-        Whoever declares the capability itself comes before those who declare something below it, and these before
-        the fallback agents (spec 3, "Agent Lookup").
-        """
-        found = self._holders.get(capability)
-        if found is None:
-            if len(self._holders) > _MOST_CACHED:
-                self._holders.clear()
-            found = self._holders[capability] = self._find(capability.decode(errors="replace"))
-        return found
-
-    def _find(self, name: str) -> list[Choice]:
-        declaring = {**self._askable.get(name, {}), **self._askable.get(ANY, {})}
-        found = [choice for agent in declaring if (choice := _choice(agent, name)) is not None]
-        return sorted(found, key=_standing)
+    def holders(self, capability: bytes, grant: Grant = EVERYTHING) -> Iterator[Choice]:
+        """Everybody who may do it and may be asked by the delegator, whatever their condition; fallback agents last."""
+        yield from self._group(capability, grant) or ()
+        if capability != _ANY:
+            yield from self._fallbacks(capability, grant)
 
     def resolve(self, agent: Registration, capability: bytes) -> Choice | None:
         """What the agent makes of a capability that it is asked for by name, or None (G10)."""
-        key = (agent.name, capability)
-        if key not in self._resolved:
-            if len(self._resolved) > _MOST_CACHED:
-                self._resolved.clear()
-            self._resolved[key] = _choice(agent, capability.decode(errors="replace"))
-        return self._resolved[key]
+        resolved = agent.resolved
+        if capability not in resolved:
+            if len(resolved) >= _MOST_RESOLVED:
+                resolved.clear()
+            resolved[capability] = _choice(agent, capability)
+        return resolved[capability]
 
-    def choose(self, capability: bytes, without: Container[Registration] = ()) -> Choice | None:
+    def choose(
+        self, capability: bytes, grant: Grant = EVERYTHING, without: AbstractSet[Registration] = frozenset()
+    ) -> Choice | None:  # fmt: skip
         """The best of the holders that take work: fewest outstanding, then lightest, then most confident.
 
-        Holders of the capability itself come before all others, and fallback agents come last. Among equals the turn
-        goes round.
+        Holders of the capability itself come before those below it, and fallback agents last (spec 3, "Agent Lookup"). An agent
+        that restarts counts as having 128 delegations more than it has. Among equals the turn goes round.
         """
-        holders = self.holders(capability)
-        count = len(holders)
-        if count == 1 and not without:
-            return holders[0] if holders[0].agent.condition in _TAKES else None
-        best: Choice | None = None
-        best_rank: tuple[int, int, float, float] = (0, 0, 0.0, 0.0)
-        start = self._turn = (self._turn + 1) % (count or 1)
-        first = _standing(holders[0]) if holders else None
-        for index in range(count):
-            choice = holders[(start + index) % count]
-            if choice.agent.condition not in _TAKES or choice.agent in without:
-                continue
-            tier, weight, confidence = standing = _standing(choice)
-            rank = (tier, choice.agent.mailbox.outstanding, weight, confidence)
-            if rank[1] == 0 and standing == first:
+        group = self._group(capability, grant)
+        choice = group.choose(without) if group is not None else None
+        fallbacks = self._group(_ANY, EVERYTHING)
+        if choice is not None or fallbacks is None or capability == _ANY:
+            return choice
+        barred = set(without)
+        while (found := fallbacks.choose(barred)) is not None:
+            choice = self._fallback(found.agent, capability, grant)
+            if choice is not None:
                 return choice
-            if best is None or rank < best_rank:
-                best, best_rank = choice, rank
-        return best
+            barred.add(found.agent)
+        return None
 
-    def capabilities(self) -> dict[str, list[str]]:
-        """{capability: names of its holders}."""
-        found: dict[str, list[str]] = {}
-        for agent in self._agents.values():
-            for capability in agent.manifest.capabilities:
-                found.setdefault(capability.name, []).append(agent.manifest.agent)
-        return dict(sorted(found.items()))
+    @property
+    def declared(self) -> Mapping[bytes, Collection[Registration]]:
+        """{capability: who declares it}, in the order of registering."""
+        return self._declared
+
+    # -- the index -----------------------------------------------------------------------------------------------
+
+    def _fallbacks(self, capability: bytes, grant: Grant) -> Iterator[Choice]:
+        for fallback in self._group(_ANY, EVERYTHING) or ():
+            choice = self._fallback(fallback.agent, capability, grant)
+            if choice is not None:
+                yield choice
+
+    def _fallback(self, agent: Registration, capability: bytes, grant: Grant) -> Choice | None:
+        choice = self.resolve(agent, capability)
+        return choice if choice is not None and choice.tier == _FALLBACK and _permits(grant, choice) else None
+
+    def _group(self, name: bytes, grant: Grant) -> Holders | None:
+        """Who may do it, for a delegator with that grant; None when nobody declares it."""
+        declaring = self._askable.get(name)
+        if declaring is None:
+            return None
+        groups = self._groups.setdefault(name, {})
+        group = groups.get(grant)
+        if group is None:
+            self._make_room(len(declaring))
+            group = groups[grant] = self._made[name, grant] = self._fill(name, grant, Holders())
+        return group
+
+    def _make_room(self, members: int) -> None:
+        """Drop the oldest of the groups that were made when asked for, while they are too many with one more."""
+        members += sum(map(len, self._made.values()))
+        while self._made and (len(self._made) >= _MOST_GROUPS or members > _MOST_MEMBERS):
+            (name, grant), group = next(iter(self._made.items()))
+            del self._made[name, grant], self._groups[name][grant]
+            members -= len(group)
+            for choice in group:
+                del choice.agent.groups[group]
+
+    def _index(self, agent: Registration) -> None:
+        for capability in agent.manifest.capabilities:
+            declared = capability.name.encode()
+            self._declared.setdefault(declared, {})[agent] = None
+            for name in _asked_as(capability.name):
+                declaring = self._askable.setdefault(name, {})
+                if agent in declaring:
+                    continue
+                declaring[agent] = None
+                for grant, group in self._groups.get(name, {}).items():
+                    self._add(agent, name, grant, group)
+            if EVERYTHING not in (groups := self._groups.setdefault(declared, {})):
+                groups[EVERYTHING] = self._fill(declared, EVERYTHING, Holders())
+
+    def _fill(self, name: bytes, grant: Grant, group: Holders) -> Holders:
+        for agent in self._askable[name]:
+            self._add(agent, name, grant, group)
+        return group
+
+    def _add(self, agent: Registration, name: bytes, grant: Grant, group: Holders) -> None:
+        choice = _choice(agent, name)
+        if choice is not None and choice.tier < _FALLBACK and _permits(grant, choice):
+            group.add(choice)
+            agent.groups[group] = None
+            if len(group) > 1:  # else there is nothing to choose from, and nobody has to be told
+                for member in group if len(group) == 2 else (choice,):  # noqa: PLR2004  the first is told from now on
+                    member.agent.mailbox.on_eased = member.agent.eased
+                    group.eased(member.agent)
+
+    def _unindex(self, agent: Registration) -> None:
+        for group in agent.groups:
+            group.discard(agent)
+        agent.groups.clear()
+        for capability in agent.manifest.capabilities:
+            declared = capability.name.encode()
+            del self._declared[declared][agent]
+            if not self._declared[declared]:
+                del self._declared[declared]
+            for name in _asked_as(capability.name):
+                declaring = self._askable.get(name, {})
+                if agent not in declaring:
+                    continue
+                del declaring[agent]
+                if not declaring:
+                    del self._askable[name]
+                    for grant in self._groups.pop(name, {}):
+                        self._made.pop((name, grant), None)
 
 
-_MOST_CACHED = 10_000
-_FALLBACK = 2
-_IS_NAME = re.compile(CAPABILITY_PATTERN).fullmatch
-_TAKES = frozenset({Condition.UP, Condition.RESTARTING})
-
-
-def _choice(agent: Registration, name: str) -> Choice | None:
+def _choice(agent: Registration, asked: bytes) -> Choice | None:
+    name = asked.decode(errors="replace")
     capability = agent.manifest.resolve(name)
     if capability is None:
         return None
@@ -238,15 +249,14 @@ def _choice(agent: Registration, name: str) -> Choice | None:
     return Choice(agent, capability, name.encode(), capability.idempotent, tier)
 
 
-def _asked_as(name: str) -> list[str]:
+def _permits(grant: Grant, choice: Choice) -> bool:
+    return grant is EVERYTHING or grant.permits(choice.name.decode(errors="replace"), choice.agent.manifest.agent)
+
+
+def _asked_as(name: str) -> list[bytes]:
     """The names under which `Manifest.resolve` finds a capability: its own, what it ends with, and what it is below."""
     words = name.split(".")
     return [
-        *(".".join(words[first:]) for first in range(len(words))),
-        *(".".join(words[:last]) for last in range(1, len(words))),
+        *(".".join(words[first:]).encode() for first in range(len(words))),
+        *(".".join(words[:last]).encode() for last in range(1, len(words))),
     ]
-
-
-def _standing(choice: Choice) -> tuple[int, float, float]:
-    """What ranks a holder apart from its load: the smaller the better."""
-    return choice.tier, choice.capability.latency_weight, -choice.capability.confidence

@@ -19,17 +19,19 @@ from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
-from ether_broker.ids import NO_ID
 from ether_broker.mailbox import Offer
+from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
-from ether_broker.wire import Flag, Header, rehead
+from ether_broker.wire import Flag, Header, read_header, rehead
 
 __all__ = ["Rulings"]
 
+_RETRY_JOURNAL: Final = 1.0
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _ROUTED: Final = int(Flag.ROUTED)
+_UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
 
 
@@ -49,15 +51,10 @@ class Rulings:
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
         records = self._records
-        ledger = records.ledger
-        if ledger.get(header.request_id) is not None or ledger.has_ended(header.request_id):
-            if not header.flags & _RESENT:
-                records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+        if self._came_before(session, header, envelope):
             return
-        if header.flags & _RESENT and records.uncollected.owner(header.request_id) is not None:
-            return  # refused, and the refusal waits to be collected
         if records.journal.trouble is not None:
-            records.refuse_unwritten(session, header)
+            self._refuse_aside(session, header, str(records.journal.trouble))
             return
         try:
             self._accept(session, header, envelope)
@@ -70,27 +67,58 @@ class Rulings:
             records.answer(session, header, refusal.status, refusal.error, **refusal.fields)
             self._delivery.count(refusal.status, None)
 
+    def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
+        """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2)."""
+        records, request_id, resent = self._records, header.request_id, header.flags & _RESENT
+        is_own = header.source in session.agents
+        entry = records.ledger.get(request_id)
+        if entry is not None:
+            if is_own and entry.source == header.source and entry.delegator.lost:
+                entry.delegator = session
+        elif request_id in records.ended or (resent and records.ended.has_dropped and records.journal.trouble is None):
+            outcome = records.outcome(request_id)
+            if outcome is None and request_id not in records.ended:
+                return False
+            if outcome is not None and is_own and read_header(outcome).target == header.source:
+                records.router.send(session, outcome)
+        else:
+            return False
+        if not resent:
+            records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+        return True
+
+    def _refuse_aside(self, session: Session, header: Header, why: str) -> None:
+        """Refuse while the journal cannot be written: the refusal itself cannot wait for it."""
+        message = f"The bus takes no work now: its journal cannot be written. {why}"
+        error = ErrorInfo(code="journal_unavailable", message=message, retryable=True)
+        self._delivery.tell(
+            session, header.request_id, Status.REJECTED_OVERLOAD, error, header.source, retry_after=_RETRY_JOURNAL
+        )
+        self._delivery.count(Status.REJECTED_OVERLOAD, None)
+
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
         records = self._records
         now = records.now
         if header.source not in session.agents:
             raise forged(header)
         deadline = header.deadline or now + DEFAULT_TIMEOUT
-        ancestors = self._selection.ancestors(header) if header.parent != NO_ID else []
-        if ancestors:
-            deadline = min(deadline, ancestors[0].deadline)
+        parent = self._selection.parent(header)
+        if parent is not None:
+            deadline = min(deadline, parent.deadline)
         deadline = min(deadline, now + LONGEST_TIMEOUT)
         if not deadline > now:  # NaN is no deadline that could be kept either
             message = "The deadline had passed when the delegation reached the broker; it was not started."
             raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
-        choice = self._selection.choose(session.node, header, ancestors)
+        choice = self._selection.choose(session.node, header, parent)
         agent = choice.agent
         if header.target != agent.name or header.capability != choice.name or header.deadline != deadline:
             flags = header.flags if header.target else header.flags | _ROUTED
             envelope = rehead(
                 header, envelope, target=agent.name, capability=choice.name, deadline=deadline, flags=flags
             )  # fmt: skip
-        entry = Entry(header, envelope, session, choice, pinned=bool(header.target), deadline=deadline, now=now)
+        entry = Entry(
+            header, envelope, session, choice, parent=parent, pinned=bool(header.target), deadline=deadline, now=now
+        )  # fmt: skip
         if records.ledger.size + entry.size > agent.mailbox.limits.total:
             raise broker_full(records.ledger.size)
         offer = agent.mailbox.offer(entry)
@@ -112,6 +140,7 @@ class Rulings:
         if entry is None:
             self._late(session, header, envelope, status)
             return
+        envelope = _addressed(header, envelope, entry)
         if status is Status.CANCELLED and header.attempt < entry.attempt:
             return  # confirms the CANCEL of an earlier attempt
         if header.source != entry.agent.name or session is not entry.agent.session:
@@ -140,22 +169,23 @@ class Rulings:
         records = self._records
         if status in RUNNING:
             return  # progress that crossed the outcome on its way
-        held = records.ledger.held(header.request_id)
-        if held is not None and held.agent.session is session and held.agent.name == header.source:
+        agent = records.registry.get(header.source)
+        held = agent.held.get(header.request_id) if agent is not None else None
+        if held is not None and held.agent.session is session:
             records.ledger.forget(held)
             held.agent.mailbox.release()
             self._delivery.pump(held.agent)
             if status is not Status.CANCELLED and not header.flags & _HANDED_BACK:
                 records.bury(Reason.LATE, envelope, session, "the delegation had ended")
             return
-        known = records.ledger.has_ended(header.request_id)
-        if known and header.flags & _RESENT and records.ledger.ended_by(header.request_id) == header.source:
+        ending = records.ended.get(header.request_id)
+        is_again = ending is not None and ending.by == header.source
+        if is_again and header.flags & _RESENT:
             return  # it arrived the first time; only its receipt was lost
         reason = Reason.UNKNOWN_REQUEST
-        if known:  # its own answer once more; or somebody else ended it, as the supervisor does when a node is lost
-            is_again = records.ledger.ended_by(header.request_id) == header.source
+        if ending is not None:  # its own answer once more; or somebody else ended it, as when a node is lost
             reason = Reason.DUPLICATE if is_again else Reason.LATE
-        if known and status is Status.CANCELLED:
+        if ending is not None and status is Status.CANCELLED:
             return  # confirms a CANCEL that crossed the answer on its way
         if header.source not in session.agents:
             reason = Reason.FORGED
@@ -184,3 +214,11 @@ class Rulings:
             else:
                 message = f"{entry.agent.manifest.agent} had not answered after {records.now - entry.opened:.1f} s."
                 self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
+
+
+def _addressed(header: Header, envelope: bytes, entry: Entry) -> bytes:
+    """A response as it goes on: observers choose by its names and the journal believes its flags, so they are the ledger's."""
+    flags = header.flags & ~_UNCOLLECTED
+    if header.target == entry.source and header.capability == entry.capability and header.flags == flags:
+        return envelope
+    return rehead(header, envelope, target=entry.source, capability=entry.capability, flags=flags)

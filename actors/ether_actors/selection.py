@@ -1,17 +1,19 @@
-"""Who gets a delegation: the agent that it names, or the holder that has the most room; or why nobody. Sans-IO."""
+"""Who gets a delegation: the agent that it names, or the holder that has the least to do; or why nobody. Sans-IO."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from itertools import islice
 from typing import Final
 
 from ether_actors.ledger import Entry
-from ether_actors.reach import Reach
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal, cycle, too_deep
-from ether_actors.registry import Choice, Condition, Registration
+from ether_actors.registration import Choice, Condition, Registration
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import AccessDenied, nearest
+from ether_broker.ids import NO_ID
+from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.status import Status
 from ether_broker.wire import Header, name_of
 
@@ -19,6 +21,9 @@ __all__ = ["MAX_DEPTH", "Selection"]
 
 MAX_DEPTH: Final = 128
 """Delegations in a chain; a longer one is taken for a runaway recursion."""
+_SHOWN: Final = 8
+_LOOKED_AT: Final = 1_000
+"""Names among which a similar one is looked for."""
 
 
 class Selection:
@@ -27,113 +32,119 @@ class Selection:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    def ancestors(self, header: Header) -> list[Entry]:
-        """The delegations that a delegation is made for, nearest first.
+    def parent(self, header: Header) -> Entry | None:
+        """The open delegation that a delegation is made for; None for a root.
 
         Raises:
-            Refusal: its parent has ended, is not its delegator's, or is as deep as a chain may be.
+            Refusal: its parent is unknown, has ended, is not its delegator's, or is as deep as a chain may be.
         """
-        ledger = self._records.ledger
-        chain = ledger.chain(header.parent)
-        if not chain:
-            if ledger.has_ended(header.parent):
+        if header.parent == NO_ID:
+            return None
+        records = self._records
+        parent = records.ledger.get(header.parent)
+        if parent is None:
+            if header.parent in records.ended:
                 message = "The delegation that this one was made for has ended, and its sub-delegations with it."
                 raise Refusal(Status.CANCELLED, "parent_ended", message)
-            return chain
-        if chain[0].agent.name != header.source:
-            message = f"The parent was given to {name_of(chain[0].agent.name)}, not to {name_of(header.source)}."
+            message = "The bus knows no delegation that this one could be made for: leave `parent` out, or ask in its handler."
+            raise Refusal(Status.REJECTED_CONTEXT, "unknown_parent", message, required_fields=("parent",))
+        if parent.agent.name != header.source:
+            message = f"The parent was given to {name_of(parent.agent.name)}, not to {name_of(header.source)}."
             raise Refusal(Status.REJECTED_CONTEXT, "not_your_parent", message, required_fields=("parent",))
-        if len(chain) >= MAX_DEPTH:
-            raise too_deep(chain)
-        return chain
+        if parent.depth >= MAX_DEPTH:
+            raise too_deep(parent)
+        return parent
 
-    def choose(self, node: str, header: Header, ancestors: list[Entry]) -> Choice:
+    def choose(self, node: str, header: Header, parent: Entry | None) -> Choice:
         """Whom a delegation goes to.
 
         Args:
             node: of the delegator.
             header: of the delegation.
-            ancestors: what it is made for; whom all of them keep busy would wait for itself.
+            parent: what it is made for; whom all of that chain keeps busy would wait for itself.
 
         Raises:
             Refusal: nobody can have it.
         """
-        reach = Reach(self._records.access, node, header.source)
-        return self._named(reach, header, ancestors) if header.target else self._any(reach, header, ancestors)
+        access = self._records.access
+        grant = EVERYTHING if access.is_open else access.grant(node, name_of(header.source))
+        try:
+            return self._named(grant, header, parent) if header.target else self._any(grant, header, parent)
+        except AccessDenied:
+            to = f" to {name_of(header.target)!r}" if header.target else ""
+            message = (
+                f"{name_of(header.source)} on node {node!r} may not delegate {name_of(header.capability)!r}{to}: "
+                "the access list does not have it."
+            )
+            raise Refusal(
+                Status.REJECTED_CAPABILITY, AccessDenied.code, message, reason=Reason.FORBIDDEN
+            ) from None  # fmt: skip
 
     def another(self, entry: Entry) -> Choice | None:
         """Who else may have what was accepted: another holder than the one that has it now."""
-        registry = self._records.registry
-        reach = Reach(self._records.access, entry.delegator.node, entry.source)
-        choice = registry.choose(entry.capability, (entry.agent, *self._barred(reach, entry.capability)))
-        if choice is None or (entry.idempotent and not choice.idempotent):
-            return None
-        return choice
+        access = self._records.access
+        grant = EVERYTHING if access.is_open else access.grant(entry.delegator.node, name_of(entry.source))
+        choice = self._records.registry.choose(entry.capability, grant, {entry.agent})
+        return None if choice is None or (entry.idempotent and not choice.idempotent) else choice
 
-    def _named(self, reach: Reach, header: Header, ancestors: list[Entry]) -> Choice:
+    def _named(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
         registry = self._records.registry
-        if not reach.knows_agent(header.target):
-            raise self._denied(reach, header)
+        is_free = grant is EVERYTHING
+        if not is_free and not grant.knows_agent(name_of(header.target)):
+            raise AccessDenied
         agent = registry.get(header.target)
         if agent is None:
-            known = (other.manifest.agent for other in registry.agents if reach.knows_agent(other.name))
-            hint = nearest(name_of(header.target), known)
-            raise self._refused(reach, header, "unknown_agent", f"There is no agent {name_of(header.target)!r}.{hint}")
+            names = (other.manifest.agent for other in islice(registry.agents, _LOOKED_AT))
+            hint = nearest(name_of(header.target), filter(grant.knows_agent, names))
+            raise self._refused(grant, header, "unknown_agent", f"There is no agent {name_of(header.target)!r}.{hint}")
         choice = registry.resolve(agent, header.capability)
         if choice is None:
             held = [capability.name for capability in agent.manifest.capabilities]
-            hint = nearest(name_of(header.capability), filter(reach.knows_capability, held))
+            hint = nearest(name_of(header.capability), filter(grant.knows_capability, held))
             message = f"{agent.manifest.agent} does not declare {name_of(header.capability)!r}.{hint}"
-            raise self._refused(reach, header, "not_declared", message)
-        if not reach.permits(choice):
-            raise self._denied(reach, header)
-        if agent.condition in (Condition.DOWN, Condition.DRAINING):
+            raise self._refused(grant, header, "not_declared", message)
+        if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):
+            raise AccessDenied
+        if agent.condition is Condition.DOWN or agent.condition is Condition.DRAINING:
             message = f"{agent.manifest.agent} is {agent.condition.value}."
-            raise self._refused(reach, header, f"agent_{agent.condition.value}", message, retryable=True)
-        if _is_cycle(agent, ancestors):
-            raise cycle(ancestors, agent)
+            raise self._refused(grant, header, f"agent_{agent.condition.value}", message, retryable=True)
+        if parent is not None and _is_cycle(agent, parent):
+            raise cycle(parent, agent)
         return choice
 
-    def _any(self, reach: Reach, header: Header, ancestors: list[Entry]) -> Choice:
-        registry = self._records.registry
-        barred = self._barred(reach, header.capability)
-        blocked = [entry.agent for entry in ancestors if _is_cycle(entry.agent, ancestors)]
-        choice = registry.choose(header.capability, (*barred, *blocked))
+    def _any(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
+        registry, capability = self._records.registry, header.capability
+        blocked = _blocked(parent) if parent is not None else set()
+        choice = registry.choose(capability, grant, blocked)
         if choice is not None:
             return choice
-        if blocked:
-            choice = registry.choose(header.capability, barred)
-            if choice is not None:
-                raise cycle(ancestors, choice.agent)
-        holders = [holder for holder in registry.holders(header.capability) if holder.agent not in barred]
+        if parent is not None and (choice := registry.choose(capability, grant)) is not None:
+            raise cycle(parent, choice.agent)
+        holders = list(islice(registry.holders(capability, grant), _SHOWN))
         if holders:
             names = ", ".join(f"{holder.agent.manifest.agent} ({holder.agent.condition.value})" for holder in holders)
-            message = f"Nobody takes {name_of(header.capability)!r} now: {names}."
-            raise self._refused(reach, header, "agent_down", message, retryable=True)
-        if barred or not reach.knows_capability(header.capability):
-            raise self._denied(reach, header)
-        hint = nearest(name_of(header.capability), filter(reach.knows_capability, registry.capabilities()))
-        raise self._refused(reach, header, "no_holder", f"No agent holds {name_of(header.capability)!r}.{hint}")
+            message = f"Nobody takes {name_of(capability)!r} now: {names}."
+            raise self._refused(grant, header, "agent_down", message, retryable=True)
+        if not grant.knows_capability(name_of(capability)) or any(registry.holders(capability)):
+            raise AccessDenied
+        known = (name_of(name) for name in islice(registry.declared, _LOOKED_AT))
+        hint = nearest(name_of(capability), filter(grant.knows_capability, known))
+        raise self._refused(grant, header, "no_holder", f"No agent holds {name_of(capability)!r}.{hint}")
 
-    def _refused(self, reach: Reach, header: Header, code: str, message: str, *, retryable: bool = False) -> Refusal:
-        registry = self._records.registry
-        other = None
-        if header.target:
-            other = registry.choose(header.capability, self._barred(reach, header.capability))
+    def _refused(self, grant: Grant, header: Header, code: str, message: str, *, retryable: bool = False) -> Refusal:
+        other = self._records.registry.choose(header.capability, grant) if header.target else None
         reason = Reason.UNKNOWN_AGENT if header.target else Reason.NO_HOLDER
         return Refusal(
             Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason,
             alternative_agent=other.agent.manifest.agent if other else None,
         )  # fmt: skip
 
-    def _denied(self, reach: Reach, header: Header) -> Refusal:
-        message = reach.denial(header.capability, header.target)
-        return Refusal(Status.REJECTED_CAPABILITY, AccessDenied.code, message, reason=Reason.FORBIDDEN)
 
-    def _barred(self, reach: Reach, capability: bytes) -> Sequence[Registration]:
-        return () if reach.is_open else reach.barred(self._records.registry.holders(capability))
+def _is_cycle(agent: Registration, parent: Entry) -> bool:
+    """Whether a delegation and its ancestors hold every place that the agent has to work in."""
+    return sum(entry.agent is agent for entry in parent.ancestors()) >= agent.manifest.max_concurrency
 
 
-def _is_cycle(agent: Registration, ancestors: list[Entry]) -> bool:
-    """Whether the ancestors of a delegation hold every place that the agent has to work in."""
-    return sum(entry.agent is agent for entry in ancestors) >= agent.manifest.max_concurrency
+def _blocked(parent: Entry) -> set[Registration]:
+    counts = Counter(entry.agent for entry in parent.ancestors())
+    return {agent for agent, count in counts.items() if count >= agent.manifest.max_concurrency}

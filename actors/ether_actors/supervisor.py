@@ -99,8 +99,6 @@ class Supervisor:
         """Of the last step that the journal was given."""
         self._appended: deque[tuple[int, int]] = deque()
         """(ticket, the number that follows) of the steps that are not durable yet."""
-        self._durable = tap.next
-        """The number below which the journal can be read."""
 
     def recover(self, now: float, wall: float) -> None:
         """Take up what the journal's last broker left; before the first step.
@@ -125,6 +123,8 @@ class Supervisor:
         records = self.records
         records.now, records.wall = now, wall
         records.router.release(records.journal.committed)
+        while self._appended and self._appended[0][0] <= records.journal.committed:
+            records.durable = self._appended.popleft()[1]
         for routing_id, message in arrivals:
             session, envelopes = records.router.arrive(routing_id, message, now)
             for envelope in envelopes:
@@ -233,12 +233,10 @@ class Supervisor:
     def _feed_observers(self) -> None:
         self._must_feed = self._is_behind = False
         router, tap, journal = self.records.router, self.records.tap, self.records.journal
-        while self._appended and self._appended[0][0] <= journal.committed:
-            self._durable = self._appended.popleft()[1]
         for session in router.sessions:
             for token, cursor in session.cursors.items():
                 is_old = cursor.position < tap.first
-                if is_old and cursor.position >= self._durable and journal.identity:
+                if is_old and cursor.position >= self.records.durable and journal.identity:
                     self._must_feed = True  # not in the ring any more and not in the journal yet
                     continue
                 while (body := tap.read(cursor, topic_of, journal.read)) is not None:

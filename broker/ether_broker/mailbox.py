@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Generic, Protocol, TypeVar
@@ -55,10 +56,12 @@ class Mailbox(Generic[_L]):
     Every method is O(1), amortised; nothing here reads a clock.
     """
 
-    __slots__ = ("_bytes", "_count", "_open", "_waiting", "in_flight", "limits")
+    __slots__ = ("_bytes", "_count", "_open", "_waiting", "in_flight", "limits", "on_eased")
 
     in_flight: int
     """Letters that the node holds, and so credit taken."""
+    on_eased: Callable[[], None] | None
+    """Called when `outstanding` has fallen."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -67,6 +70,7 @@ class Mailbox(Generic[_L]):
         self._count = 0
         self._bytes = 0
         self._open = True
+        self.on_eased = None
 
     def __len__(self) -> int:
         """Letters that wait."""
@@ -113,11 +117,15 @@ class Mailbox(Generic[_L]):
         self._bytes -= letter.size
         if len(self._waiting) > 2 * self._count + _SLACK:
             self._waiting = deque(other for other in self._waiting if not other.is_over)
+        if self.on_eased is not None:
+            self.on_eased()
 
     def release(self) -> None:
         """Give one credit back: the node has answered."""
         assert self.in_flight > 0
         self.in_flight -= 1
+        if self.on_eased is not None:
+            self.on_eased()
 
     def next(self) -> _L | None:
         """The next letter to send, its credit taken; None when there is none or no credit."""
@@ -147,4 +155,6 @@ class Mailbox(Generic[_L]):
         letters = [letter for letter in self._waiting if not letter.is_over]
         self._waiting.clear()
         self._count = self._bytes = 0
+        if self.on_eased is not None:
+            self.on_eased()
         return letters

@@ -20,7 +20,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ether_broker.admission import Admission
 from ether_broker.allowance import Allowance
@@ -59,8 +59,8 @@ class Session:
     """When it last gave a sign of life, in seconds by the broker's clock."""
     info: dict[str, object] = field(default_factory=dict)
     """What it says of itself: host, pid, version."""
-    agents: set[bytes] = field(default_factory=set)
-    """Agents that it registered; it speaks for no others (G6)."""
+    agents: dict[bytes, Any] = field(default_factory=dict)
+    """The registrations of the agents that it registered, by name; it speaks for no others (G6)."""
     loaded: frozenset[bytes] = frozenset()
     """Agents of which its last heartbeat told how they are; the others had nothing to do."""
     allowance: Allowance = field(default_factory=Allowance)
@@ -137,8 +137,7 @@ class Router:
         self._names: dict[str, Session] = {}
         self._ready: dict[bytes, Session] = {}
         self._touched: dict[bytes, Session] = {}
-        self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]]]] = deque()
-        """(ticket, {session: what it is sent, the last frame that it is told was settled})."""
+        self._sealed: deque[tuple[int, Session, list[bytes], int]] = deque()
         self._gone: list[Session] = []
         self._lost: list[Session] = []
         self._admission = Admission(owner)
@@ -157,6 +156,10 @@ class Router:
     def sessions(self) -> list[Session]:
         """The nodes that are in, in the order in which they came."""
         return list(self._names.values())
+
+    def find(self, node: str) -> Session | None:
+        """The session of the node of that name, if it is in."""
+        return self._names.get(node)
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
@@ -291,12 +294,6 @@ class Router:
         fresh.append(envelope)
         session.outbox_bytes += len(envelope)
 
-    def beat(self, now: float) -> None:
-        """Show life to every node that stays, whatever the journal does (protocol.md, *Heartbeats*)."""
-        for session in self._names.values():
-            if not session.draining and session.gone_since is None:
-                self._asides.append((session.receiver, session.channel.heartbeat(now)))
-
     def send_aside(self, session: Session, envelope: bytes) -> None:
         """Send an envelope that does not wait for the journal."""
         if session.lost:
@@ -306,47 +303,34 @@ class Router:
         self._ready[session.receiver] = session
 
     def seal(self, ticket: int) -> None:
-        """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`.
-
-        Steps that gave the journal nothing new, such as those that took heartbeats, are one with the last that did: so nothing
-        piles up while it cannot be written.
-        """
-        if not self._touched:
-            return
-        if not self._sealed or self._sealed[-1][0] != ticket:
-            self._sealed.append((ticket, {}))
-        waiting = self._sealed[-1][1]
+        """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`."""
         for session in self._touched.values():
-            fresh, session.fresh = session.fresh, []
-            if session in waiting:
-                fresh = waiting[session][0] + fresh
-            waiting[session] = fresh, session.channel.received
+            self._sealed.append((ticket, session, session.fresh, session.channel.received))
+            session.fresh = []
         self._touched.clear()
 
     def release(self, ticket: int) -> None:
         """Let everything leave that was sealed with this ticket or an earlier one."""
         sealed = self._sealed
         while sealed and sealed[0][0] <= ticket:
-            for session, (envelopes, received) in sealed.popleft()[1].items():
-                self._settle(session, envelopes, received)
-
-    def _settle(self, session: Session, envelopes: list[bytes], received: int) -> None:
-        """Let leave what a step sends to a node, and the acknowledgement of what it took of it."""
-        session.outbox.extend(envelopes)
-        if session.lost:
-            return  # who answers for the node finds in the outbox what it did not get
-        channel = session.channel
-        channel.settled = received
-        if session.outbox_bytes + channel.retained_bytes > _OUTBOX:
-            self.close(session, f"does not read: {session.outbox_bytes + channel.retained_bytes:,} bytes wait for it")
-        elif envelopes:
-            self._ready[session.receiver] = session
-        elif channel.owes:
-            self._asides.append((session.receiver, channel.acknowledgement()))
+            _, session, envelopes, received = sealed.popleft()
+            session.outbox.extend(envelopes)
+            if session.lost:
+                continue  # who answers for the node finds in the outbox what it did not get
+            channel = session.channel
+            channel.settled = received
+            if session.outbox_bytes + channel.retained_bytes > _OUTBOX:
+                self.close(
+                    session, f"does not read: {session.outbox_bytes + channel.retained_bytes:,} bytes wait for it"
+                )
+            elif envelopes:
+                self._ready[session.receiver] = session
+            elif channel.owes:
+                self._asides.append((session.receiver, channel.acknowledgement()))
 
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
-        return [envelope for _, waiting in self._sealed if session in waiting for envelope in waiting[session][0]]
+        return [envelope for _, other, envelopes, _ in self._sealed if other is session for envelope in envelopes]
 
     def outgoing(self) -> Iterator[tuple[bytes, bytes]]:
         """The frames to send now: (routing id, frame). Say `undelivered` at once for what the socket does not take."""

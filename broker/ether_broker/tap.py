@@ -131,6 +131,13 @@ class Tap:
         cursor.under_way += batch.size
         return b"".join((head, struct.pack(f">{count}I", *numbers), pack_lengths(envelopes), *envelopes))
 
+    def envelope(self, number: int) -> bytes | None:
+        """The envelope of that number; None when it has left the ring, or has not passed yet."""
+        if not self.first <= number < self.next:
+            return None
+        batch = self._find(number)
+        return batch.envelopes[number - batch.first]
+
     def _find(self, number: int) -> Batch:
         for back in range(1, min(len(self._batches), 2 * WINDOW) + 1):  # the middle of a deque is far away
             if number >= self._batches[-back].first:

@@ -115,6 +115,8 @@ class Flag(IntFlag):
     """Of a DELEGATION: neither it nor its outcome waits for the journal."""
     ROUTED = 16
     """Of a DELEGATION: its capability decided who gets it, and may decide again."""
+    UNCOLLECTED = 32
+    """Of a terminal RESPONSE: its delegator was gone when it came, and may collect it."""
 
 
 class Header(NamedTuple):

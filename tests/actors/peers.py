@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ether_actors.history import History
 from ether_actors.ledger import Entry
-from ether_actors.registry import Registration
+from ether_actors.registration import Registration
 from ether_actors.supervisor import Supervisor
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits

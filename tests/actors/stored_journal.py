@@ -37,6 +37,7 @@ class StoredJournal:
     """
 
     queued_bytes = 0
+    first = 1
 
     def __init__(self, disk: Disk, *, synced: bool = True) -> None:
         self.disk = disk

@@ -34,7 +34,7 @@ def bus_with(ended: int) -> tuple[Bus, Peer, Kept]:
     peer = bus.delegator("d")
     bus.records.journal = kept = Kept(bus.records.journal)
     for number in range(ended):
-        bus.records.uncollected.keep(b"d", request_id(10_000 + number), None)
+        bus.records.ended.keep(request_id(10_000 + number), b"d")
     return bus, peer, kept
 
 
@@ -51,7 +51,7 @@ def test_looking_up_what_has_ended_holds_up_nobody() -> None:
         bus.step()
         assert kept.questions - before <= SHARE
     assert sorted(received.number for received in peer.inbox) == [10_000 + number for number in range(ENDED)]
-    assert len(bus.records.uncollected) == 0
+    assert len(bus.records.ended.uncollected_of(b"d")) == 0
 
 
 def test_what_is_still_open_goes_to_the_delegator_that_is_back_at_once() -> None:
@@ -77,7 +77,7 @@ def test_what_was_asked_for_by_a_session_that_is_lost_stays_for_the_next() -> No
     peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(ENDED)]})
     bus.step()
     assert bus.supervisor.next_wake() == bus.now
-    taken = ENDED - len(bus.records.uncollected)
+    taken = ENDED - len(bus.records.ended.uncollected_of(b"d"))
 
     peer.is_dead = True
     for session in bus.records.router.sessions:
@@ -85,7 +85,7 @@ def test_what_was_asked_for_by_a_session_that_is_lost_stays_for_the_next() -> No
     while bus.supervisor.next_wake() == bus.now:
         bus.step()
 
-    assert ENDED - len(bus.records.uncollected) == taken
+    assert ENDED - len(bus.records.ended.uncollected_of(b"d")) == taken
 
 
 def test_the_list_of_what_can_be_collected_fits_into_an_answer_however_much_it_is() -> None:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether_actors import history as history_module
 from ether_actors.history import History
 from ether_broker.errors import JournalCorrupt
 from ether_broker.ids import to_text
 from ether_broker.payload import pack, unpack
 from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.wire import Flag, Kind, mark, pack_envelope
+from tests.actors.fold import differences
 from tests.actors.peers import Bus, request_id
 
 WALL, CLOCK = 1e9, 50.0
@@ -69,8 +69,7 @@ def test_what_was_accepted_is_open_until_its_outcome_oldest_first():
     assert list(history.open) == [request_id(1), request_id(3)]
     assert history.open[request_id(3)].envelope == delegation(3)
     assert (history.open[request_id(3)].clock, history.open[request_id(3)].wall) == (CLOCK + 10, WALL + 10)
-    assert history.ended == {request_id(2): b"a"}
-    assert history.uncollected == {request_id(2): b"d"}
+    assert history.ended.get(request_id(2)) == (b"a", b"d", 4)
     assert history.next == 5
 
 
@@ -81,12 +80,11 @@ def test_what_its_specialist_has_begun_runs(status: Status):
     assert [work.is_running for work in history.open.values()] == [True, False]
 
 
-def test_what_was_refused_leaves_a_refusal_to_collect():
+def test_what_was_refused_leaves_a_refusal():
     refusal = response(1, Status.REJECTED_CAPABILITY, source=b"ether")
     history = told([delegation(1), event("dead_letter", number=1), refusal])
 
-    assert (history.open, history.uncollected) == ({}, {request_id(1): b"d"})
-    assert history.ended == {request_id(1): b"ether"}
+    assert (history.open, history.ended.get(request_id(1))) == ({}, (b"ether", b"d", 3))
 
 
 def test_what_the_bus_was_asked_of_itself_leaves_nothing_to_collect():
@@ -94,13 +92,37 @@ def test_what_the_bus_was_asked_of_itself_leaves_nothing_to_collect():
         [delegation(1, capability=b"ether.agents"), response(1, source=b"ether", capability=b"ether.agents")]
     )
 
-    assert (history.open, history.uncollected) == ({}, {})
+    history.ended.restarted()
+
+    assert (history.open, history.ended.get(request_id(1)).source) == ({}, b"")
+    assert not history.ended.is_uncollected(request_id(1))
+
+
+def test_an_outcome_that_its_delegator_was_not_there_for_is_uncollected_until_it_is_collected():
+    history = told([delegation(1), delegation(2), delegation(3)], [mark(response(1), Flag.UNCOLLECTED), response(2)])
+    history.apply(
+        history.next, CLOCK, WALL, [response(3), event("outcomes_unread", outcomes=[[request_id(3), b"d"]])]
+    )  # fmt: skip
+    assert list(history.ended.uncollected_of(b"d")) == [request_id(1), request_id(3)]
+
+    history.apply(history.next, CLOCK, WALL, [event("outcomes_collected", outcomes=[request_id(1)])])
+
+    assert list(history.ended.uncollected_of(b"d")) == [request_id(3)]
+
+
+def test_after_a_restart_nobody_knows_what_was_collected():
+    history = told([delegation(1), delegation(2)], [response(2), response(1)])
+
+    history.ended.restarted()
+
+    assert list(history.ended.uncollected_of(b"d")) == [request_id(2), request_id(1)]
 
 
 def test_an_outcome_of_what_is_not_known_changes_nothing():
     history = told([response(1), response(2, Status.PROGRESS)])
 
-    assert (history.open, history.ended) == ({}, {})
+    assert history.open == {}
+    assert request_id(1) not in history.ended
 
 
 def test_what_was_given_to_another_is_with_that_one_and_not_begun():
@@ -108,20 +130,18 @@ def test_what_was_given_to_another_is_with_that_one_and_not_begun():
 
     work = history.open[request_id(1)]
     assert (work.agent, work.capability, work.attempt, work.is_running) == (b"b", b"x.z", 2, False)
-    assert (history.agents["a"].is_shuffled, history.agents["b"].is_shuffled) == (False, True)
 
 
-def test_what_has_ended_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(history_module, "REMEMBERED", 10)
-    history = History()
-    for number in range(1, 22):
+def test_what_has_ended_is_remembered_for_a_while():
+    history = History(remembered=10)
+    for number in range(1, 26):
         history.apply(history.next, CLOCK, WALL, [delegation(number)])
         history.apply(history.next, CLOCK, WALL, [response(number)])
 
-    newest = [request_id(number) for number in range(12, 22)]
-    assert list(history.ended) == newest
-    assert list(history.uncollected) == newest
-    assert list(History.of(history.pack()).ended) == newest
+    known = [number for number in range(1, 26) if request_id(number) in history.ended]
+    assert known == list(range(11, 26))
+    assert history.ended.has_dropped
+    assert History.of(history.pack(), remembered=10).ended.pack() == history.ended.pack()
 
 
 # -- agents and leases -------------------------------------------------------------------------------------------
@@ -137,23 +157,19 @@ def test_an_agent_is_there_until_it_leaves_and_down_while_its_node_is_lost():
     assert {name: agent.is_down for name, agent in history.agents.items()} == {"a": True, "c": False}
 
 
-def test_an_agent_that_comes_back_keeps_its_shuffled_mailbox_and_has_a_new_incarnation():
-    history = told(
-        [agent_up("a"), delegation(1)], [reassigned(1, "a"), event("agent_down", agent="a", node="n", reason="node_lost")],
-        [agent_up("a", "m", b"2" * 16)],
-    )  # fmt: skip
+def test_an_agent_that_comes_back_has_a_new_incarnation():
+    lost = event("agent_down", agent="a", node="n", reason="node_lost")
+    history = told([agent_up("a")], [lost], [agent_up("a", "m", b"2" * 16)])
 
     agent = history.agents["a"]
-    assert (agent.node, agent.incarnation, agent.is_down, agent.is_shuffled) == ("m", b"2" * 16, False, True)
+    assert (agent.node, agent.incarnation, agent.is_down) == ("m", b"2" * 16, False)
 
 
-def test_an_agent_that_left_and_came_again_begins_anew():
-    history = told(
-        [agent_up("a"), delegation(1)], [reassigned(1, "a"), event("agent_down", agent="a", node="n", reason="left")],
-        [agent_up("a")],
-    )  # fmt: skip
+def test_an_agent_that_was_down_too_long_is_forgotten():
+    lost = event("agent_down", agent="a", node="n", reason="node_lost")
+    history = told([agent_up("a")], [lost], [event("agent_forgotten", agent="a")])
 
-    assert not history.agents["a"].is_shuffled
+    assert history.agents == {}
 
 
 def granted(token: int, agent: str) -> bytes:
@@ -182,6 +198,9 @@ def test_a_lease_is_with_its_last_holder_until_its_release_and_no_token_comes_ag
         event("agent_up", agent="a"),
         event("agent_up", agent=["a"], manifest=b"", node="n", incarnation=b""),
         event("agent_down"),
+        event("agent_forgotten"),
+        event("outcomes_unread", outcomes=[7]),
+        event("outcomes_collected"),
         event("reassigned", request_id="no uuid", agent="a", capability="x", attempt=2),
         event("reassigned", request_id=7, agent="a", capability="x", attempt=2),
         event("lease_released"),
@@ -189,7 +208,8 @@ def test_a_lease_is_with_its_last_holder_until_its_release_and_no_token_comes_ag
         pack_envelope(Kind.EVENT, body=b"\xc1"),
         pack_envelope(Kind.EVENT),
     ],
-    ids=["empty", "one byte", "cut", "no manifest", "a list for a name", "no agent", "no id", "a number for an id",
+    ids=["empty", "one byte", "cut", "no manifest", "a list for a name", "no agent", "nobody", "no pair",
+         "no outcomes", "no id", "a number for an id",
          "no resource", "a list", "no msgpack", "no body"],
 )  # fmt: skip
 def test_an_envelope_that_is_not_a_brokers_is_a_corrupt_journal(envelope: bytes):
@@ -199,9 +219,9 @@ def test_an_envelope_that_is_not_a_brokers_is_a_corrupt_journal(envelope: bytes)
         history.apply(history.next, CLOCK, WALL, [envelope])
 
 
-def test_a_checkpoint_of_a_newer_version_says_what_to_do():
-    with pytest.raises(JournalCorrupt, match="upgrade agent-ether"):
-        History.of(pack({"version": 2}))
+def test_a_checkpoint_of_another_version_says_what_to_do():
+    with pytest.raises(JournalCorrupt, match="agent-ether that wrote it"):
+        History.of(pack({"version": 99}))
 
 
 @given(st.data())
@@ -215,7 +235,7 @@ def test_a_mutated_checkpoint_is_read_or_corrupt(data: st.DataObject):
         History.of(bytes(whole))
 
 
-@pytest.mark.parametrize("field", ["next", "token", "open", "agents", "ended", "uncollected", "leases"])
+@pytest.mark.parametrize("field", ["next", "token", "open", "agents", "ended", "leases"])
 @pytest.mark.parametrize("value", [None, 7, "text", [7], [[7]], [["x", "y"]], {"a": 1}])
 def test_a_checkpoint_with_a_field_of_another_kind_is_corrupt(field: str, value: object):
     state = unpack(full().pack())
@@ -243,9 +263,8 @@ def full() -> History:
 
 def equal(one: History, other: History) -> bool:
     return all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("next", "open", "agents", "ended", "uncollected", "leases", "token")
-    ) and list(one.open) == list(other.open)
+        getattr(one, name) == getattr(other, name) for name in ("next", "open", "agents", "leases", "token")
+    ) and (list(one.open), one.ended.pack()) == (list(other.open), other.ended.pack())
 
 
 def test_a_checkpoint_reads_as_it_was_packed_and_the_rest_of_the_journal_continues_it():
@@ -275,6 +294,7 @@ def test_a_bus_writes_what_its_history_reads():
     history = bus.history
     assert list(history.open) == [request_id(first)]
     assert history.open[request_id(first)].is_running
-    assert history.ended == {request_id(second): b"b"}
+    assert history.ended.get(request_id(second)).by == b"b"
+    assert differences(bus.records, history) == []
     assert list(history.agents) == ["d", "a", "b"]
     assert history.next == bus.records.tap.next

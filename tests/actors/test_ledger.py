@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from ether_actors.ledger import Entry, Ledger, State
-from ether_actors.registry import Choice, Registration, Registry
-from ether_broker.ids import NO_ID
+from ether_actors.registration import Choice, Registration
+from ether_actors.registry import Registry
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.router import Session
@@ -39,11 +39,18 @@ def choice() -> Choice:
     return found
 
 
-def entry(number: int, *, parent: int = 0, deadline: float = 9.0, to: Choice | None = None) -> Entry:
-    envelope = pack_envelope(
-        Kind.DELEGATION, request_id=number.to_bytes(16), source=b"d", capability=b"x.y", parent=parent.to_bytes(16)
+def entry(number: int, *, parent: Entry | None = None, deadline: float = 9.0, to: Choice | None = None) -> Entry:
+    envelope = pack_envelope(Kind.DELEGATION, request_id=number.to_bytes(16), source=b"d", capability=b"x.y")
+    return Entry(
+        read_header(envelope),
+        envelope,
+        SESSION,
+        to or choice(),
+        parent=parent,
+        pinned=False,
+        deadline=deadline,
+        now=1.0,
     )
-    return Entry(read_header(envelope), envelope, SESSION, to or choice(), pinned=False, deadline=deadline, now=1.0)
 
 
 def opened(ledger: Ledger, number: int, **fields: object) -> Entry:
@@ -72,12 +79,12 @@ def test_a_delegation_is_open_from_acceptance_to_its_outcome():
     ledger = Ledger()
     made = opened(ledger, 1)
     assert (ledger.get(made.request_id), len(ledger), ledger.running) == (made, 1, [made])
-    assert not ledger.has_ended(made.request_id)
+    assert (list(made.agent.work), list(ledger.asked_by(made.source))) == ([made], [made])
 
     ledger.advance(made, State.ENDED)
 
     assert (ledger.get(made.request_id), len(ledger), ledger.running) == (None, 0, [])
-    assert ledger.has_ended(made.request_id)
+    assert (list(made.agent.work), list(ledger.asked_by(made.source))) == ([], [])
     assert made.is_over
 
 
@@ -99,24 +106,30 @@ def test_its_deadline_is_watched_until_it_ends():
     assert ledger.deadlines.due(9.0) == []
 
 
-def test_ended_ids_are_remembered_for_a_while_and_then_forgotten():
-    ledger = Ledger(remembered=2)
-    for number in range(1, 6):
-        ledger.advance(opened(ledger, number), State.ENDED)
-
-    known = [number for number in range(1, 6) if ledger.has_ended(number.to_bytes(16))]
-
-    assert known[-2:] == [4, 5]
-    assert 1 not in known
-
-
-def test_the_chain_goes_from_a_delegation_to_its_root_through_what_is_open():
+def test_a_delegation_hangs_on_its_parent_until_it_ends():
     ledger = Ledger()
-    root, child, grandchild = opened(ledger, 1), opened(ledger, 2, parent=1), opened(ledger, 3, parent=2)
+    root = opened(ledger, 1)
+    child = opened(ledger, 2, parent=root)
+    grandchild = opened(ledger, 3, parent=child)
 
-    assert ledger.chain(grandchild.request_id) == [grandchild, child, root]
-    assert ledger.chain(NO_ID) == []
-    assert root.children == [child.request_id]
+    assert list(grandchild.ancestors()) == [grandchild, child, root]
+    assert [entry.depth for entry in (root, child, grandchild)] == [1, 2, 3]
+    assert list(root.children) == [child]
+
+    ledger.advance(child, State.ENDED)
+
+    assert (list(root.children), child.parent) == ([], None)
+
+
+def test_what_waits_goes_to_another_agent_with_its_place_in_the_order_of_acceptance():
+    ledger = Ledger()
+    here, there = choice(), choice()
+    first, second, third = (opened(ledger, number, to=to) for number, to in ((1, here), (2, there), (3, here)))
+
+    ledger.move(first, there)
+
+    assert (list(here.agent.work), list(there.agent.work)) == ([third], [second, first])
+    assert there.agent.oldest_first == [first, second]
 
 
 def test_what_ended_while_its_node_had_it_is_held_until_the_node_answers_or_is_gone():
@@ -128,9 +141,9 @@ def test_what_ended_while_its_node_had_it_is_held_until_the_node_answers_or_is_g
         made.holds_credit = True
         ledger.advance(made, State.ENDED)
 
-    first = ledger.held((1).to_bytes(16))
-    assert first.request_id == (1).to_bytes(16)
+    first, second = to.agent.held.values()
+    assert ledger.size == first.size + second.size
     ledger.forget(first)
-    assert ledger.held((1).to_bytes(16)) is None
+    assert (list(to.agent.held.values()), ledger.size) == ([second], second.size)
     ledger.forget_held(to.agent)
-    assert ledger.held((2).to_bytes(16)) is None
+    assert (to.agent.held, ledger.size) == ({}, 0)

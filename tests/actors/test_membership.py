@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.registry import Condition
+from ether_actors.registration import Condition
 from ether_broker.errors import MalformedFrame
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import unpack

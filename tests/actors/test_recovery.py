@@ -6,7 +6,7 @@ import pytest
 
 from ether_actors.homecoming import RETURN
 from ether_actors.ledger import State
-from ether_actors.registry import Condition
+from ether_actors.registration import Condition
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, read_header
 from tests.actors.recovery_world import Life, World
@@ -406,7 +406,7 @@ def test_an_outcome_that_waited_for_the_journal_when_its_node_was_lost_is_kept()
     world.journal.sync()
     world.settle()
 
-    assert world.supervisor.records.uncollected.of(b"d") == [asked.number.to_bytes(16)]
+    assert list(world.supervisor.records.ended.uncollected_of(b"d")) == [asked.number.to_bytes(16)]
 
 
 def test_a_refusal_that_its_delegator_has_not_seen_is_said_again_and_nothing_is_begun():

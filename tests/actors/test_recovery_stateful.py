@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.registry import Condition
+from ether_actors.registration import Condition
 from ether_broker.status import Status
 from ether_broker.wire import Kind, read_header
 from tests.actors.recovery_world import LATEST, Asked, Life, World

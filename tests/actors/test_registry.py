@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ether_actors.registry import Condition, Registration, Registry
+from ether_actors.registration import Choice, Condition, Registration
+from ether_actors.registry import Registry
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.router import Session
+from ether_broker.security.access import EVERYTHING, DelegateRule, Grant
 
 
 def session(name: str = "n") -> Session:
@@ -30,6 +34,15 @@ def busy(agent: Registration, count: int) -> None:
     agent.mailbox.in_flight = count
 
 
+def worked(made: Registry, capability: bytes) -> str:
+    """Who was chosen, has done it, and is idle again."""
+    choice = made.choose(capability)
+    assert choice is not None
+    choice.agent.mailbox.in_flight += 1
+    choice.agent.mailbox.release()
+    return choice.agent.manifest.agent
+
+
 def chosen(made: Registry, capability: bytes) -> str | None:
     choice = made.choose(capability)
     return None if choice is None else choice.agent.manifest.agent
@@ -41,7 +54,10 @@ def test_an_agent_is_found_by_name_and_by_capability():
     assert made.get(b"a").manifest.agent == "a"
     assert made.get(b"nobody") is None
     assert [holder.agent.name for holder in made.holders(b"x.y")] == [b"a"]
-    assert made.capabilities() == {"x.y": ["a"], "x.z": ["b"]}
+    assert {name: [agent.name for agent in agents] for name, agents in made.declared.items()} == {
+        b"x.y": [b"a"],
+        b"x.z": [b"b"],
+    }
     assert len(made) == 2
 
 
@@ -49,10 +65,13 @@ def test_holders_of_the_very_capability_come_before_those_below_it_and_fallback_
     made = registry(manifest("fallback", "*"), manifest("below", "x.y.z"), manifest("exact", "x.y"))
 
     assert [(holder.agent.name, holder.tier) for holder in made.holders(b"x.y")] == [
-        (b"exact", 0),
         (b"below", 1),
+        (b"exact", 0),
         (b"fallback", 2),
     ]
+    assert chosen(made, b"x.y") == "exact"
+    made.remove(made.get(b"exact"))
+    assert chosen(made, b"x.y") == "below"
     assert chosen(made, b"unheard.of") == "fallback"
 
 
@@ -82,7 +101,7 @@ def test_a_busy_holder_of_the_capability_is_better_than_an_idle_fallback_agent()
 def test_among_equals_the_turn_goes_round():
     made = registry(*(manifest(name, "x.y") for name in "abc"))
 
-    assert sorted(chosen(made, b"x.y") for _ in range(6)) == ["a", "a", "b", "b", "c", "c"]
+    assert sorted(worked(made, b"x.y") for _ in range(6)) == ["a", "a", "b", "b", "c", "c"]
 
 
 @pytest.mark.parametrize(
@@ -95,15 +114,38 @@ def test_only_an_agent_that_is_up_or_restarts_is_chosen(condition: Condition, ta
         made.condition(made.get(b"a"), condition)
 
     assert (chosen(alone, b"x.y") is not None) is takes
-    assert {chosen(paired, b"x.y") for _ in range(4)} == ({"a", "b"} if takes else {"b"})
+    assert {worked(paired, b"x.y") for _ in range(4)} == ({"a", "b"} if condition is Condition.UP else {"b"})
+
+
+def test_an_agent_that_restarts_gets_work_when_those_that_are_up_have_128_more():
+    made = registry(manifest("a", "x.y"), manifest("b", "x.y"))
+    made.condition(made.get(b"a"), Condition.RESTARTING)
+    busy(made.get(b"b"), 127)
+    assert chosen(made, b"x.y") == "b"
+
+    busy(made.get(b"b"), 129)
+
+    assert chosen(made, b"x.y") == "a"
+
+
+def test_an_agent_that_is_up_again_is_chosen_again():
+    made = registry(manifest("a", "x.y"), manifest("b", "x.y"))
+    for condition in (Condition.DRAINING, Condition.DOWN, Condition.RESTARTING):
+        made.condition(made.get(b"a"), condition)
+        assert chosen(made, b"x.y") == "b"
+        made.condition(made.get(b"a"), Condition.UP)
+        busy(made.get(b"b"), 1)
+        assert chosen(made, b"x.y") == "a"
+        made.get(b"b").mailbox.release()
 
 
 def test_a_choice_leaves_out_whom_it_is_told_to():
     made = registry(manifest("a", "x.y"), manifest("b", "x.y"))
     a, b = made.get(b"a"), made.get(b"b")
 
-    assert made.choose(b"x.y", (a,)).agent is b
-    assert made.choose(b"x.y", (a, b)) is None
+    assert made.choose(b"x.y", without={a}).agent is b
+    assert made.choose(b"x.y", without={a, b}) is None
+    assert {worked(made, b"x.y") for _ in range(2)} == {"a", "b"}
 
 
 def test_an_exclusion_is_stronger_than_any_declaration():
@@ -159,7 +201,7 @@ def test_an_agent_that_left_is_found_no_more():
 
     made.remove(agent)
 
-    assert (made.get(b"a"), made.choose(b"x.y"), agent.session.agents) == (None, None, set())
+    assert (made.get(b"a"), made.choose(b"x.y"), agent.session.agents) == (None, None, {})
 
 
 def test_a_capability_that_is_asked_for_under_endless_names_does_not_fill_the_memory():
@@ -170,4 +212,53 @@ def test_a_capability_that_is_asked_for_under_endless_names_does_not_fill_the_me
         made.holders(name)
         made.resolve(made.get(b"a"), name)
 
-    assert max(len(made._holders), len(made._resolved)) <= 10_001
+    assert len(made.get(b"a").resolved) <= 64
+    assert len(made._groups) == 1
+
+
+def test_groups_for_short_forms_and_grants_are_bounded():
+    made = registry(*(manifest(f"a{number}", f"x.c{number}") for number in range(300)))
+    grants = [Grant([DelegateRule("*", to=f"a{number}")]) for number in range(3)]
+
+    for number in range(300):
+        for grant in (EVERYTHING, *grants):
+            made.choose(b"c%d" % number, grant)
+
+    assert len(made._made) <= 256
+    assert sum(len(agent.groups) for agent in made.agents) <= 300 + 256
+    assert made.choose(b"c2", grants[2]).agent.name == b"a2"
+    assert made.choose(b"c2", grants[1]) is None
+
+
+@given(st.data())
+def test_the_one_chosen_is_the_one_that_a_look_at_all_of_them_finds(data: st.DataObject):
+    names = "abcde"
+    made = registry(*(manifest(name, "x.y" if name < "d" else "x.y.z") for name in names))
+    grants = [EVERYTHING, Grant([DelegateRule("*", to=["a", "b", "d"])])]
+    for _ in range(data.draw(st.integers(1, 30))):
+        agent = made.get(data.draw(st.sampled_from(names)).encode())
+        change = data.draw(st.integers(0, 4))
+        if change == 0:
+            made.condition(agent, data.draw(st.sampled_from(list(Condition))))
+        elif change == 1 and agent.mailbox.in_flight:
+            agent.mailbox.release()
+        elif change == 2:
+            made.register(agent.manifest, agent.session)
+        else:
+            busy(agent, agent.mailbox.in_flight + 1)
+        grant = data.draw(st.sampled_from(grants))
+        without = {made.get(name.encode()) for name in data.draw(st.sets(st.sampled_from(names)))}
+
+        choice = made.choose(b"x.y", grant, without)
+
+        ranks = [rank(other) for other in made.holders(b"x.y", grant) if other.agent not in without and takes(other)]
+        assert (None if choice is None else rank(choice)) == min(ranks, default=None)
+
+
+def takes(choice: Choice) -> bool:
+    return choice.agent.condition in (Condition.UP, Condition.RESTARTING)
+
+
+def rank(choice: Choice) -> tuple[int, int]:
+    restarting = 128 * (choice.agent.condition is Condition.RESTARTING)
+    return choice.tier, choice.agent.mailbox.outstanding + restarting

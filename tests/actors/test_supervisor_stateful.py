@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from ether_actors.registry import Condition
+from ether_actors.registration import Condition
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.status import Status

@@ -172,7 +172,7 @@ class Arena:
             "alice": "nalice",
             "bob": "nbob",
         }
-        assert (sessions["nalice"].agents, sessions["nbob"].agents) == ({b"alice"}, {b"bob"})
+        assert (sessions["nalice"].agents.keys(), sessions["nbob"].agents.keys()) == ({b"alice"}, {b"bob"})
         self._check_ledger()
         self.forget()
         alice.unheard.clear()

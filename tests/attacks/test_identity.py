@@ -190,7 +190,7 @@ def test_a_node_has_so_many_agents_and_no_more():
     bus = Bus()
     peer = bus.node("n")
     session = peer.session
-    session.agents |= {b"a%d" % number for number in range(MOST_AGENTS)}
+    session.agents |= {b"a%d" % number: None for number in range(MOST_AGENTS)}
 
     peer.register("one-too-many")
     bus.step()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether.delegating import GRACE
 from ether_actors.handle import Handle
-from ether_actors.registry import Condition, Registration
+from ether_actors.registration import Condition, Registration
 from ether_actors.supervisor import Supervisor
 from ether_broker.channel import UNTOLD
 from ether_broker.ids import to_bytes

@@ -79,6 +79,7 @@ class SimulatedJournal:
         self._chance = chance
         self._heard = heard
         self.identity = disk.identity
+        self.first = 1
         self.next = disk.next
         self.committed = 0
         self.trouble: EtherError | None = None

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ether_actors.deadlines import SLOT, Deadlines
 from ether_actors.delivery import Delivery
+from ether_actors.ended import Ended
 from ether_actors.leases import Leases
 from ether_actors.reassignment import Reassignment
 from ether_actors.rulings import Rulings
@@ -55,7 +56,7 @@ def _run_again(lost: Any) -> Any:
     """What had been sent to a node that is lost is given to another, whatever it is."""
 
     def mutated(self: Reassignment, agent: Any, *more: Any) -> None:
-        for entry in self._work_of(agent):
+        for entry in agent.work:
             entry.idempotent = True
         lost(self, agent, *more)
 
@@ -67,13 +68,11 @@ def _forget_ended(delegation: Any) -> Any:
 
     def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> None:
         records = self._records
-        known = (records.ledger.has_ended, records.uncollected.owner)
-        records.ledger.has_ended = lambda _request_id: False  # type: ignore[method-assign,assignment]  # the bug
-        records.uncollected.owner = lambda _request_id: None  # type: ignore[method-assign,assignment]  # the bug
+        ended, records.ended = records.ended, Ended()  # the bug
         try:
             delegation(self, session, header, envelope)
         finally:
-            records.ledger.has_ended, records.uncollected.owner = known  # type: ignore[method-assign]
+            records.ended = ended
 
     return mutated
 

@@ -38,11 +38,11 @@ class PairTotals:
     """{status: delegations that ended so}, without those that never occurred."""
     retries: int
     unresolved_items: int
-    turnaround_count: int
+    round_trip_count: int
     """COMPLETED whose delegation was seen."""
-    turnaround_sum: float
+    round_trip_sum: float
     """Seconds."""
-    turnaround_buckets: tuple[int, ...]
+    round_trip_buckets: tuple[int, ...]
     """How many took at most 10^(n/3) s, for n from -12 to 9; rising."""
 
 

@@ -40,6 +40,11 @@ class Journal(Protocol):
         ...
 
     @property
+    def first(self) -> int:
+        """The number of the oldest envelope that it has, or will have: above 1 once its old part was removed."""
+        ...
+
+    @property
     def committed(self) -> int:
         """The last ticket that is durable, and with it all lower ones; 0 before the first."""
         ...

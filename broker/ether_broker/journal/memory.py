@@ -22,6 +22,7 @@ class MemoryJournal:
     """
 
     identity = ""
+    first = 1
     trouble = None
     queued_bytes = 0
     checkpoint = None

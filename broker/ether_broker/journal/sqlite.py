@@ -74,6 +74,12 @@ class SqliteJournal:
         self._writer.start()
 
     @property
+    def first(self) -> int:
+        """The number of the oldest envelope; see `Journal.first`."""
+        with self._reading:
+            return self._read(lambda: self._rows.anchor()[0])
+
+    @property
     def committed(self) -> int:
         """The last ticket that is durable."""
         return self._writer.committed

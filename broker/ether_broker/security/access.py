@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from ether_broker.errors import InvalidSpec
 
-__all__ = ["Access", "DelegateRule", "Patterns", "RegisterRule"]
+__all__ = ["EVERYTHING", "Access", "DelegateRule", "Grant", "Patterns", "RegisterRule"]
 
 Patterns = str | Iterable[str]
 """One pattern or several, of which one has to match."""
@@ -60,6 +60,38 @@ class RegisterRule:
             object.__setattr__(self, name, _patterns(getattr(self, name), f"register: {name}"))
 
 
+class Grant:
+    """What a delegator may delegate, and to whom.
+
+    What it may not reach it is not told of either: no alternative, no "did you mean", no condition.
+    """
+
+    __slots__ = ("_decided", "_rules")
+
+    def __init__(self, rules: Iterable[DelegateRule]) -> None:
+        self._rules = tuple(rules)
+        self._decided: dict[tuple[str, str], bool] = {}
+
+    def permits(self, capability: str, target: str) -> bool:
+        """Whether it may delegate a capability, by its declared name, to an agent."""
+        key = (capability, target)
+        found = self._decided.get(key)
+        if found is None:
+            if len(self._decided) >= _MOST_CACHED:
+                self._decided.clear()
+            found = any(_match(rule.what, capability) and _match(rule.to, target) for rule in self._rules)
+            self._decided[key] = found
+        return found
+
+    def knows_capability(self, name: str) -> bool:
+        """Whether it may know of a capability: there is somebody to whom it might delegate it."""
+        return any(_match(rule.what, name) for rule in self._rules)
+
+    def knows_agent(self, name: str) -> bool:
+        """Whether it may know of an agent: there is something that it might delegate to it."""
+        return any(_match(rule.to, name) for rule in self._rules)
+
+
 class Access:
     """What each may do; everything that no rule allows is denied.
 
@@ -97,7 +129,8 @@ class Access:
         self._change = _patterns(change, "administer: change")
         self._register = tuple(register)
         self._owners = frozenset(owners)
-        self._decided: dict[tuple[str, str, str, str], bool] = {}
+        self._grants: dict[tuple[str, str], Grant] = {}
+        self._grants_of_rules: dict[tuple[DelegateRule, ...], Grant] = {}
 
     @classmethod
     def open(cls) -> Self:
@@ -106,25 +139,22 @@ class Access:
         made.is_open = True
         return made
 
-    def may_delegate(self, node: str, source: str, capability: str, target: str) -> bool:
-        """Whether an agent of a node may delegate a capability, by its declared name, to an agent."""
-        key = (node, source, capability, target)
-        found = self._decided.get(key)
+    def grant(self, node: str, source: str) -> Grant:
+        """What an agent of a node may delegate; one object for all to whom the same rules apply."""
+        key = (node, source)
+        found = self._grants.get(key)
         if found is None:
-            if len(self._decided) >= _MOST_CACHED:
-                self._decided.clear()
-            found = self._decided[key] = self._everything(node) or any(
-                _match(rule.what, capability) and _match(rule.to, target) for rule in self._rules_of(node, source)
-            )
+            if len(self._grants) >= _MOST_CACHED:
+                self._grants.clear()
+                self._grants_of_rules.clear()
+            found = self._grants[key] = self._find(node, source)
         return found
 
-    def may_ask(self, node: str, source: str, capability: str) -> bool:
-        """Whether there is anybody to whom it might delegate that capability."""
-        return self._everything(node) or any(_match(rule.what, capability) for rule in self._rules_of(node, source))
-
-    def may_reach(self, node: str, source: str, target: str) -> bool:
-        """Whether there is anything that it might delegate to that agent."""
-        return self._everything(node) or any(_match(rule.to, target) for rule in self._rules_of(node, source))
+    def _find(self, node: str, source: str) -> Grant:
+        if self._everything(node):
+            return EVERYTHING
+        rules = tuple(rule for rule in self._delegate if _match(rule.who, node, source))
+        return self._grants_of_rules.setdefault(rules, Grant(rules))
 
     def may_observe(self, node: str) -> bool:
         """Whether a node may see every message."""
@@ -179,9 +209,6 @@ class Access:
     def _everything(self, node: str) -> bool:
         return self.is_open or node in self._owners
 
-    def _rules_of(self, node: str, source: str) -> Iterable[DelegateRule]:
-        return (rule for rule in self._delegate if _match(rule.who, node, source))
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Access) and self.as_dict() == other.as_dict()
 
@@ -201,3 +228,7 @@ def _patterns(given: object, where: str) -> tuple[str, ...]:
         if not isinstance(pattern, str) or not pattern:
             raise InvalidSpec(f"Access list, {where} has {pattern!r}: a pattern is a text such as 'review-*'.")
     return found
+
+
+EVERYTHING: Final = Grant([DelegateRule("*")])
+"""Of those for whom no list counts."""

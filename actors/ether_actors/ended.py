@@ -1,0 +1,142 @@
+"""What is remembered of delegations that have ended: the newest, bounded; the journal has the others. Sans-IO."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+__all__ = ["REMEMBERED", "Ended", "Ending"]
+
+REMEMBERED: Final = 65_536
+"""Ended delegations that are told apart from unknown ones at least."""
+_MOST_BYTES: Final = 64 << 20
+
+
+class Ending(NamedTuple):
+    """How a delegation ended."""
+
+    by: bytes
+    """The agent that gave the outcome; `ether` for the supervisor."""
+    source: bytes
+    """The delegator."""
+    number: int
+    """Of the outcome, among all that passed."""
+
+
+class Ended:
+    """The newest ended delegations, and which of their outcomes nobody has collected.
+
+    An outcome is uncollected when its delegator was gone as it came, or went before it had acknowledged it; after a restart
+    of the broker every remembered one may be. The broker's own, and the one that is folded from the journal, take the same
+    steps and so remember the same.
+
+    Args:
+        most: of both; of the ended ones up to twice as many are remembered.
+        size: bytes of the outcomes that are kept for `collect`, where there is no journal to read them from.
+    """
+
+    def __init__(self, *, most: int = REMEMBERED, size: int = _MOST_BYTES) -> None:
+        self._most = most
+        self._size = size
+        self._newer: dict[bytes, Ending] = {}
+        self._older: dict[bytes, Ending] = {}
+        self._uncollected: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()
+        """{request id: (delegator, outcome)}, oldest first."""
+        self._of: dict[bytes, dict[bytes, None]] = {}
+        self._bytes = 0
+        self.has_dropped = False
+        """Whether there are ended delegations that are not remembered any more."""
+
+    def __contains__(self, request_id: bytes) -> bool:
+        return request_id in self._newer or request_id in self._older
+
+    def get(self, request_id: bytes) -> Ending | None:
+        """How that delegation ended, if it is remembered."""
+        return self._newer.get(request_id) or self._older.get(request_id)
+
+    def note(self, request_id: bytes, ending: Ending) -> None:
+        """Remember that a delegation has ended."""
+        self._newer[request_id] = ending
+        if len(self._newer) >= self._most:
+            self.has_dropped = self.has_dropped or bool(self._older)
+            self._older, self._newer = self._newer, {}
+
+    # -- what nobody has collected -------------------------------------------------------------------------------
+
+    def keep(self, request_id: bytes, source: bytes, outcome: bytes = b"") -> None:
+        """Note that a delegator may not have got an outcome.
+
+        Args:
+            request_id: the delegation's.
+            source: the delegator.
+            outcome: the envelope, where there is no journal to read it from.
+        """
+        self.collected(request_id)
+        self._uncollected[request_id] = source, outcome
+        self._of.setdefault(source, {})[request_id] = None
+        self._bytes += len(outcome)
+        while len(self._uncollected) > self._most or self._bytes > self._size:
+            self.collected(next(iter(self._uncollected)))
+
+    def is_uncollected(self, request_id: bytes) -> bool:
+        """Whether the delegator may not have got that outcome."""
+        return request_id in self._uncollected
+
+    def kept(self, request_id: bytes) -> bytes:
+        """The uncollected outcome, if `keep` was given it; else empty."""
+        return self._uncollected.get(request_id, (b"", b""))[1]
+
+    def collected(self, request_id: bytes) -> None:
+        """Note that an outcome was given to its delegator after all; no error for one that was not waiting."""
+        source, outcome = self._uncollected.pop(request_id, (b"", b""))
+        self._bytes -= len(outcome)
+        mine = self._of.get(source)
+        if mine is not None:
+            mine.pop(request_id, None)
+            if not mine:
+                del self._of[source]
+
+    def uncollected_of(self, source: bytes) -> Collection[bytes]:
+        """The request ids of what a delegator may not have got, oldest first."""
+        return self._of.get(source, {})
+
+    def restarted(self) -> None:
+        """Count every outcome as uncollected: nobody knows what the delegators had got when the broker ended."""
+        for endings in (self._older, self._newer):
+            for request_id, ending in endings.items():
+                if ending.source and request_id not in self._uncollected:
+                    self.keep(request_id, ending.source)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def pack(self) -> dict[str, Any]:
+        """What `of` reads."""
+        return {
+            "older": [[request_id, *ending] for request_id, ending in self._older.items()],
+            "newer": [[request_id, *ending] for request_id, ending in self._newer.items()],
+            "dropped": self.has_dropped,
+            "uncollected": [[request_id, source] for request_id, (source, _) in self._uncollected.items()],
+        }
+
+    @classmethod
+    def of(cls, state: dict[str, Any], *, most: int = REMEMBERED) -> Ended:
+        """Read what `pack` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        ended = cls(most=most)
+        for name, endings in (("older", ended._older), ("newer", ended._newer)):
+            for request_id, by, source, number in state[name]:
+                if (type(request_id), type(by), type(source), type(number)) != (bytes, bytes, bytes, int):
+                    msg = f"{request_id!r:.80} ended by {by!r:.80} for {source!r:.80} in {number!r:.80}"
+                    raise TypeError(msg)
+                endings[request_id] = Ending(by, source, number)
+        ended.has_dropped = bool(state["dropped"])
+        for request_id, source in state["uncollected"]:
+            if (type(request_id), type(source)) != (bytes, bytes):
+                msg = f"uncollected: {request_id!r:.80} of {source!r:.80}"
+                raise TypeError(msg)
+            ended.keep(request_id, source)
+        return ended

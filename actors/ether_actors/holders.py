@@ -1,0 +1,122 @@
+"""Who may do one thing, in the order in which it is given to them: choosing the best is O(log n), amortised. Sans-IO."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container, Iterator
+from typing import Final
+
+from ether_actors.registration import Choice, Condition, Registration
+
+__all__ = ["Holders"]
+
+_RESTARTING: Final = 128
+"""Delegations that an agent which restarts counts as having, besides those that it has."""
+_SLACK: Final = 64
+_Item = tuple[int, int, float, float, int, "_Member"]
+"""(tier, load, weight, -confidence, turn, member); the turn is unique, so members are never compared."""
+
+
+class _Member:
+    """A holder and where it stands in the heap."""
+
+    __slots__ = ("choice", "item")
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self.item: _Item | None = None
+        """Its valid item in the heap; None while it takes no work."""
+
+
+class Holders:
+    """Agents that may do one thing.
+
+    A heap with late updates: an agent that was given more is moved down when it comes to the top, and one that has less to
+    do, or takes work again, is entered anew by `eased`. The item that counts is the member's; others are dropped when they
+    come to the top, and all of them once they outnumber the members.
+
+    Not promised: that the order is exact for an agent whose load fell without `eased`.
+    """
+
+    __slots__ = ("_heap", "_members", "_turn")
+
+    def __init__(self) -> None:
+        self._members: dict[Registration, _Member] = {}
+        self._heap: list[_Item] = []
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Choice]:
+        """Everybody, whatever their condition, in the order of registering."""
+        return (member.choice for member in self._members.values())
+
+    def add(self, choice: Choice) -> None:
+        """Enter an agent, or what it declares now."""
+        member = self._members[choice.agent] = _Member(choice)
+        self._enter(member)
+
+    def discard(self, agent: Registration) -> None:
+        """Take an agent out, if it is here."""
+        member = self._members.pop(agent, None)
+        if member is not None:
+            member.item = None
+
+    def eased(self, agent: Registration) -> None:
+        """Note that an agent has less to do, or takes work again: its turn comes after that of its equals."""
+        self._enter(self._members[agent])
+
+    def choose(self, without: Container[Registration] = ()) -> Choice | None:
+        """The best that takes work: of the lowest tier, with least to do, then the lightest, then the most confident."""
+        if len(self._members) == 1:
+            (member,) = self._members.values()
+            return member.choice if _takes(member.choice.agent) and member.choice.agent not in without else None
+        heap = self._heap
+        passed: list[_Item] = []
+        best: Choice | None = None
+        while heap:
+            item = heap[0]
+            member = item[5]
+            if member.item is not item:
+                heapq.heappop(heap)
+                continue
+            agent = member.choice.agent
+            if not _takes(agent):
+                heapq.heappop(heap)
+                member.item = None
+            elif _load(agent) > item[1]:
+                member.item = self._rank(member)
+                heapq.heapreplace(heap, member.item)
+            elif agent in without:
+                passed.append(heapq.heappop(heap))
+            else:
+                best = member.choice
+                break
+        for item in passed:
+            heapq.heappush(heap, item)
+        return best
+
+    def _enter(self, member: _Member) -> None:
+        item = member.item = self._rank(member)
+        heap = self._heap
+        heapq.heappush(heap, item)
+        if len(heap) > 2 * len(self._members) + _SLACK:
+            heap[:] = [member.item for member in self._members.values() if member.item is not None]
+            heapq.heapify(heap)
+
+    def _rank(self, member: _Member) -> _Item:
+        choice = member.choice
+        self._turn = turn = self._turn + 1
+        capability = choice.capability
+        return choice.tier, _load(choice.agent), capability.latency_weight, -capability.confidence, turn, member
+
+
+def _takes(agent: Registration) -> bool:
+    condition = agent.condition
+    return condition is Condition.UP or condition is Condition.RESTARTING
+
+
+def _load(agent: Registration) -> int:
+    load = agent.mailbox.outstanding
+    return load if agent.condition is Condition.UP else load + _RESTARTING

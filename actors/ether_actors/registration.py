@@ -1,0 +1,95 @@
+"""An agent in the registry, how it is, and what it was chosen for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ether_broker.mailbox import Mailbox
+from ether_broker.manifest import Capability, Manifest
+
+if TYPE_CHECKING:
+    from ether_broker.router import Session
+
+__all__ = ["Choice", "Condition", "Group", "Registration"]
+
+
+@unique
+class Condition(StrEnum):
+    """How an agent is; *busy* is no condition of its health (docs/guarantees.md, G3)."""
+
+    UP = "up"
+    """Takes work."""
+    RESTARTING = "restarting"
+    """Crashed and comes back; its mailbox is kept and takes more, but others are chosen first."""
+    DRAINING = "draining"
+    """Finishes what it has and takes nothing new."""
+    DOWN = "down"
+    """Its node is gone, or its supervisor gave up; its mailbox is kept until the deadlines in it."""
+
+
+class Group(Protocol):
+    """Agents among which one is chosen."""
+
+    def __len__(self) -> int: ...
+
+    def discard(self, agent: Registration) -> None:
+        """Take an agent out."""
+        ...
+
+    def eased(self, agent: Registration) -> None:
+        """Note that an agent has less to do, or takes work again."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Registration:
+    """One agent in the registry."""
+
+    manifest: Manifest
+    name: bytes
+    session: Session
+    mailbox: Mailbox[Any]
+    """Of ledger entries."""
+    condition: Condition = Condition.UP
+    work: dict[Any, None] = field(default_factory=dict)
+    """Its ledger entries without an outcome, in the order in which they were given to it."""
+    held: dict[bytes, Any] = field(default_factory=dict)
+    """Ledger entries with an outcome that its node has not answered yet: {request id: entry}."""
+    load: dict[str, object] = field(default_factory=dict)
+    """What its node said of it with its last heartbeat: running, waiting, busy_for; empty when it had nothing to do."""
+    ended: dict[int, int] = field(default_factory=dict)
+    """Outcomes so far: {status: count}."""
+    recent: deque[float] | None = None
+    """Seconds from acceptance to outcome of the last 256; None before the first."""
+    resolved: dict[bytes, Choice | None] = field(default_factory=dict)
+    """What it makes of the capabilities that it was asked for by name; of the manifest that it has now."""
+    groups: dict[Group, None] = field(default_factory=dict)
+    """Where it is chosen from."""
+
+    @property
+    def oldest_first(self) -> list[Any]:
+        """Its ledger entries without an outcome, in the order in which they were accepted."""
+        return sorted(self.work, key=attrgetter("number"))
+
+    def eased(self) -> None:
+        """Tell those who choose it that it has less to do, or takes work again."""
+        for group in self.groups:
+            if len(group) > 1:
+                group.eased(self)
+
+
+class Choice(NamedTuple):
+    """Who gets a delegation."""
+
+    agent: Registration
+    capability: Capability
+    """As declared; the delegation's may be a short form or a prefix of it."""
+    name: bytes
+    """The capability's name as it travels: what is declared, but for a fallback agent, which is told what was asked."""
+    idempotent: bool
+    tier: int
+    """0 for the capability itself, 1 for one below it or a short form, 2 for a fallback agent's `*`."""
