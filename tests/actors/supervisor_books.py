@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ether_actors.ledger import Entry, State
 from ether_actors.registration import Condition, Registration
@@ -41,6 +41,8 @@ class Asked:
     handed_back: int = 0
     lost: int = 0
     """Nodes or agents that went while they had it."""
+    again: list[Peer] = field(default_factory=list)
+    """Nodes that sent it again; each gets the outcome that it had, if it hosts the delegator."""
 
 
 @dataclass(eq=False)
@@ -234,7 +236,13 @@ class Books:
 
     def _enter_response(self, peer: Peer, received: Received) -> None:
         asked = self.asked[received.number]
-        assert peer is asked.peer, "G6: an answer went to somebody else"
+        if asked.outcome is not None and peer in asked.again:
+            asked.again.remove(peer)
+            assert (received.status, self.homes[asked.source]) == (asked.outcome, peer), (
+                "G1: another outcome than before"
+            )
+            return
+        assert peer is asked.peer or peer in asked.again, "G6: an answer went to somebody else"
         assert asked.outcome is None, "G1: a second outcome, or progress after it"
         if received.status.is_terminal:
             asked.outcome = received.status

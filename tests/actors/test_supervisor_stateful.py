@@ -204,7 +204,9 @@ class Supervision(RuleBasedStateMachine):
 
     def same_request_again(self, data: st.DataObject, asked: Asked) -> None:
         if asked.is_accepted:  # what was refused may be asked again
-            self.node(data).delegate(asked.source, number=asked.number)
+            peer = self.node(data)
+            asked.again.append(peer)
+            peer.delegate(asked.source, number=asked.number)
 
     def forged_request(self, data: st.DataObject, _asked: Asked) -> None:
         agent, peer = self.agent(data), self.node(data)
