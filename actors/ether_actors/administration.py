@@ -47,10 +47,10 @@ class Administration:
     def handle(self, session: Session, header: Header, envelope: bytes) -> None:
         """Answer one delegation."""
         records = self._records
-        request_id, ledger = header.request_id, records.ledger
-        if ledger.get(request_id) is not None or request_id in records.claims or request_id in records.ended:
-            if not header.flags & Flag.RESENT:
-                records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+        if self._came_before(session, header, envelope):
+            return
+        if records.journal.trouble is not None and header.capability != b"ether.release":
+            records.refuse_unwritten(session, header)
             return
         records.passing.append(envelope)
         session.allowance.spend(1 + (len(records.registry) >> 4))
@@ -87,6 +87,14 @@ class Administration:
             records.answer(session, header, Status.REJECTED_CONTEXT, error)
             return
         self._reply(session, header, data)
+
+    def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
+        records, request_id = self._records, header.request_id
+        if records.ledger.get(request_id) is None and request_id not in records.claims and request_id not in records.ended:
+            return False
+        if not header.flags & Flag.RESENT:
+            records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+        return True
 
     def _check_access(self, session: Session, header: Header, params: dict[str, Any]) -> None:
         """Raise AccessDenied for who may not ask this, or not change something by it."""

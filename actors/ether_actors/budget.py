@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ether_broker.delegation import Budget
+from ether_broker.errors import BudgetExceeded
 
-__all__ = ["BudgetAccount"]
+if TYPE_CHECKING:
+    from ether_actors.handle import Handle
+    from ether_broker.response import Response
+
+__all__ = ["BudgetAccount", "cost_of"]
 
 _FIELDS: Final = ("max_cost", "max_tokens", "max_iterations")
+_ROUNDING: Final = 1e-9
+"""The part of a limit by which sums of floats may be off."""
 
 
 class BudgetAccount:
@@ -25,8 +32,12 @@ class BudgetAccount:
         self._limits = limits
         self._elapsed = elapsed
         self._lock = threading.Lock()
-        self._spent: dict[str, float] = dict.fromkeys(_FIELDS, 0)
+        self._own: dict[str, float] = dict.fromkeys(_FIELDS, 0)
+        self._others: dict[str, float] = dict.fromkeys(_FIELDS, 0)
+        """What ended sub-delegations used."""
         self._reserved: dict[str, float] = dict.fromkeys(_FIELDS, 0)
+        self._running: list[tuple[Handle, Budget | None]] = []
+        self._refused: list[str] = []
 
     @property
     def limits(self) -> Budget | None:
@@ -37,7 +48,7 @@ class BudgetAccount:
     def spent(self) -> Budget:
         """What has been used, that of ended sub-delegations included."""
         with self._lock:
-            return self._budget({name: self._spent[name] for name in _FIELDS}, self._elapsed())
+            return self._budget(self._spent(), self._elapsed())
 
     @property
     def remaining(self) -> Budget | None:
@@ -59,15 +70,20 @@ class BudgetAccount:
             raise ValueError(msg)
         with self._lock:
             for name, use in zip(_FIELDS, (cost, tokens, iterations), strict=True):
-                self._spent[name] += use
+                self._own[name] += use
             return all(left >= 0 for left in self._left().values())
 
     def reserve(self, wanted: Budget | None) -> Budget | None:
-        """Set aside what a sub-delegation may use: what it wants, and never more than is left."""
+        """Set aside what a sub-delegation may use: what it wants, and never more than is left.
+
+        Raises:
+            BudgetExceeded: a limit is used up.
+        """
         with self._lock:
             left = self._remaining()
             if left is None:
                 return wanted
+            self._refuse_if_used_up()
             names = (*_FIELDS, "max_time_sec")
             least = {name: _least(getattr(left, name), getattr(wanted, name, None)) for name in names}
             given = Budget.model_validate(least)
@@ -75,18 +91,65 @@ class BudgetAccount:
                 self._reserved[name] += getattr(given, name) or 0
             return given
 
+    def _refuse_if_used_up(self) -> None:
+        used = {**self._spent(), "max_time_sec": self._elapsed()}
+        for name, use in used.items():
+            limit = getattr(self._limits, name)
+            if limit is not None and use > 0 and use >= limit * (1 - _ROUNDING):
+                reason = f"{name} {limit:g} is used up ({use:g}): nothing more is delegated."
+                self._refused.append(reason)
+                raise BudgetExceeded(reason)
+
+    def follow(self, handle: Handle, given: Budget | None) -> None:
+        """Settle what was set aside for a sub-delegation when it has ended, with the cost and tokens that it tells."""
+        with self._lock:
+            self._running.append((handle, given))
+
     def settle(self, given: Budget | None, *, cost: float = 0.0, tokens: int = 0, iterations: int = 0) -> None:
         """End a sub-delegation: free what was set aside, and note what it used."""
         with self._lock:
-            for name, use in zip(_FIELDS, (cost, tokens, iterations), strict=True):
-                if given is not None and self._limits is not None:
-                    self._reserved[name] -= getattr(given, name) or 0
-                self._spent[name] += use
+            self._settle(given, (cost, tokens, iterations))
+
+    def close(self, response: Response) -> tuple[dict[str, float], tuple[str, ...]]:
+        """Work out what the task used in all: what its outcome tells, or it spent, and that of its sub-delegations.
+
+        Returns:
+            The outcome's `cost` and `tokens_used` as far as there were any, and a sentence for each limit that did not hold.
+        """
+        with self._lock:
+            for name, told in zip(_FIELDS, cost_of(response), strict=False):
+                self._own[name] = max(self._own[name], told)
+            used = self._spent()
+            totals = {"cost": used["max_cost"], "tokens_used": used["max_tokens"]}
+            excess = [
+                f"{name} {limit:g} did not hold: {use:g} was used."
+                for name, use in {**used, "max_time_sec": self._elapsed()}.items()
+                if (limit := getattr(self._limits, name, None)) is not None and use > limit * (1 + _ROUNDING)
+            ]
+            return {name: total for name, total in totals.items() if total > 0}, (*self._refused, *excess)
+
+    # -- under the lock --------------------------------------------------------------------------------------------
+
+    def _settle(self, given: Budget | None, uses: tuple[float, ...]) -> None:
+        for name, use in zip(_FIELDS, (*uses, 0), strict=False):
+            if given is not None and self._limits is not None:
+                self._reserved[name] -= getattr(given, name) or 0
+            self._others[name] += use
+
+    def _spent(self) -> dict[str, float]:
+        running = []
+        for handle, given in self._running:
+            if handle.done:
+                self._settle(given, cost_of(handle.outcome()))
+            else:
+                running.append((handle, given))
+        self._running = running
+        return {name: self._own[name] + self._others[name] for name in _FIELDS}
 
     def _left(self) -> dict[str, float]:
-        limits = self._limits
+        limits, spent = self._limits, self._spent()
         return {
-            name: getattr(limits, name) - self._spent[name] - self._reserved[name]
+            name: getattr(limits, name) - spent[name] - self._reserved[name]
             for name in _FIELDS
             if limits is not None and getattr(limits, name) is not None
         }
@@ -106,6 +169,16 @@ class BudgetAccount:
             max_iterations=_whole(values.get("max_iterations")),
             max_time_sec=seconds,
         )
+
+
+def cost_of(response: Response) -> tuple[float, int]:
+    """The cost and the tokens that a response tells (`metadata.cost` or `metrics.cost`, `metadata.tokens_used`)."""
+    cost = _told(response.metadata.get("cost", response.metrics.get("cost")))
+    return cost, int(_told(response.metadata.get("tokens_used")))
+
+
+def _told(value: Any) -> float:
+    return value if type(value) in (int, float) and 0 < value < float("inf") else 0
 
 
 def _whole(value: float | None) -> int | None:

@@ -28,12 +28,19 @@ class Misfit(Exception):
     """The parameters do not fit the capability's schema.
 
     Attributes:
-        fields: dotted paths of what is missing or wrong.
+        missing: dotted paths of what is required and was not given.
+        unexpected: dotted paths of what was given and does not fit.
     """
 
-    def __init__(self, message: str, fields: tuple[str, ...]) -> None:
+    def __init__(self, message: str, *, missing: tuple[str, ...] = (), unexpected: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.fields = fields
+        self.missing = missing
+        self.unexpected = unexpected
+
+    @property
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """The same by the names that a response has for them."""
+        return {"required_fields": self.missing, "unexpected_fields": self.unexpected}
 
 
 class WrongResult(Exception):
@@ -168,7 +175,7 @@ class Handler:
             if self._adapter is None:
                 if self._whole is bytes and type(value) is not bytes:
                     msg = f"params has to be bytes and is a {type(value).__name__}"
-                    raise Misfit(msg, (self._field,))
+                    raise Misfit(msg, unexpected=(self._field,))
                 return {self._field: value}
             return {self._field: self._validate({} if value is None else value)}
         assert self._adapter is not None
@@ -186,7 +193,11 @@ class Handler:
             fields = tuple(".".join(str(part) for part in problem["loc"]) or "params" for problem in problems)
             text = "; ".join(f"{name}: {problem['msg']}" for name, problem in zip(fields, problems, strict=True))
             msg = f"{self.capability.name} does not take these params: {text}"
-            raise Misfit(msg, fields) from None
+            missing = tuple(
+                name for name, problem in zip(fields, problems, strict=True) if problem["type"] == "missing"
+            )
+            unexpected = tuple(dict.fromkeys(name for name in fields if name not in missing))
+            raise Misfit(msg, missing=missing, unexpected=unexpected) from None
 
     def result(self, value: Any) -> Any:
         """Check a result against the return annotation.

@@ -21,11 +21,14 @@ from ether_actors.agent import Agent, call_hook
 from ether_actors.capability import Handler, WrongResult
 from ether_actors.dispatcher import Dispatcher
 from ether_actors.handler_failure import is_crash, judge, refusal
+from ether_actors.pool import Room
+from ether_actors.settling import settled
 from ether_actors.task import NOT_YOURS, Host, Task
 from ether_actors.work import Work
 from ether_broker.codec import plain_params
 from ether_broker.delegation import Delegation
 from ether_broker.errors import EtherError
+from ether_broker.ids import NO_ID
 from ether_broker.manifest import ANY
 from ether_broker.payload import Payload
 from ether_broker.response import Response
@@ -42,6 +45,7 @@ logger = logging.getLogger("ether.agent")
 _ANY: Final = ANY.encode()
 TURN: Final = 32
 """Messages that an agent handles before it lets others have the thread."""
+_RETRY_AFTER: Final = 1.0
 
 
 class CellHost(Host, Protocol):
@@ -281,24 +285,50 @@ class Cell:
         self._dispatcher.submit(self._turn)
 
     def _turn(self) -> None:
-        inbox = self.inbox
+        inbox, dispatcher = self.inbox, self._dispatcher
         inbox.begin()
-        item = inbox.take()
+        room = dispatcher.room
+        wanted = self._has_right if room is Room.SUB_DELEGATIONS else None
+        item = inbox.take(wanted)
         handled = 0
         while item is not None:
-            is_done = self._run(item) if type(item) is Work else self._run_message(item)
+            if type(item) is not Work:
+                is_done = self._run_message(item)
+            elif room is Room.NONE and self._may_wait(item):
+                is_done = self._turn_away(item)
+            else:
+                is_done = self._run(item)
+                if item.is_abandoned:
+                    return
             handled += 1
-            if type(item) is Work and item.is_abandoned:
-                return
             if not is_done:  # an async def keeps its place until it ends
-                item = inbox.take()
+                item = inbox.take(wanted)
             elif handled < TURN:
-                item = inbox.next()
+                item = inbox.next(wanted)
             else:
                 inbox.done()
                 break
-        if not self._dispatcher.has_more:
+        if wanted is not None and not inbox.empty():
+            dispatcher.hold(inbox.wake)
+        if not dispatcher.has_more:
             self._host.flush()
+
+    def _has_right(self, message: Any) -> bool:
+        """Whether a message is handled though many handlers wait: one of them may wait for it, or it takes no thread."""
+        return type(message) is not Work or message.header.parent != NO_ID or not self._may_wait(message)
+
+    def _may_wait(self, work: Work) -> bool:
+        handler = self._handler(work.header)
+        return handler is not None and not handler.is_async
+
+    def _handler(self, header: Header) -> Handler | None:
+        return self._handlers.get(header.capability) or self._handlers.get(_ANY)
+
+    def _turn_away(self, work: Work) -> bool:
+        message = f"The node of {self.name} has as many handlers that wait as it can have."
+        response = self._refuse(work, Status.REJECTED_OVERLOAD, "node_full", message, retry_after=_RETRY_AFTER)
+        self._finish(work, response)
+        return True
 
     def _run(self, work: Work) -> bool:
         """Run a delegation; False if it goes on in the event loop."""
@@ -313,7 +343,7 @@ class Cell:
             self._forget(work)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
             return True
         try:
-            handler = self._handlers.get(header.capability) or self._handlers.get(_ANY)
+            handler = self._handler(header)
             if handler is None:
                 message = f"{self.name} does not declare {header.capability.decode(errors='replace')!r}."
                 self._finish(work, self._refuse(work, Status.REJECTED_CAPABILITY, "not_declared", message))
@@ -323,6 +353,8 @@ class Cell:
             if params is None:
                 request = work.read()
                 params = request.params_payload
+                if deadline is not None and request.budget is not None and request.budget.max_time_sec is not None:
+                    deadline = min(deadline, host.monotonic() + request.budget.max_time_sec)
             arguments = handler.arguments(params)
             task = work.task = Task(request, self.name, host, deadline)
             value = handler.call(self.agent, arguments, task)
@@ -356,21 +388,23 @@ class Cell:
         if work.is_abandoned:
             return
         value = handler.result(value)
-        if isinstance(value, Response):
-            if value.status in NOT_YOURS:
-                msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
-                raise WrongResult(msg)
-            self._finish(work, value.model_copy(update={
-                "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
-                "attempt": task.attempt, "timestamp": self._host.wall(),
-                "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
-            }))  # fmt: skip
-            return
-        payload = Payload.of(value, where="the result")
-        task.close()
-        self._forget(work)
-        more = self._dispatcher.has_more or not self.inbox.empty()
-        self._host.complete(work, payload, task.elapsed, more=more)
+        if not isinstance(value, Response):
+            payload = Payload.of(value, where="the result")
+            if not task.is_bound:
+                task.close()
+                self._forget(work)
+                more = self._dispatcher.has_more or not self.inbox.empty()
+                self._host.complete(work, payload, task.elapsed, more=more)
+                return
+            value = task.respond(data=payload)
+        if value.status in NOT_YOURS:
+            msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
+            raise WrongResult(msg)
+        self._finish(work, value.model_copy(update={
+            "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
+            "attempt": task.attempt, "timestamp": self._host.wall(),
+            "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
+        }))  # fmt: skip
 
     def _fail(self, work: Work, error: BaseException) -> None:
         if work.is_abandoned:
@@ -381,14 +415,18 @@ class Cell:
         if has_crashed:
             self._host.crashed(self, error)
 
-    def _refuse(self, work: Work, status: Status, code: str, message: str) -> Response:
-        return refusal(work, self.name, status, code, message, self._host.wall())
+    def _refuse(self, work: Work, status: Status, code: str, message: str, **fields: Any) -> Response:
+        return refusal(work, self.name, status, code, message, self._host.wall(), **fields)
 
     def _finish(self, work: Work, response: Response) -> None:
         if work.is_abandoned:
             return
         if work.task is not None:
             work.task.close()
+            if work.task.is_bound:
+                response = settled(work.task, response)
+        elif work.external_id is not None:
+            response = response.model_copy(update={"external_id": work.external_id})
         self._forget(work)
         self._host.answer(work, response)
 

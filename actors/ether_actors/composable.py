@@ -8,6 +8,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from ether_actors.capability import Misfit, WrongResult
+from ether_actors.settling import settled
 from ether_actors.task import Task
 from ether_broker.errors import EtherError
 from ether_broker.payload import Payload
@@ -65,8 +66,6 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
     """Run the handler of a delegation in the calling thread."""
     manifest = agent.manifest()
     task = Task(delegation, delegation.to_agent or manifest.agent, None, None)
-    started = time.perf_counter()
-    fields: dict[str, Any] = {"status": Status.COMPLETED}
     declared = manifest.resolve(delegation.capability)
     try:
         if declared is None:
@@ -76,29 +75,23 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
         if inspect.iscoroutine(value):
             value = _run(value)
         value = handler.result(value)
-        if isinstance(value, Response):
-            return value
-        fields["data"] = Payload.of(value, where="the result")
+        if not isinstance(value, Response):
+            value = task.respond(data=Payload.of(value, where="the result"))
+        response = settled(task, value)
     except _LoopRuns:
         raise
     except _Unsupported as error:
-        fields = _failure(Status.REJECTED_CAPABILITY, "not_declared", error)
+        response = _failure(task, Status.REJECTED_CAPABILITY, "not_declared", error)
     except Misfit as error:
-        fields = {**_failure(Status.REJECTED_CONTEXT, "misfit", error), "required_fields": error.fields}
+        response = _failure(task, Status.REJECTED_CONTEXT, "misfit", error).model_copy(update=error.fields)
     except WrongResult as error:
-        fields = _failure(Status.FAILED_EXECUTION, "wrong_result", error)
+        response = _failure(task, Status.FAILED_EXECUTION, "wrong_result", error)
     except EtherError as error:
-        fields = _failure(Status.FAILED_EXECUTION, error.code, error, trace=True)
+        response = _failure(task, Status.FAILED_EXECUTION, error.code, error, trace=True)
     except Exception as error:  # noqa: BLE001  whatever the handler raises is its outcome
-        fields = _failure(Status.FAILED_EXECUTION, "exception", error, trace=True)
-    return Response(
-        request_id=delegation.request_id,
-        external_id=delegation.external_id,
-        from_agent=task.agent,
-        elapsed=time.perf_counter() - started,
-        timestamp=time.time(),
-        **fields,
-    )
+        response = _failure(task, Status.FAILED_EXECUTION, "exception", error, trace=True)
+    known = {"request_id": delegation.request_id, "external_id": delegation.external_id, "from_agent": task.agent}
+    return response.model_copy(update={**known, "elapsed": task.elapsed, "timestamp": time.time()})
 
 
 def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -121,7 +114,8 @@ class _Unsupported(Exception):
     pass
 
 
-def _failure(status: Status, code: str, error: BaseException, *, trace: bool = False) -> dict[str, Any]:
+def _failure(task: Task, status: Status, code: str, error: BaseException, *, trace: bool = False) -> Response:
     text = "".join(traceback.format_exception(error)) if trace else None
     message = f"{type(error).__name__}: {error}" if trace else str(error)
-    return {"status": status, "error": ErrorInfo(code=code, message=message, traceback=text), "summary": message}
+    info = ErrorInfo(code=code, message=message, traceback=text)
+    return task.respond(status, error=info, summary=message)

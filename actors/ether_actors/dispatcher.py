@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ether_actors.pool import Room
+
 if TYPE_CHECKING:
     from ether_actors.loop import LoopThread
 
@@ -19,8 +21,17 @@ class Dispatcher(Protocol):
         """Whether calls wait; their answers can go out together with the caller's."""
         ...
 
+    @property
+    def room(self) -> Room:
+        """What may be begun in a turn now."""
+        ...
+
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable soon."""
+        ...
+
+    def hold(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when there is room for all."""
         ...
 
 
@@ -35,6 +46,15 @@ class LoopDispatcher:
         """Not known of a loop."""
         return False
 
+    @property
+    def room(self) -> Room:
+        """For all: what waits in a loop takes no thread."""
+        return Room.ALL
+
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable in the loop soon."""
         self._loop.call(call)
+
+    def hold(self, wake: Callable[[], None]) -> None:
+        """Call it soon; there is always room."""
+        self._loop.call(wake)

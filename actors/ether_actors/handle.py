@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -30,7 +31,10 @@ _T = TypeVar("_T")
 class Owner(Protocol):
     """What a handle needs of the node that made it."""
 
-    lock: threading.Lock
+    @property
+    def lock(self) -> AbstractContextManager[bool, None]:
+        """One that its holder may take again."""
+        ...
 
     def cancel(self, handle: Handle) -> None:
         """Ask the supervisor to call the delegation off."""
@@ -65,11 +69,18 @@ class Handle:
 
     __slots__ = (
         "_callbacks", "_delegation", "_envelope", "_header", "_listeners", "_owner", "_response", "_sent", "_updates",
-        "_waiter", "capability", "deadline", "request_id", "source",
+        "_waiter", "capability", "deadline", "external_id", "request_id", "source",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  made once a delegation, in one place
-        self, owner: Owner, request_id: bytes, source: bytes, capability: bytes, sent: bytes, deadline: float
+        self,
+        owner: Owner,
+        request_id: bytes,
+        source: bytes,
+        capability: bytes,
+        sent: bytes,
+        deadline: float,
+        external_id: str | None = None,
     ) -> None:
         self._owner = owner
         self.request_id = request_id
@@ -78,6 +89,8 @@ class Handle:
         self.capability = capability
         self.deadline = deadline
         """Seconds by the node's clock."""
+        self.external_id = external_id
+        """The id that the delegator's own vocabulary has for it; every response to it has it too."""
         self._sent = sent
         self._delegation: Delegation | None = None
         self._header: Header | None = None
@@ -122,7 +135,7 @@ class Handle:
     def _outcome(self) -> Response:
         if self._response is None:
             assert self._header is not None
-            self._response = read_response(self._header, self._envelope)
+            self._response = self.read(self._header, self._envelope)
         return self._response
 
     def _wait(self, timeout: float | None) -> bool:
@@ -181,6 +194,13 @@ class Handle:
         state = self._outcome().status.name if self.done else "running"
         return f"<Handle {self.capability.decode()} {self.id} {state}>"
 
+    def read(self, header: Header, envelope: bytes) -> Response:
+        """A response to it, with the id that it is known by elsewhere, whoever answered."""
+        response = read_response(header, envelope)
+        if self.external_id is None or response.external_id is not None:
+            return response
+        return response.model_copy(update={"external_id": self.external_id})
+
     # -- the node's side -----------------------------------------------------------------------------------------
 
     def deliver(self, header: Header, envelope: bytes) -> bool:
@@ -200,6 +220,10 @@ class Handle:
     def end(self, response: Response) -> None:
         """Give an outcome without the broker, because it cannot be reached."""
         self._finish(None, b"", response)
+
+    def share(self, other: Handle) -> None:
+        """Give another handle of the same request the outcome of this one; only once `done`."""
+        other._finish(self._header, self._envelope, self._response)
 
     def _finish(self, header: Header | None, envelope: bytes, response: Response | None) -> bool:
         with self._owner.lock:
@@ -247,7 +271,7 @@ class Stream:
         queue: SimpleQueue[_Update | None] = SimpleQueue()
         self._handle.listen(queue.put)
         while (update := self._next(queue)) is not None:
-            yield read_response(*update)
+            yield self._handle.read(*update)
         yield self._handle.outcome()
 
     def _next(self, queue: SimpleQueue[_Update | None]) -> _Update | None:
@@ -269,7 +293,7 @@ class Stream:
 
         self._handle.listen(forward)
         while (update := await queue.get()) is not None:
-            yield read_response(*update)
+            yield self._handle.read(*update)
         yield self._handle.outcome()
 
 

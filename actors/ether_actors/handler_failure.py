@@ -8,7 +8,7 @@ from typing import Any
 
 from ether_actors.capability import Misfit, WrongResult
 from ether_actors.work import Work
-from ether_broker.errors import AgentCrash, EtherError
+from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError
 from ether_broker.ids import to_text
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
@@ -19,8 +19,8 @@ __all__ = ["is_crash", "judge", "refusal"]
 def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Response, bool]:
     """The outcome of work that raised, and whether the agent has crashed; `now` is seconds since 1970."""
     if isinstance(error, Misfit):
-        message, fields = str(error), error.fields
-        return refusal(work, agent, Status.REJECTED_CONTEXT, "misfit", message, now, required_fields=fields), False
+        fields: dict[str, Any] = error.fields
+        return refusal(work, agent, Status.REJECTED_CONTEXT, "misfit", str(error), now, **fields), False
     if work.cancelled:
         return refusal(work, agent, Status.CANCELLED, "cancelled", "The handler was called off.", now), False
     if _is_cancellation(error) and work.is_orphaned:
@@ -32,6 +32,8 @@ def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Res
     code = "wrong_result" if isinstance(error, WrongResult) else code
     trace = "".join(traceback.format_exception(error))
     message = f"{type(error).__name__}: {error}"
+    if isinstance(error, BudgetExceeded):
+        return refusal(work, agent, Status.PARTIAL, code, message, now, unresolved=(str(error),)), False
     failure = refusal(work, agent, Status.FAILED_EXECUTION, code, message, now, traceback=trace)
     return failure, is_crash(error)
 

@@ -117,40 +117,57 @@ class Inbox:
         with self._lock:
             self._scheduled -= 1
 
-    def take(self) -> Any | None:
-        """The next message, a place taken for it; None when there is none, or no place."""
+    def take(self, wanted: Callable[[Any], bool] | None = None) -> Any | None:
+        """The next message, a place taken for it; None when there is none, or no place.
+
+        Args:
+            wanted: passes over messages that it does not want; they keep their order.
+        """
         with self._lock:
             if self._busy >= self.places or self.schedule is None:
                 return None
-            if self._system:
-                self._busy += 1
-                return self._system.pop(0)
-            if not self._messages:
-                return None
-            self._busy += 1
-            return self._messages.popleft()
+            return self._pop(wanted)
 
-    def next(self) -> Any | None:
+    def next(self, wanted: Callable[[Any], bool] | None = None) -> Any | None:
         """Free the place of the message just handled and take the next one: `done` and `take` in one."""
         with self._lock:
             self._busy -= 1
-            if self.schedule is None or self._busy >= self.places:
+            message = None
+            if self.schedule is not None and self._busy < self.places:
+                message = self._pop(wanted)
+            if message is None:
                 self._tell_idle()
-                return None
-            if self._system:
-                self._busy += 1
-                return self._system.pop(0)
-            if not self._messages:
-                self._tell_idle()
-                return None
+            return message
+
+    def _pop(self, wanted: Callable[[Any], bool] | None) -> Any | None:
+        if self._system:
             self._busy += 1
-            return self._messages.popleft()
+            return self._system.pop(0)
+        messages = self._messages
+        if not messages:
+            return None
+        index = 0
+        if wanted is not None:
+            index = next((at for at, message in enumerate(messages) if wanted(message)), -1)
+            if index < 0:
+                return None
+        self._busy += 1
+        if not index:
+            return messages.popleft()
+        message = messages[index]
+        del messages[index]
+        return message
 
     def done(self) -> None:
         """Free a place, and ask for a turn if something waits for it."""
         with self._lock:
             self._busy -= 1
             self._tell_idle()
+        self.wake()
+
+    def wake(self) -> None:
+        """Ask for a turn if something waits and a place is free."""
+        with self._lock:
             if self.schedule is None or not len(self) or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1

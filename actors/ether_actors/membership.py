@@ -165,10 +165,7 @@ class Membership:
         records = self._records
         if records.now >= self._next_beat:
             self._next_beat = records.now + records.router.heartbeat
-            beat = pack_envelope(Kind.HEARTBEAT, body=pack({"clock": records.now}))
-            for session in records.router.sessions:
-                if not session.draining:
-                    records.router.send(session, beat)
+            records.router.beat(records.now)
             self._sweep()
         if records.now >= self._next_check or records.router.has_lost:
             self._next_check = records.now + _CHECK

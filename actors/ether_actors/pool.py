@@ -1,12 +1,14 @@
 """A small pool of threads for thousands of actors, which grows while some of its threads wait.
 
-A handler that waits for a sub-delegation says so (`blocking`), and another thread takes its place; so a hundred nested
-waits end on a pool of four. A handler that is stuck without saying so is noticed by `relieve`.
+A handler that waits for something of ours says so (`blocking`), and another thread takes its place: what it waits for
+never lacks a thread, however many wait. So that their number has a bound, the pool says what there is `room` for; whoever
+gives it turns begins nothing else. A handler that is stuck without saying so is noticed by `relieve`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import itertools
 import logging
 import threading
@@ -15,12 +17,14 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Final
 
-__all__ = ["Pool", "current_pool"]
+__all__ = ["Pool", "Room", "current_pool"]
 
 logger = logging.getLogger("ether.pool")
 
-MAX_THREADS: Final = 1_000
-"""Threads of one pool at most, waiting ones included."""
+MANY: Final = 1_000
+"""Threads that wait, from which on only what somebody on the bus may wait for is begun: sub-delegations."""
+MOST: Final = 4_000
+"""Threads that wait, from which on nothing is begun; about 64 MiB, and 32 GiB of addresses."""
 _here = threading.local()
 _numbers = itertools.count(1)
 
@@ -30,8 +34,21 @@ def current_pool() -> Pool | None:
     return getattr(_here, "pool", None)
 
 
+class Room(enum.Enum):
+    """What a pool has room for."""
+
+    ALL = enum.auto()
+    """Any work."""
+    SUB_DELEGATIONS = enum.auto()
+    """Work that a handler may wait for; other work waits (`Pool.hold`)."""
+    NONE = enum.auto()
+    """Nothing: work is refused."""
+
+
 class Pool:
     """Threads that run callables in the order in which they were submitted.
+
+    A callable is never kept waiting by those that wait in `blocking`: `size` others run beside them, whatever the `room`.
 
     Args:
         size: callables that run at a time, those that wait in `blocking` not counted.
@@ -42,9 +59,15 @@ class Pool:
         self.size = size
         self._name = name
         self._ready: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._held: dict[Callable[[], None], None] = {}
+        """What is to be called when there is room for all, oldest first."""
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
-        self._blocked = 0
+        self._waiting = 0
+        self._many = self._bound = MANY
+        """Threads that may wait while all is begun; the bound rises while nothing moves."""
+        self._relief = 0
+        self._most = MOST
         self._done = 0
         self._seen = -1
         self._closed = False
@@ -59,22 +82,42 @@ class Pool:
         """Threads that there are now."""
         return len(self._threads)
 
+    @property
+    def room(self) -> Room:
+        """What may be begun now."""
+        waiting = self._waiting
+        if waiting < self._bound:
+            return Room.ALL
+        return Room.SUB_DELEGATIONS if waiting < self._most else Room.NONE
+
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable as soon as a thread is free; it must not raise. After `close` it is dropped."""
         self._ready.put(call)
-        if len(self._threads) - self._blocked < self.size:
-            self._grow()
+        if len(self._threads) - self._waiting < self.size:
+            with self._lock:
+                self._grow()
+
+    def hold(self, wake: Callable[[], None]) -> None:
+        """Call `wake` once when there is room for all; a callable of the pool that does not begin its work says so."""
+        with self._lock:
+            self._held[wake] = None
 
     def _grow(self) -> None:
-        with self._lock:
-            if self._closed or len(self._threads) - self._blocked >= self.size or len(self._threads) >= MAX_THREADS:
-                return
+        if len(self._threads) - self._waiting < self.size:
             self._spawn()
 
     def _spawn(self) -> None:
+        if self._closed:
+            return
         thread = threading.Thread(target=self._run, name=f"{self._name}-{next(_numbers)}", daemon=True)
         self._threads.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives no more: from now on, fewer are asked for
+            self._threads.discard(thread)
+            self._most = max(1, len(self._threads) * 7 // 8)
+            self._many = self._bound = min(self._many, self._most)
+            logger.warning("the system gives no more than %d threads: fewer wait from now on", len(self._threads))
 
     def _run(self) -> None:
         _here.pool = self
@@ -88,38 +131,66 @@ class Pool:
             except BaseException:
                 logger.exception("a turn in the pool raised; this is a bug of the bus")
             self._done += 1
-            if len(self._threads) - self._blocked > self.size and self._leave():
+            if self._held:
+                self._wake()
+            if len(self._threads) - self._waiting > self.size and self._leave():
                 return
         with self._lock:
             self._threads.discard(threading.current_thread())
 
     def _leave(self) -> bool:
         with self._lock:
-            if len(self._threads) - self._blocked <= self.size:
+            if len(self._threads) - self._waiting <= self.size:
                 return False
             self._threads.discard(threading.current_thread())
             return True
+
+    def _wake(self) -> None:
+        """Let the oldest of what is held begin if there is room, or be refused."""
+        with self._lock:
+            if not self._held or self.room is Room.SUB_DELEGATIONS:
+                return
+            wake = next(iter(self._held))
+            del self._held[wake]
+        wake()
 
     @contextlib.contextmanager
     def blocking(self) -> Iterator[None]:
         """Say that the calling thread of the pool waits, so that another may take its place meanwhile."""
         with self._lock:
-            self._blocked += 1
-            if not self._closed and not self._ready.empty() and len(self._threads) < MAX_THREADS:
-                self._spawn()
+            self._waiting += 1
+            if not self._ready.empty():
+                self._grow()
         try:
             yield
         finally:
             with self._lock:
-                self._blocked -= 1
+                self._waiting -= 1
+                if self._waiting < self._many:
+                    self._bound = self._many
+            if self._held:
+                self._wake()
 
     def relieve(self) -> None:
-        """Add a thread if work waits and nothing was finished since the last call: all threads are stuck."""
+        """Called about every 0.1 s: if nothing was finished since, what waits for a thread or for room gets some.
+
+        All threads are stuck then: they wait without saying so, or for work that waits behind what is held. Twice as much
+        is let in each time, so that after a second or two things move, or all that is held is refused.
+        """
         with self._lock:
-            stuck = self._done == self._seen and not self._ready.empty()
+            is_stuck = self._done == self._seen
             self._seen = self._done
-            if stuck and not self._closed and len(self._threads) < MAX_THREADS:
+            self._relief = 2 * self._relief or 1 if is_stuck and self._held else 0
+            if not is_stuck:
+                return
+            if not self._ready.empty() and len(self._threads) - self._waiting < self._many:
                 self._spawn()
+            self._bound = min(self._most, max(self._bound, self._waiting + self._relief))
+            woken = list(self._held)[: self._relief]
+            for wake in woken:
+                del self._held[wake]
+        for wake in woken:
+            wake()
 
     def close(self, timeout: float = 2.0) -> int:
         """End the threads when they have finished what they run.
@@ -129,6 +200,7 @@ class Pool:
         """
         with self._lock:
             self._closed = True
+            self._held.clear()
             threads = list(self._threads)
         for _ in threads:
             self._ready.put(None)

@@ -17,6 +17,7 @@ from ether_broker.payload import pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Router, Session
 from ether_broker.security.access import Access
+from ether_broker.status import Status
 from ether_broker.tap import Tap
 from ether_broker.wire import Flag, Header, Kind, mark, pack_envelope, read_header
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ether_broker.security.identity import Identity
-    from ether_broker.status import Status
 
     Identify = Callable[[bytes], Identity | None]
 
@@ -38,6 +38,7 @@ _CHARGED: Final = frozenset({
     Reason.ILLEGAL,
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
+_RETRY_JOURNAL: Final = 1.0
 _ID: Final = slice(16, 32)
 """Of an envelope: its request id."""
 _SUPERVISOR: Final = b"ether"
@@ -141,6 +142,17 @@ class Records:
         if ending.number >= self.tap.next:
             return self.passing[ending.number - self.tap.next]
         return self.tap.envelope(ending.number) or self.journal.outcome(request_id)
+
+    def refuse_unwritten(self, session: Session, header: Header) -> None:
+        """Refuse a delegation while the journal cannot be written: at once, as the refusal itself cannot wait for it."""
+        message = f"The bus takes no work now: its journal cannot be written. {self.journal.trouble}"
+        response = Response(
+            request_id=to_text(header.request_id), status=Status.REJECTED_OVERLOAD, from_agent=SUPERVISOR,
+            error=ErrorInfo(code="journal_unavailable", message=message, retryable=True), summary=message,
+            timestamp=self.wall, retry_after=_RETRY_JOURNAL,
+        )  # fmt: skip
+        self.router.send_aside(session, pack_response(response, target=header.source))
+        self.outcomes[Status.REJECTED_OVERLOAD] = self.outcomes.get(Status.REJECTED_OVERLOAD, 0) + 1
 
     def bury(self, reason: Reason, envelope: bytes, session: Session | None, detail: str = "") -> DeadLetter:
         """Keep a dead letter and tell the observers."""

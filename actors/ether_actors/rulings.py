@@ -20,14 +20,12 @@ from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
 from ether_broker.mailbox import Offer
-from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
 from ether_broker.wire import Flag, Header, read_header, rehead
 
 __all__ = ["Rulings"]
 
-_RETRY_JOURNAL: Final = 1.0
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _ROUTED: Final = int(Flag.ROUTED)
@@ -54,7 +52,7 @@ class Rulings:
         if self._came_before(session, header, envelope):
             return
         if records.journal.trouble is not None:
-            self._refuse_aside(session, header, str(records.journal.trouble))
+            records.refuse_unwritten(session, header)
             return
         try:
             self._accept(session, header, envelope)
@@ -86,15 +84,6 @@ class Rulings:
         if not resent:
             records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
         return True
-
-    def _refuse_aside(self, session: Session, header: Header, why: str) -> None:
-        """Refuse while the journal cannot be written: the refusal itself cannot wait for it."""
-        message = f"The bus takes no work now: its journal cannot be written. {why}"
-        error = ErrorInfo(code="journal_unavailable", message=message, retryable=True)
-        self._delivery.tell(
-            session, header.request_id, Status.REJECTED_OVERLOAD, error, header.source, retry_after=_RETRY_JOURNAL
-        )
-        self._delivery.count(Status.REJECTED_OVERLOAD, None)
 
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
         records = self._records

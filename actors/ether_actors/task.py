@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ether_actors.budget import BudgetAccount
 from ether_actors.lease import Lease, resource_of
 from ether_broker.codec import read_delegation
 from ether_broker.delegation import Budget, Delegation
-from ether_broker.errors import Closed, EtherError, UsageError
+from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
 from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.wire import Header
@@ -148,6 +148,14 @@ class Task:
         return self._budget
 
     @property
+    def is_bound(self) -> bool:
+        """Whether more is asked of its answer than the data: by an id of another vocabulary, a budget or a contract."""
+        delegation = self._delegation
+        return self._budget is not None or (isinstance(delegation, Delegation) and (
+            delegation.budget or delegation.output_contract or delegation.external_id
+        ) is not None)  # fmt: skip
+
+    @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger (`ether.agent.NAME`) whose records carry the request id."""
         if self._log is None:
@@ -188,6 +196,7 @@ class Task:
         response = Response(
             request_id=self.request_id, status=Status.PROGRESS, from_agent=self.agent, summary=message,
             progress=fraction, data=data, attempt=self.attempt, timestamp=host.wall(),
+            external_id=self.delegation.external_id,
         )  # fmt: skip
         host.progress(self, response)
 
@@ -213,20 +222,25 @@ class Task:
             params: its arguments.
             to: the agent; None lets the registry choose.
             timeout: seconds; None takes all that is left.
-            budget: None takes all that is left.
+            budget: None takes all that is left and not set aside for others that run: to have several at a time, give
+                each a part.
             objective: the aim in words.
             context: the context slice.
-            fields: any other field of `Delegation`.
+            fields: any other field of `Delegation`. Permissions may be fewer than this task's, never more.
 
         Raises:
             UsageError: off the bus, or a field is not valid.
+            BudgetExceeded: a limit of the budget is used up.
+            NotPermitted: the permissions have `can_delegate` false.
             Closed: the handler has returned.
         """
         host = self._open_host("delegate")
         if host is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
-        given = self.budget.reserve(budget)
+        self._check_permission("can_delegate", "delegate")
         parent = self.delegation
+        account = None if parent.budget is None else self.budget
+        given = budget if account is None else account.reserve(budget)
         left = self.remaining
         deadline = self.deadline if timeout is None else min(self._now() + timeout, self.deadline or float("inf"))
         try:
@@ -234,16 +248,18 @@ class Task:
                 "request_id": host.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
                 "objective": objective, "params": params, "context_slice": context,
                 "timeout": max(1e-6, min(left, timeout or left)) if self.deadline is not None else timeout,
-                "budget": given, "parent": self.request_id, "timestamp": host.wall(),
-                "permissions": parent.permissions, "workflow": parent.workflow, "conversation": parent.conversation,
-                "traceparent": parent.traceparent, "criticality": parent.criticality, **fields,
+                "budget": given, "timestamp": host.wall(), "workflow": parent.workflow,
+                "conversation": parent.conversation, "traceparent": parent.traceparent, "criticality": parent.criticality,
+                **fields,
+                "parent": self.request_id, "permissions": _narrowed(parent.permissions, fields.get("permissions", {})),
             })  # fmt: skip
             handle = host.delegate(delegation, deadline)
         except EtherError:
-            self.budget.settle(given)
+            if account is not None:
+                account.settle(given)
             raise
-        if given is not None:
-            handle.add_done_callback(lambda done: self._settle(done, given))
+        if account is not None:
+            account.follow(handle, given)
         return handle
 
     def lease(
@@ -261,6 +277,7 @@ class Task:
 
         Raises:
             UsageError: off the bus; both or neither of path and resource; `wait` is negative.
+            NotPermitted: a path, and the permissions have `can_modify_files` false.
             Closed: the handler has returned.
         """
         if self._open_host("lease") is None:
@@ -272,6 +289,7 @@ class Task:
             msg = f"task.lease(wait={wait}): seconds of patience, 0 or more; None is as long as the delegation has."
             raise UsageError(msg)
         if path is not None:
+            self._check_permission("can_modify_files", f"write {path!r}")
             return Lease(self, *resource_of(path), wait)
         return Lease(self, str(resource), None, wait)
 
@@ -305,7 +323,10 @@ class Task:
         if status in NOT_YOURS:
             msg = f"A handler does not answer {status.name}; the bus does."
             raise UsageError(msg)
-        known = {"request_id": self.request_id, "from_agent": self.agent, "attempt": self.attempt}
+        known = {
+            "request_id": self.request_id, "external_id": self.delegation.external_id, "from_agent": self.agent,
+            "attempt": self.attempt,
+        }  # fmt: skip
         return Response.parse({**known, "status": status, "data": data, **fields})
 
     # -- the node's side -----------------------------------------------------------------------------------------
@@ -327,15 +348,17 @@ class Task:
             raise Closed(msg)
         return self._host
 
-    def _settle(self, handle: Handle, given: Budget) -> None:
-        response = handle.outcome()
-        cost = response.metadata.get("cost", response.metrics.get("cost", 0.0))
-        tokens = response.metadata.get("tokens_used", 0)
-        self.budget.settle(
-            given,
-            cost=cost if isinstance(cost, (int, float)) and cost > 0 else 0.0,
-            tokens=tokens if isinstance(tokens, int) and tokens > 0 else 0,
-        )
+    def _check_permission(self, name: str, what: str) -> None:
+        if self.delegation.permissions.get(name) is False:
+            msg = f"{self.agent} was delegated this with {name} false, and may not {what}."
+            raise NotPermitted(msg)
+
+
+def _narrowed(permissions: Mapping[str, Any], wanted: Any) -> Any:
+    """A sub-delegation's permissions: those of its task, and what is forbidden beside them."""
+    if not isinstance(wanted, Mapping):
+        return wanted  # as the envelope's validation says
+    return {**wanted, **{name: wanted.get(name) is not False and value for name, value in permissions.items()}}
 
 
 class _TaskLog(logging.LoggerAdapter[logging.Logger]):

@@ -16,11 +16,23 @@ __all__ = ["Work"]
 class Work:
     """A delegation on its way through a cell."""
 
-    __slots__ = ("cancelled", "cancelled_at", "envelope", "header", "is_abandoned", "is_orphaned", "runner", "task")
+    __slots__ = (
+        "cancelled",
+        "cancelled_at",
+        "envelope",
+        "external_id",
+        "header",
+        "is_abandoned",
+        "is_orphaned",
+        "runner",
+        "task",
+    )
 
     def __init__(self, header: Header, envelope: bytes) -> None:
         self.header = header
         self.envelope = envelope
+        self.external_id: str | None = None
+        """The id that the delegator's own vocabulary has for it, once it has been read."""
         self.task: Task | None = None
         self.runner: Any = None
         """The asyncio task of an `async def` handler."""
@@ -40,9 +52,10 @@ class Work:
             EtherError: it cannot be read.
         """
         request = read_delegation(self.header, self.envelope)
+        self.external_id = request.external_id
         if request.context_sha256 is not None:
             digest = request.context_payload.digest()
             if request.context_sha256 != digest:
                 message = f"the context slice has digest {digest} and the delegator sealed {request.context_sha256}"
-                raise Misfit(message, ("context_slice",))
+                raise Misfit(message, unexpected=("context_slice",))
         return request

@@ -20,7 +20,7 @@ from ether_broker.router import Router
 if TYPE_CHECKING:
     from ether_broker.security.guard import Guard
 
-__all__ = ["MAX_MESSAGE", "BrokerSocket"]
+__all__ = ["KEEPALIVE", "MAX_MESSAGE", "BrokerSocket"]
 
 MAX_MESSAGE: Final = MAX_PAYLOAD * 4
 """Bytes of one ZeroMQ message; a peer that sends more is cut off by libzmq."""
@@ -30,6 +30,17 @@ _HIGH_WATER: Final = 1000
 _WAKE: Final = b"wake"
 _FINE: Final = 10
 """Milliseconds below which a timeout is set to the millisecond."""
+KEEPALIVE: Final = (
+    (zmq.TCP_KEEPALIVE, 1),
+    (zmq.TCP_KEEPALIVE_IDLE, 1),
+    (zmq.TCP_KEEPALIVE_INTVL, 1),
+    (zmq.TCP_KEEPALIVE_CNT, 3),
+    (zmq.TCP_MAXRT, 3000),
+)
+"""The system itself ends a connection over TCP on which nothing is answered for 3 to 4 s, in milliseconds and seconds.
+
+Not ZeroMQ's own heartbeats: libzmq 4.3.5 answers a PING, and sends its own, on a connection whose end it has noticed while its
+input stood still for a full queue, and aborts the process (`!_io_error`, stream_engine_base.cpp)."""
 _numbers: Final = itertools.count(1)
 _recv = zmq.backend.Socket.recv  # the compiled methods: pyzmq's wrappers take as long again
 _send = zmq.backend.Socket.send
@@ -205,9 +216,7 @@ _OPTIONS: Final = (
     (zmq.RCVHWM, _HIGH_WATER),
     (zmq.MAXMSGSIZE, MAX_MESSAGE),
     (zmq.LINGER, 0),
-    (zmq.HEARTBEAT_IVL, 1000),
-    (zmq.HEARTBEAT_TIMEOUT, 3000),
-    (zmq.HEARTBEAT_TTL, 3000),
+    *KEEPALIVE,
     (zmq.HANDSHAKE_IVL, 3000),
     (zmq.IPV6, 1),
 )

@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final
 
-from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
+from ether_broker.payload import pack, unpack
+from ether_broker.wire import HEADER, Kind, join_frame, pack_envelope, read_frame
 
 __all__ = ["Channel", "Verdict", "receive"]
 
@@ -29,6 +30,7 @@ _ASK_AGAIN: Final = 0.25
 """Seconds after which a missing frame is asked for once more."""
 _LONGEST: Final = 8.0
 """Seconds between two rewinds at most."""
+_HEARTBEAT_KIND: Final = int(Kind.HEARTBEAT)
 _RESEND_KIND: Final = int(Kind.RESEND)
 _RESEND: Final = pack_envelope(Kind.RESEND)
 
@@ -58,7 +60,7 @@ class Channel:
 
     __slots__ = (
         "_asked", "_asked_at", "_forgotten_bytes", "_next", "_packed_bytes", "_retained", "_rewind_at", "_rewinds",
-        "_rewound", "_told", "received", "sent", "session", "settled",
+        "_rewound", "_told", "received", "sent", "session", "settled", "taken",
     )  # fmt: skip
 
     def __init__(self, session: int) -> None:
@@ -69,6 +71,8 @@ class Channel:
         """Number of the last frame that was taken in order."""
         self.settled = 0
         """Number of the last of them that may be acknowledged."""
+        self.taken = 0
+        """Number of the last frame of ours that the other end said it has, settled or not."""
         self._packed_bytes = 0
         self._forgotten_bytes = 0
         self._next = 1
@@ -111,6 +115,12 @@ class Channel:
             return self._retained[0][0]
         except IndexError:  # asked by another thread than the one that takes them out
             return 0
+
+    @property
+    def astray(self) -> int:
+        """Number of the oldest frame of which the other end has not even said that it has it; 0 if there is none."""
+        first = max(self.first, self.taken + 1)
+        return first if self.first and first < self._next else 0
 
     @property
     def has_unsent(self) -> bool:
@@ -178,6 +188,12 @@ class Channel:
         self._told = self.settled
         return join_frame((), self.session, 0, self.settled)
 
+    def heartbeat(self, clock: float) -> bytes:
+        """A frame, outside the count, that tells the broker's clock, and what was taken, settled or not."""
+        self._told = self.settled
+        body = pack({"clock": clock, "received": self.received})
+        return join_frame((pack_envelope(Kind.HEARTBEAT, body=body),), self.session, 0, self.settled)
+
     def ask(self) -> bytes:
         """A frame, outside the count, that asks for what is missing."""
         self._told = self.settled
@@ -211,6 +227,8 @@ def receive(
         if envelopes and envelopes[0][0] == _RESEND_KIND:
             rewind()
         elif envelopes:
+            if envelopes[0][0] == _HEARTBEAT_KIND:
+                channel.taken = unpack(envelopes[0][HEADER.size :]).get("received", 0)
             take(envelopes)
         return None
     verdict = channel.take(number, now)

@@ -27,18 +27,21 @@ class Criticality(StrEnum):
 
 
 class Budget(Model):
-    """What the work may use; None is no limit. A child's never exceeds what is left of its parent's (G4)."""
+    """What the work may use; None is no limit. A child's never exceeds what is left of its parent's (G4).
+
+    Work that used more is PARTIAL at best; once a limit is used up, nothing more is delegated for it.
+    """
 
     max_cost: float | None = Field(default=None, ge=0)
     """In the currency of the caller, usually US dollars."""
     max_tokens: int | None = Field(default=None, ge=0)
     max_time_sec: float | None = Field(default=None, ge=0)
-    """Seconds of work; the deadline bounds waiting too."""
+    """Seconds from sending to the outcome: the deadline is never later, and past it comes TIMEOUT."""
     max_iterations: int | None = Field(default=None, ge=0)
 
 
 class OutputContract(Model):
-    """What the delegator expects back (spec 2 §6.2)."""
+    """What the delegator expects back (spec 2 §6.2); an answer without it is PARTIAL, and `unresolved` says what it lacks."""
 
     artifact_type: str = ""
     expected_sections: tuple[str, ...] = ()
@@ -73,7 +76,11 @@ class Delegation(Model):
     """Seconds from sending to the deadline; None takes the bus's default."""
     budget: Budget | None = None
     permissions: FrozenMap = FrozenDict()
-    """What the specialist may do, as in `{"can_modify_files": False}`."""
+    """What the specialist may do, as in `{"can_modify_files": False}`; what is not false is permitted.
+
+    Its node holds it to `can_modify_files` (no lease on a file) and `can_delegate`; others are for its handler to keep. A
+    sub-delegation never has more of them.
+    """
     criticality: Criticality = Criticality.MEDIUM
     parent: str | None = None
     """The request id of the delegation whose handler made this one."""

@@ -36,6 +36,8 @@ EtherError
 ├── LeaseLost                  the lease is not yours, or not yours any more
 ├── LeaseDeadlock              the lease would be waited for in a circle
 ├── ArtifactMismatch           a file is not what the response sealed
+├── BudgetExceeded             a limit of the delegation's budget is used up
+├── NotPermitted               the delegation's permissions do not have it
 ├── Forbidden                  who you are does not allow it: a key or an access list has to change first
 │   ├── AuthenticationFailed   broker and node do not accept each other's keys
 │   └── AccessDenied           the cluster's access list does not have it
@@ -67,6 +69,7 @@ __all__ = [
     "ArtifactMismatch",
     "AuthenticationFailed",
     "BrokerUnavailable",
+    "BudgetExceeded",
     "Cancelled",
     "Closed",
     "DiscoveryUnavailable",
@@ -97,6 +100,7 @@ __all__ = [
     "NameTaken",
     "NoSession",
     "NodeRefused",
+    "NotPermitted",
     "OutcomeError",
     "PayloadTooLarge",
     "ProtocolError",
@@ -369,6 +373,21 @@ class ArtifactMismatch(EtherError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.path, self.expected, self.found)
+
+
+class BudgetExceeded(EtherError):
+    """A limit of the delegation's budget is used up, so nothing more is delegated for it (G4).
+
+    Uncaught, it ends the delegation PARTIAL.
+    """
+
+    code = "budget_exceeded"
+
+
+class NotPermitted(EtherError):
+    """The delegation's permissions do not have it, such as `can_modify_files`; nothing was done."""
+
+    code = "not_permitted"
 
 
 class Forbidden(EtherError):

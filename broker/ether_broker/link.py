@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import zmq
 
-from ether_broker.broker import MAX_MESSAGE
+from ether_broker.broker import KEEPALIVE, MAX_MESSAGE
 from ether_broker.channel import Channel, receive
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import EtherError, MailboxFull
@@ -35,6 +35,9 @@ __all__ = ["Link", "Receiver", "ZmqLink"]
 
 logger = logging.getLogger("ether.link")
 
+_LISTENS: Final = b"r"
+_TALKS: Final = b"t"
+"""The two sockets, as their routing ids begin."""
 TICK: Final = 0.1
 """Seconds between two ticks."""
 FULL: Final = 64
@@ -136,20 +139,23 @@ class ZmqLink:
     ) -> None:
         self.endpoint = check_endpoint(endpoint)
         self.incarnation = os.urandom(INCARNATION)
+        self._context = context
         self._security = security
-        self._handshakes: list[Handshake] = []
-        self._listen = self._socket(context, b"r")
-        self._listen.setsockopt(zmq.RCVTIMEO, int(TICK * 1000))
-        self._talk = self._socket(context, b"t")
-        self._raw_send = partial(zmq.backend.Socket.send, self._talk)  # without pyzmq's wrapper
+        self._handshakes: dict[bytes, Handshake] = {}
+        """{role of the socket: its handshakes}, as long as they are looked at."""
+        if self.endpoint.startswith("tcp://"):
+            from ether_broker.security.handshake import Handshake
+
+            self._handshakes = {role: Handshake(self.endpoint, security) for role in (_LISTENS, _TALKS)}
+        self._listen = self._connect(_LISTENS)
+        self._talk = self._connect(_TALKS)
+        self._raw_send: Callable[[bytes, int], object] = self._sending()
         self._channel = Channel(0)
         self._watchdog = Watchdog(time.monotonic())
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._aside: deque[bytes] = deque()
         """Frames outside the count: acknowledgements, and what is missing."""
-        self._cut: deque[tuple[float, zmq.Socket[bytes]]] = deque()
-        """Sockets without a connection, and when they get one, in seconds by the monotonic clock."""
         self._lock = threading.Lock()
         self._kick = threading.Lock()
         self._kick.acquire()
@@ -157,20 +163,19 @@ class ZmqLink:
         self._closing = False
         self._threads: list[threading.Thread] = []
 
-    def _socket(self, context: zmq.Context[zmq.Socket[bytes]], role: bytes) -> zmq.Socket[bytes]:
-        socket = context.socket(zmq.DEALER)
+    def _connect(self, role: bytes) -> zmq.Socket[bytes]:
+        socket = self._context.socket(zmq.DEALER)
         for option, value in _OPTIONS:
             socket.setsockopt(option, value)
         socket.setsockopt(zmq.IDENTITY, role + self.incarnation)
-        if not self.endpoint.startswith("tcp://"):
+        if role in self._handshakes:
+            self._handshakes[role].connect(socket)
+        else:
             socket.connect(self.endpoint)
-            return socket
-        from ether_broker.security.handshake import Handshake
-
-        handshake = Handshake(socket, self.endpoint, self._security)
-        self._handshakes.append(handshake)
-        handshake.connect()
         return socket
+
+    def _sending(self) -> Callable[[bytes, int], object]:
+        return partial(zmq.backend.Socket.send, self._talk)  # without pyzmq's wrapper
 
     def open(self, receiver: Receiver) -> None:
         """Begin to receive."""
@@ -216,19 +221,18 @@ class ZmqLink:
     def explain(self) -> EtherError | None:
         """Why no connection comes about, where that is known; see `Link.explain`."""
         self._look_at_handshakes()
-        reasons = [handshake.explain() for handshake in self._handshakes]
+        reasons = [handshake.explain() for handshake in self._handshakes.values()]
         return next((reason for reason in reasons if reason is not None), None)
 
     def _look_at_handshakes(self) -> None:
-        if self._handshakes:
-            with self._lock:  # one of the sockets is that of the senders
-                for handshake in self._handshakes:
-                    handshake.look()
+        for role, handshake in self._handshakes.items():
+            if handshake.look():
+                self._renew(role)
 
     def _close_handshakes(self) -> None:
-        for handshake in self._handshakes:
+        for handshake in self._handshakes.values():
             handshake.close()
-        self._handshakes = []
+        self._handshakes = {}
 
     @property
     def is_receiving_thread(self) -> bool:
@@ -296,11 +300,10 @@ class ZmqLink:
             self.flush()
 
     def _receive(self, receiver: Receiver) -> None:
-        recv = self._listen.recv
         ticked = time.monotonic()
         while not self._closing:
             try:
-                message = recv()
+                message = self._listen.recv()
             except zmq.Again:
                 message = b""
             except zmq.ZMQError:
@@ -330,22 +333,33 @@ class ZmqLink:
         """Make a connection anew on which nothing gets through, though ZeroMQ takes it for sound."""
         if self.endpoint.startswith("inproc://"):
             return  # within a process nothing breaks
-        while self._cut and now >= self._cut[0][0]:
-            with self._lock:
-                self._cut.popleft()[1].connect(self.endpoint)
-        if self._watchdog.is_deaf(now):
-            self._disconnect(self._listen, now)
-        if self._watchdog.is_mute(self._channel.session, self._channel.first, now):
-            self._disconnect(self._talk, now)
+        for role, is_broken in (
+            (_LISTENS, self._watchdog.is_deaf(now)),
+            (_TALKS, self._watchdog.is_mute(self._channel.session, self._channel.astray, now)),
+        ):
+            if is_broken:
+                logger.info("nothing gets through on a connection to %s: it is made anew", self.endpoint)
+                self._renew(role, PAUSE)
 
-    def _disconnect(self, socket: zmq.Socket[bytes], now: float) -> None:
-        """Close a socket's connection; a moment later it is made anew."""
-        logger.info("nothing gets through on a connection to %s: it is made anew", self.endpoint)
-        with self._lock, contextlib.suppress(zmq.ZMQError):  # libzmq may have let go of it by itself
-            socket.disconnect(self.endpoint)
-        if socket is self._talk:
-            self._rewind()  # goes out when there is a connection
-        self._cut.append((now + PAUSE, socket))
+    def _renew(self, role: bytes, pause: float = 0.0) -> None:
+        """Close a connection, and some seconds later make it anew, by a new socket; in the receiving thread, or before `open`.
+
+        A socket that never reads keeps its connection when it is told to disconnect (libzmq 4.3.5, with IMMEDIATE), and the
+        next one would be one more under the same routing id: they would take it from each other for ever.
+        """
+        if role == _LISTENS:
+            self._listen.close(0)
+            time.sleep(pause)
+            self._listen = self._connect(role)
+            return
+        with self._lock:
+            self._raw_send = _nowhere
+            self._talk.close(0)
+        time.sleep(pause)
+        with self._lock:
+            self._talk = self._connect(role)
+            self._raw_send = self._sending()
+        self._rewind()  # goes out when there is a connection
 
     def _rewind(self) -> None:
         with self._lock:
@@ -374,7 +388,12 @@ class ZmqLink:
         self._listen.close(0)
 
 
+def _nowhere(_frame: bytes, _flags: int) -> None:
+    raise zmq.Again
+
+
 _OPTIONS: Final = (
+    (zmq.RCVTIMEO, int(TICK * 1000)),
     (zmq.SNDHWM, 1000),
     (zmq.RCVHWM, 1000),
     (zmq.MAXMSGSIZE, MAX_MESSAGE),
@@ -383,8 +402,6 @@ _OPTIONS: Final = (
     (zmq.CONNECT_TIMEOUT, 2000),  # the system's own attempts wait ever longer, and a network may be healed meanwhile
     (zmq.RECONNECT_IVL, 100),
     (zmq.RECONNECT_IVL_MAX, 500),
-    (zmq.HEARTBEAT_IVL, 1000),
-    (zmq.HEARTBEAT_TIMEOUT, 3000),
-    (zmq.HEARTBEAT_TTL, 3000),
+    *KEEPALIVE,
     (zmq.IPV6, 1),
 )

@@ -41,7 +41,7 @@ class Response(Model):
     data_payload: Payload = Field(default=EMPTY, alias="data")
     """The result."""
     artifacts: tuple[Artifact, ...] = ()
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    confidence: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
     tools_used: tuple[str, ...] = ()
     metrics: FrozenMap = FrozenDict()
     metadata: FrozenMap = FrozenDict()
@@ -54,7 +54,9 @@ class Response(Model):
     questions: tuple[str, ...] = ()
     """With NEEDS_INPUT: what the specialist must know to go on."""
     required_fields: tuple[str, ...] = ()
-    """With REJECTED_CONTEXT: the fields that are missing or wrong."""
+    """With REJECTED_CONTEXT: the fields that are missing (spec 2 §11)."""
+    unexpected_fields: tuple[str, ...] = ()
+    """With REJECTED_CONTEXT: the fields that were given and do not fit: superfluous, or of the wrong type or value."""
     alternative_agent: AgentName | None = None
     """With REJECTED_CAPABILITY: an agent that holds the capability."""
     retry_after: Annotated[float, Field(ge=0)] | None = None

@@ -137,7 +137,8 @@ class Router:
         self._names: dict[str, Session] = {}
         self._ready: dict[bytes, Session] = {}
         self._touched: dict[bytes, Session] = {}
-        self._sealed: deque[tuple[int, Session, list[bytes], int]] = deque()
+        self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]]]] = deque()
+        """(ticket, {session: what it is sent, the last frame that it is told was settled})."""
         self._gone: list[Session] = []
         self._lost: list[Session] = []
         self._admission = Admission(owner)
@@ -294,6 +295,12 @@ class Router:
         fresh.append(envelope)
         session.outbox_bytes += len(envelope)
 
+    def beat(self, now: float) -> None:
+        """Show life to every node that stays, whatever the journal does (protocol.md, *Heartbeats*)."""
+        for session in self._names.values():
+            if not session.draining and session.gone_since is None:
+                self._asides.append((session.receiver, session.channel.heartbeat(now)))
+
     def send_aside(self, session: Session, envelope: bytes) -> None:
         """Send an envelope that does not wait for the journal."""
         if session.lost:
@@ -303,34 +310,47 @@ class Router:
         self._ready[session.receiver] = session
 
     def seal(self, ticket: int) -> None:
-        """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`."""
+        """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`.
+
+        Steps that gave the journal nothing new, such as those that took heartbeats, are one with the last that did: so nothing
+        piles up while it cannot be written.
+        """
+        if not self._touched:
+            return
+        if not self._sealed or self._sealed[-1][0] != ticket:
+            self._sealed.append((ticket, {}))
+        waiting = self._sealed[-1][1]
         for session in self._touched.values():
-            self._sealed.append((ticket, session, session.fresh, session.channel.received))
-            session.fresh = []
+            fresh, session.fresh = session.fresh, []
+            if session in waiting:
+                fresh = waiting[session][0] + fresh
+            waiting[session] = fresh, session.channel.received
         self._touched.clear()
 
     def release(self, ticket: int) -> None:
         """Let everything leave that was sealed with this ticket or an earlier one."""
         sealed = self._sealed
         while sealed and sealed[0][0] <= ticket:
-            _, session, envelopes, received = sealed.popleft()
-            session.outbox.extend(envelopes)
-            if session.lost:
-                continue  # who answers for the node finds in the outbox what it did not get
-            channel = session.channel
-            channel.settled = received
-            if session.outbox_bytes + channel.retained_bytes > _OUTBOX:
-                self.close(
-                    session, f"does not read: {session.outbox_bytes + channel.retained_bytes:,} bytes wait for it"
-                )
-            elif envelopes:
-                self._ready[session.receiver] = session
-            elif channel.owes:
-                self._asides.append((session.receiver, channel.acknowledgement()))
+            for session, (envelopes, received) in sealed.popleft()[1].items():
+                self._settle(session, envelopes, received)
+
+    def _settle(self, session: Session, envelopes: list[bytes], received: int) -> None:
+        """Let leave what a step sends to a node, and the acknowledgement of what it took of it."""
+        session.outbox.extend(envelopes)
+        if session.lost:
+            return  # who answers for the node finds in the outbox what it did not get
+        channel = session.channel
+        channel.settled = received
+        if session.outbox_bytes + channel.retained_bytes > _OUTBOX:
+            self.close(session, f"does not read: {session.outbox_bytes + channel.retained_bytes:,} bytes wait for it")
+        elif envelopes:
+            self._ready[session.receiver] = session
+        elif channel.owes:
+            self._asides.append((session.receiver, channel.acknowledgement()))
 
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
-        return [envelope for _, other, envelopes, _ in self._sealed if other is session for envelope in envelopes]
+        return [envelope for _, waiting in self._sealed if session in waiting for envelope in waiting[session][0]]
 
     def outgoing(self) -> Iterator[tuple[bytes, bytes]]:
         """The frames to send now: (routing id, frame). Say `undelivered` at once for what the socket does not take."""

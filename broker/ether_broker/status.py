@@ -32,7 +32,8 @@ class Status(IntEnum):
     REJECTED_CAPABILITY = 3
     """Nobody may do this; re-route it or report a gap. Nothing was begun."""
     REJECTED_CONTEXT = 4
-    """Something needed is missing or of the wrong type; `required_fields` says what. Nothing was begun."""
+    """Something needed is missing or of the wrong type; `required_fields` and `unexpected_fields` say what.
+    Nothing was begun."""
     TIMEOUT = 5
     """The deadline passed. The supervisor alone says so."""
     FAILED_EXECUTION = 6

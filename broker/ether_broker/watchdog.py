@@ -2,8 +2,9 @@
 
 A routing id belongs to one connection. If a connection breaks at the node's end only, or breaks while the broker has
 not read all that came on it, the next one comes while the broker's ROUTER still has the old one. It is taken in under
-no id at all: what the node sends is dropped, heartbeats are answered, and neither end ever closes it. Only who waits
-for an answer sees that there is none.
+no id at all: what the node sends is dropped, and neither end ever closes it. Only who waits for an answer sees that
+there is none. What a frame is told by is the broker's heartbeat, which says what has come, and not the acknowledgement, which
+waits for the broker's disk.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from ether_broker.router import HEARTBEAT, SILENCE
 __all__ = ["PAUSE", "Watchdog"]
 
 MUTE: Final = 1.75
-"""Heartbeats without an acknowledgement after which the talking side is: each heartbeat of the broker has one."""
+"""Heartbeats without a word that a frame has come after which the talking side is: each of the broker says it."""
 _AGAIN: Final = 2.0
 """Heartbeats after which a listening side that was made anew is made anew again: HELLO is said with each."""
 _LONGEST: Final = 8.0
-"""Seconds between two attempts at the talking side at most; each waits twice as long, as it may be that the broker has
-trouble with its disk."""
+"""Seconds between two attempts at the talking side at most; each waits twice as long, as a slow network may need that."""
 PAUSE: Final = 0.3
 """Seconds between closing a connection and making it anew, in which the broker notices the end of the old one."""
 _LATELY: Final = 1.5
@@ -64,7 +64,7 @@ class Watchdog:
 
         Args:
             session: the session's id; each begins afresh.
-            first: number of the oldest frame that is not acknowledged; 0 if all are.
+            first: number of the oldest frame that the broker has not said it has; 0 if there is none.
             now: seconds.
         """
         if (session, first) != self._first or not first:

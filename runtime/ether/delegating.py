@@ -12,6 +12,7 @@ from ether.broker_clock import BrokerClock
 from ether.machinery import Machinery
 from ether.stay import Stay
 from ether.uplink import Uplink
+from ether_actors.deadlines import LONGEST_TIMEOUT
 from ether_actors.handle import Handle
 from ether_broker import errors
 from ether_broker.codec import id_bytes, pack_delegation, pack_request
@@ -55,7 +56,7 @@ class Delegating:
     def __init__(
         self, name: str, uplink: Uplink, machinery: Machinery, stay: Stay, broker_clock: BrokerClock
     ) -> None:  # fmt: skip
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a handle that follows another takes it while the other has it
         self.machinery = machinery
         self.wait = machinery.wait
         self.take = machinery.take
@@ -66,10 +67,16 @@ class Delegating:
         self._stay = stay
         self._broker_clock = broker_clock
         self._pending: dict[bytes, Handle] = {}
+        self._followers: set[Handle] = set()
+        """Handles of requests that were under way already."""
         self._looked = 0.0
+        self._was_late = False
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a delegation; every failure to do so is the handle's outcome, or raised before anything is sent.
+
+        A request that is under way already is not sent again: its handles have one and the same outcome. The deadline is
+        never later than the budget's `max_time_sec` from now.
 
         Args:
             delegation: with `from_agent` set.
@@ -86,14 +93,19 @@ class Delegating:
         if delegation.durability == "journal" and not stay.journal:
             msg = "This bus keeps no journal, so nothing in it outlives the broker: start it with one (`ether up --journal`)."
             raise errors.UsageError(msg)
-        if deadline is None:
-            deadline = self.machinery.monotonic() + stay.default_timeout
+        now = self.machinery.monotonic()
+        deadline = min(now + stay.default_timeout if deadline is None else deadline, now + LONGEST_TIMEOUT)
+        budget = delegation.budget
+        if budget is not None and budget.max_time_sec is not None:
+            deadline = min(deadline, now + budget.max_time_sec)
         if delegation.context_sha256 is None and delegation.context_payload != EMPTY:
             delegation = delegation.model_copy(update={"context_sha256": delegation.context_payload.digest()})
         envelope = pack_delegation(delegation, deadline=deadline + self._broker_clock.offset, limit=stay.limit)
         request_id = id_bytes(delegation.request_id)
         source = (delegation.from_agent or "").encode()
-        return self._send(request_id, source, delegation.capability.encode(), envelope, deadline)
+        return self._send(
+            request_id, source, delegation.capability.encode(), envelope, deadline, delegation.external_id
+        )  # fmt: skip
 
     def request(self, target: str | None, capability: str, params: Payload, timeout: float | None) -> Handle:
         """Delegate from plain code what has nothing to say but what, to whom, and until when.
@@ -113,22 +125,46 @@ class Delegating:
             raise errors.Closed(msg)
         request_id = machinery.make_id()
         name = capability.encode()
-        deadline = machinery.monotonic() + (stay.default_timeout if timeout is None else timeout)
+        timeout_or_default = stay.default_timeout if timeout is None else min(timeout, LONGEST_TIMEOUT)
+        deadline = machinery.monotonic() + timeout_or_default
         envelope = pack_request(
             request_id, self._source, b"" if target is None else target.encode(), name, params, timeout=timeout,
             timestamp=machinery.wall(), deadline=deadline + self._broker_clock.offset, limit=stay.limit,
         )  # fmt: skip
         return self._send(request_id, self._source, name, envelope, deadline)
 
-    def _send(self, request_id: bytes, source: bytes, capability: bytes, envelope: bytes, deadline: float) -> Handle:
-        handle = self.machinery.handle_type(self, request_id, source, capability, envelope, deadline)
+    def _send(  # noqa: PLR0917  as a handle is made
+        self, request_id: bytes, source: bytes, capability: bytes, envelope: bytes, deadline: float,
+        external_id: str | None = None,
+    ) -> Handle:  # fmt: skip
+        handle = self.machinery.handle_type(self, request_id, source, capability, envelope, deadline, external_id)
         more = bool(self._pending)  # a delegator with others under way is likely to send yet another
-        self._pending[request_id] = handle
+        first = self._pending.setdefault(request_id, handle)
+        if first is not handle:
+            self._follow(first, handle)
+            return handle
         try:
             self._uplink.send(envelope, hold=more)
         except errors.MailboxFull as error:
             self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
         return handle
+
+    def _follow(self, first: Handle, handle: Handle) -> None:
+        """Give a handle everything that comes for the same request, which was sent before."""
+        if first.source != handle.source:
+            message = f"{first.source.decode()} has a delegation of this id under way: choose another request id."
+            self._end(handle, Status.REJECTED_CONTEXT, "duplicate_request", message)
+            return
+        self._followers.add(handle)
+
+        def hear(update: tuple[Header, bytes] | None) -> None:
+            if update is not None:
+                handle.deliver(*update)
+            else:
+                self._followers.discard(handle)
+                first.share(handle)
+
+        first.listen(hear)
 
     def take_up(self, wanted: list[tuple[bytes, str, float | None]]) -> list[Handle]:
         """Wait for delegations that an earlier life of this node's name sent.
@@ -194,12 +230,17 @@ class Delegating:
         """
         stood_still = now - self._looked > _STOOD_STILL * self._stay.heartbeat
         self._looked = now
-        if stood_still:
+        is_excused, self._was_late = stood_still and not self._was_late, stood_still
+        if is_excused:
             return
         message = "The deadline passed and the supervisor did not say so: the broker is out of reach."
         for handle in self.pending:
             if handle.deadline + GRACE < now:
                 self._end(handle, Status.TIMEOUT, "broker_unreachable", message)
+        message = "The timeout of this handle ended; the same request was sent before with a longer one, and goes on."
+        for handle in list(self._followers):
+            if handle.deadline + GRACE < now:
+                self._end(handle, Status.TIMEOUT, "deadline", message)
 
     def close(self) -> None:
         """End what is still waited for."""
@@ -207,9 +248,11 @@ class Delegating:
             self._end(handle, Status.CANCELLED, "closed", "The runtime was closed.")
 
     def _end(self, handle: Handle, status: Status, code: str, message: str, **fields: Any) -> None:
-        self._pending.pop(handle.request_id, None)
+        if self._pending.get(handle.request_id) is handle:
+            del self._pending[handle.request_id]
+        self._followers.discard(handle)
         error = ErrorInfo(code=code, message=message, retryable=True)
         handle.end(Response(
             request_id=handle.id, status=status, from_agent=self._name, error=error, summary=message,
-            timestamp=self.machinery.wall(), **fields,
+            timestamp=self.machinery.wall(), external_id=handle.external_id, **fields,
         ))  # fmt: skip

@@ -6,7 +6,7 @@ docs/observers.md says what each shows, and how to write your own.
 from __future__ import annotations
 
 from ether_actors.observers.definitions import DEFINITIONS, EXTENSION_METRICS, Definition, Target
-from ether_actors.observers.figures import Figures, RoundTrip
+from ether_actors.observers.figures import Figures, Turnaround
 from ether_actors.observers.log import Log
 from ether_actors.observers.metrics import Metrics
 from ether_actors.observers.probe import Probe
@@ -26,7 +26,7 @@ __all__ = [  # noqa: RUF022  in groups, for readers
     "Figures",
     "MetricsStatistics",
     "PairTotals",
-    "RoundTrip",
+    "Turnaround",
     "Target",
     "Verdict",
     "WindowStatistics",

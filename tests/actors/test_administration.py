@@ -71,7 +71,17 @@ def test_a_suggestion_is_an_event_for_whoever_observes():
     "change",
     [
         {"submitted_by": "somebody-else"},
-        {"justification": {**RECORD["justification"], "score": 0.5499}},
+        {
+            "justification": {
+                "rejection_rate": 0.2499,
+                "latency_penalty_ratio": 1.0,
+                "clarification_cycles_ratio": 0.5,
+                "score": 0.5499,
+            }
+        },
+        {"justification": {**RECORD["justification"], "score": 0.99}},
+        {"justification": dict.fromkeys(RECORD["justification"], 0.0) | {"score": 0.99}},
+        {"suggestion_id": ""},
         {"capabilities": ["no capability"]},
         {"proposed": "clarifier"},
     ],
@@ -87,7 +97,13 @@ def test_a_suggestion_that_is_not_its_senders_or_not_worth_one_is_refused(change
 def test_a_suggestion_of_the_threshold_is_taken_and_its_sender_need_not_be_named():
     bus = Bus()
     d = bus.delegator("d")
-    record = {**RECORD, "justification": {**RECORD["justification"], "score": THRESHOLD}}
+    found = {
+        "rejection_rate": 0.25,
+        "latency_penalty_ratio": 1.9,
+        "clarification_cycles_ratio": 0.5,
+        "score": THRESHOLD,
+    }
+    record = {**RECORD, "justification": found}
     del record["submitted_by"]
 
     assert ask(bus, d, "suggest", record) == {"suggestion_id": RECORD["suggestion_id"]}

@@ -7,6 +7,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ether_actors.budget import BudgetAccount
 from ether_broker.delegation import Budget
+from ether_broker.errors import BudgetExceeded
+from ether_broker.ids import new_id, to_text
+from ether_broker.response import Response
+from ether_broker.status import Status
 
 
 class Watch:
@@ -101,6 +105,51 @@ def test_time_is_what_is_left_of_the_tasks_own():
     assert spending.remaining.max_time_sec == 0.0
 
 
+def told(**metadata: object) -> Response:
+    return Response(request_id=to_text(new_id()), status=Status.COMPLETED, metadata=metadata)
+
+
+def test_when_a_limit_is_used_up_nothing_more_is_delegated_and_the_outcome_says_so():
+    spending = account(max_cost=0.5)
+    spending.settle(spending.reserve(Budget(max_cost=0.3)), cost=0.3)
+    spending.spend(cost=0.2)
+
+    with pytest.raises(BudgetExceeded, match=r"max_cost 0\.5 is used up"):
+        spending.reserve(None)
+
+    totals, broken = spending.close(told())
+    assert totals == {"cost": 0.5}
+    assert broken == ("max_cost 0.5 is used up (0.5): nothing more is delegated.",)
+
+
+def test_a_limit_of_0_with_nothing_used_may_be_delegated():
+    assert account(max_cost=0.0).reserve(None) == Budget(max_cost=0.0)
+
+
+def test_what_the_outcome_tells_and_what_was_spent_are_the_same_use_and_sub_delegations_come_on_top():
+    spending = account(max_cost=1.0)
+    spending.spend(cost=0.25)
+    spending.settle(spending.reserve(None), cost=0.5)
+
+    assert spending.close(told(cost=0.25)) == ({"cost": 0.75}, ())
+
+
+def test_each_limit_that_did_not_hold_is_told():
+    watch = Watch()
+    spending = BudgetAccount(Budget(max_cost=1.0, max_tokens=10, max_time_sec=1.0), watch)
+    watch.elapsed = 1.5
+
+    totals, broken = spending.close(told(cost=1.5, tokens_used=10))
+
+    assert totals == {"cost": 1.5, "tokens_used": 10}
+    assert broken == ("max_cost 1 did not hold: 1.5 was used.", "max_time_sec 1 did not hold: 1.5 was used.")
+
+
+@pytest.mark.parametrize("cost", [True, "0.5", -1, float("nan"), float("inf"), None])
+def test_a_cost_that_is_no_amount_counts_as_none(cost: object):
+    assert account(max_cost=0.0).close(told(cost=cost)) == ({}, ())
+
+
 class Spending(RuleBasedStateMachine):
     """Concurrent sub-delegations never get more together than is left (G4)."""
 
@@ -121,7 +170,12 @@ class Spending(RuleBasedStateMachine):
     @rule(tokens=st.none() | st.integers(0, 30), iterations=st.none() | st.integers(0, 30))
     def reserve(self, tokens: int | None, iterations: int | None) -> None:
         before = {name: self.left(name) for name in self.limits}
-        given = self.account.reserve(Budget(max_tokens=tokens, max_iterations=iterations))
+        wanted = Budget(max_tokens=tokens, max_iterations=iterations)
+        if any(limit is not None and 0 < self.used[name] >= limit for name, limit in self.limits.items()):
+            with pytest.raises(BudgetExceeded):
+                self.account.reserve(wanted)
+            return
+        given = self.account.reserve(wanted)
         for name, wanted in (("max_tokens", tokens), ("max_iterations", iterations)):
             got, left = getattr(given, name), before[name]
             if left is None:

@@ -86,14 +86,14 @@ def test_bytes_are_taken_as_they_are_and_nothing_else_in_their_place():
     def method(self, body: bytes): ...
 
     assert arguments(method, b"abc") == {"body": b"abc"}
-    assert misfit(method, "abc").fields == ("body",)
+    assert misfit(method, "abc").unexpected == ("body",)
 
 
 def test_no_parameters_take_no_params_or_an_empty_map():
     def method(self): ...
 
     assert arguments(method, None) == arguments(method, {}) == {}
-    assert misfit(method, {"a": 1}).fields == ("a",)
+    assert misfit(method, {"a": 1}).unexpected == ("a",)
 
 
 def test_keyword_parameters_take_whatever_else_there_is():
@@ -116,7 +116,7 @@ def test_a_parameter_may_have_a_name_that_means_something_to_pydantic(name: str)
 def test_constraints_in_annotations_hold():
     def method(self, limit: Annotated[int, Field(ge=1)] = 1, word: Literal["a", "b"] = "a"): ...
 
-    assert misfit(method, {"limit": 0, "word": "c"}).fields == ("limit", "word")
+    assert misfit(method, {"limit": 0, "word": "c"}).unexpected == ("limit", "word")
 
 
 def test_each_call_gets_objects_of_its_own():
@@ -130,14 +130,15 @@ def test_each_call_gets_objects_of_its_own():
     assert second == {"items": [1], "seen": []}
 
 
-def test_what_is_missing_unknown_or_wrong_is_named():
+def test_what_is_missing_and_what_does_not_fit_are_named_apart():
     def method(self, path: str, topic: Topic, limit: int = 3): ...
 
     found = misfit(method, {"limit": "many", "topic": {"depth": "deep"}, "surplus": 1})
 
-    assert set(found.fields) == {"path", "limit", "topic.name", "topic.depth", "surplus"}
+    assert found.missing == ("path", "topic.name")
+    assert set(found.unexpected) == {"limit", "topic.depth", "surplus"}
     assert "x.y does not take these params" in str(found)
-    assert misfit(method, [1, 2]).fields == ("params",)
+    assert misfit(method, [1, 2]).unexpected == ("params",)
 
 
 def test_a_task_is_found_by_its_annotation_or_its_name_and_is_no_parameter():
@@ -221,7 +222,7 @@ def test_a_type_without_a_json_schema_still_validates():
     def method(self, odd: Odd): ...
 
     assert handler(method).capability.params_schema == {}
-    assert misfit(method, {"odd": 1}).fields == ("odd",)
+    assert misfit(method, {"odd": 1}).unexpected == ("odd",)
 
 
 def test_capabilities_are_inherited_and_an_override_counts_once():

@@ -126,10 +126,10 @@ def test_what_a_handler_raised_is_told_with_its_traceback():
     assert 'raise ValueError("no luck")' in response.error.traceback
 
 
-def test_missing_fields_are_named():
+def test_missing_fields_and_superfluous_ones_are_named_apart():
     response = perform(Scout(), Delegation(request_id="x", capability="scout.count", params={"words": 1}))
 
-    assert set(response.required_fields) == {"text", "words"}
+    assert (response.required_fields, response.unexpected_fields) == (("text",), ("words",))
 
 
 def test_a_response_of_the_handlers_own_is_the_outcome():

@@ -25,7 +25,7 @@ class Owner:
     """What a handle needs of its node; waits for real."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.cancelled: list[Handle] = []
         self.flushed = 0
         self.refusal: Exception | None = None

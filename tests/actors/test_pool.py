@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ether_actors.pool import Pool, current_pool
+from ether_actors import pool as pools
+from ether_actors.pool import Pool, Room, current_pool
+from tests.support import wait_until
 
 PATIENCE = 10.0
 
@@ -103,6 +105,129 @@ def test_what_was_submitted_before_a_thread_began_to_wait_gets_a_thread_too():
 
     run(pool, outer)
 
+    assert pool.close() == 0
+
+
+def wait_in(pool: Pool, count: int) -> threading.Event:
+    """Have `count` more threads wait in `blocking` until the event is set."""
+    release = threading.Event()
+    started = threading.Semaphore(0)
+
+    def wait() -> None:
+        with pool.blocking():
+            started.release()
+            release.wait(PATIENCE)
+
+    for _ in range(count):
+        pool.submit(wait)
+        assert started.acquire(timeout=PATIENCE)
+    return release
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+    """Two threads may wait while all is begun, and four at all."""
+    monkeypatch.setattr(pools, "MANY", 2)
+    monkeypatch.setattr(pools, "MOST", 4)
+    made = Pool(1, "test-pool")
+    yield made
+    assert made.close() == 0
+
+
+def test_the_more_wait_the_less_is_begun_and_yet_every_call_runs(small: Pool):
+    rooms = []
+    releases = []
+    for _ in range(6):
+        rooms.append(small.room)
+        releases.append(wait_in(small, 1))
+        run(small, lambda: None)
+
+    assert rooms == [Room.ALL, Room.ALL, Room.SUB_DELEGATIONS, Room.SUB_DELEGATIONS, Room.NONE, Room.NONE]
+
+    for release in releases:
+        release.set()
+    wait_until(lambda: small.room is Room.ALL)
+
+
+def test_what_is_held_is_woken_one_after_the_other_once_fewer_wait(small: Pool):
+    release = wait_in(small, 2)
+    woken: list[int] = []
+    for number in range(5):
+        small.hold(lambda number=number: small.submit(lambda: woken.append(number)))
+    run(small, lambda: None)
+    assert woken == []
+
+    release.set()
+
+    wait_until(lambda: woken == [0, 1, 2, 3, 4])
+
+
+def test_while_nothing_moves_twice_as_much_of_what_is_held_is_let_in_each_time(small: Pool, monkeypatch):
+    monkeypatch.setattr(small, "_most", 100)
+    release = wait_in(small, 2)
+    rooms: list[Room] = []
+    for _ in range(10):
+        small.hold(lambda: rooms.append(small.room))
+
+    woken = []
+    for _ in range(4):
+        small.relieve()
+        woken.append(len(rooms))
+
+    assert woken == [0, 1, 3, 7]
+    assert set(rooms) == {Room.ALL}
+    release.set()
+
+
+def test_what_is_held_where_nothing_has_room_is_woken_to_be_refused(small: Pool):
+    release = wait_in(small, 4)
+    rooms: list[Room] = []
+    for _ in range(10):
+        small.hold(lambda: small.submit(lambda: rooms.append(small.room)))
+
+    small.relieve()
+    small.relieve()
+
+    wait_until(lambda: rooms == [Room.NONE] * 10)
+    release.set()
+
+
+def test_one_callable_is_held_once(small: Pool):
+    woken: list[None] = []
+
+    def wake() -> None:
+        woken.append(None)
+
+    release = wait_in(small, 2)
+    small.hold(wake)
+    small.hold(wake)
+    release.set()
+    run(small, lambda: None)
+
+    wait_until(lambda: woken == [None])
+
+
+def test_where_the_system_gives_no_more_threads_fewer_wait(monkeypatch, caplog):
+    pool = Pool(2)
+    release = wait_in(pool, 8)
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("ether-pool"):
+            msg = "can't start new thread"
+            raise RuntimeError(msg)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    done = threading.Event()
+    with caplog.at_level(logging.WARNING, "ether.pool"):
+        pool.submit(done.set)
+
+    assert "no more than 8 threads" in caplog.text
+    assert pool.room is Room.NONE
+    release.set()  # whoever has waited runs it then
+    assert done.wait(PATIENCE)
+    wait_until(lambda: pool.room is Room.ALL)
     assert pool.close() == 0
 
 

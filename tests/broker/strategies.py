@@ -143,6 +143,7 @@ def responses(body: st.SearchStrategy[Any] = bodies) -> st.SearchStrategy[Respon
         unresolved=words,
         questions=words,
         required_fields=words,
+        unexpected_fields=words,
         alternative_agent=agent_names,
         retry_after=nonnegative,
         error=failures,

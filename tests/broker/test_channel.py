@@ -366,3 +366,22 @@ class Wire(RuleBasedStateMachine):
 
 TestWire = Wire.TestCase
 TestWire.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def test_what_the_broker_says_it_has_is_not_astray_though_it_is_not_acknowledged():
+    node, broker = Channel(7), Channel(7)
+    for envelope in (b"one", b"two"):
+        broker.take(read_frame(node.pack([envelope])).number, 0.0)
+    node.pack([b"three"])
+    assert node.astray == 1
+
+    receive(node, broker.heartbeat(12.5), 0.0, lambda _envelopes: None, lambda: None)
+
+    assert (node.taken, node.astray, node.first) == (2, 3, 1)
+    broker.take(3, 0.0)
+    receive(node, broker.heartbeat(13.5), 0.0, lambda _envelopes: None, lambda: None)
+    assert (node.astray, node.first) == (0, 1)
+
+    broker.settled = broker.received
+    receive(node, broker.heartbeat(14.5), 0.0, lambda _envelopes: None, lambda: None)
+    assert (node.astray, node.first) == (0, 0)

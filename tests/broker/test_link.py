@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.channel import Channel, Verdict
 from ether_broker.errors import InvalidEndpoint, MailboxFull
@@ -308,7 +309,9 @@ class Broker:
 
     def bind(self) -> None:
         socket = self._context.socket(zmq.ROUTER)
-        for option, value in ((zmq.LINGER, 0), (zmq.ROUTER_MANDATORY, 1), (zmq.RCVTIMEO, 20)):
+        for option, value in (
+            (zmq.LINGER, 0), (zmq.ROUTER_MANDATORY, 1), (zmq.ROUTER_HANDOVER, 1), (zmq.RCVTIMEO, 20),
+        ):  # fmt: skip
             socket.setsockopt(option, value)
 
         def is_bound() -> bool:
@@ -319,6 +322,11 @@ class Broker:
 
         wait_until(is_bound, what="the address is free again")
         self._socket = socket
+
+    def monitor(self) -> zmq.Socket[bytes]:
+        """Where connections that come and go are told."""
+        assert self._socket is not None
+        return self._socket.get_monitor_socket()
 
     def close(self) -> None:
         """Let go of every connection; what the sockets' queues hold is lost."""
@@ -398,6 +406,38 @@ def test_connections_that_break_lose_and_double_nothing_in_either_direction(cont
     assert [envelope for envelope in broker.taken if envelope != b"beat"] == mine
     assert [envelope for envelope in recorder.envelopes if envelope != b"beat"] == its
     link.close(0.0)
+    broker.close()
+
+
+def test_a_connection_that_is_made_anew_takes_the_place_of_the_one_before(context, tmp_path):
+    """However often: several under one routing id would take it from each other for ever."""
+    broker = Broker(context, f"ipc://{tmp_path}/b.sock")
+    monitor = broker.monitor()
+    link = ZmqLink(f"ipc://{tmp_path}/b.sock", context)
+    link.begin(SESSION, lambda left: left)
+    open_connections = 0
+
+    def look() -> int:
+        nonlocal open_connections
+        while monitor.poll(0):
+            event = recv_monitor_message(monitor)["event"]
+            open_connections += {zmq.Event.ACCEPTED: 1, zmq.Event.DISCONNECTED: -1}.get(event, 0)
+        return open_connections
+
+    wait_until(lambda: look() == 2, what="both sides are connected")
+
+    for _ in range(3):
+        link._renew(b"r", 0.02)
+    link.open(Recorder())
+    link.greet(b"hello")
+    for _ in range(3):
+        link._renew(b"t", 0.02)
+        link.send(b"still there")
+    wait_until(lambda: (broker.turn(), len(broker.taken) == 3)[1], what="all of it arrives")
+
+    wait_until(lambda: look() == 2, what="two connections are left")
+    link.close(0.0)
+    monitor.close(0)
     broker.close()
 
 

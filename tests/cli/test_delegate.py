@@ -148,7 +148,7 @@ def test_missing_fields_are_named(ether: Command) -> None:
 
     assert done.code == 5
     assert "REJECTED_CONTEXT" in done.err
-    assert "fields: name" in done.err
+    assert "missing: name" in done.err
 
 
 def test_a_handler_that_raised_is_told_without_its_traceback_unless_asked(ether: Command) -> None:

@@ -128,8 +128,10 @@ def test_a_handler_that_raises_is_answered_with_its_traceback(bus: Runtime) -> N
     assert "in raise_" in (error.traceback or "")
 
 
-def test_missing_parameters_are_named(bus: Runtime) -> None:
-    assert bus.delegate("needs", {"size": "big"}).result(10).required_fields == ("name", "size")
+def test_missing_parameters_and_those_that_do_not_fit_are_named_apart(bus: Runtime) -> None:
+    response = bus.delegate("needs", {"size": "big"}).result(10)
+
+    assert (response.required_fields, response.unexpected_fields) == (("name",), ("size",))
 
 
 def test_a_handler_that_hangs_ends_in_timeout_and_its_agent_comes_back(bus: Runtime) -> None:

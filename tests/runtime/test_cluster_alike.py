@@ -73,7 +73,8 @@ def test_the_same_code_does_the_same_everywhere(place: Place, tmp_path: Path):
 
     assert stream == [Status.PROGRESS, Status.COMPLETED]
     assert answer.unwrap().data == {"text": "x", "from": "worker"}
-    assert (misfit.status, misfit.required_fields) == (Status.REJECTED_CONTEXT, ("text", "txet"))
+    assert misfit.status is Status.REJECTED_CONTEXT
+    assert (misfit.required_fields, misfit.unexpected_fields) == (("text",), ("txet",))
     assert nobody.status is Status.REJECTED_CAPABILITY
     assert running.result(10.0).status is Status.CANCELLED
     assert texts == {"0", "1", "2"}

@@ -24,7 +24,9 @@ class Silence:
             wait=None, take=None, handle_type=Handle, make_id=lambda: bytes(16), monotonic=lambda: self.now, wall=lambda: 0.0
         )  # fmt: skip
         uplink: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold: None)
-        stay: Any = SimpleNamespace(is_draining=False, default_timeout=60.0, limit=MAX_PAYLOAD, journal="")
+        stay: Any = SimpleNamespace(
+            is_draining=False, default_timeout=60.0, limit=MAX_PAYLOAD, journal="", heartbeat=1.0
+        )
         self.delegating = Delegating("d", uplink, machinery, stay, SimpleNamespace(offset=0.0))  # type: ignore[arg-type]
 
     def beat_until(self, end: float) -> None:
@@ -62,3 +64,20 @@ def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silen
 
     silence.beat_until(silence.now + 1.0)
     assert handle.done
+
+
+def test_a_node_that_is_late_each_time_judges_all_the_same(silence: Silence) -> None:
+    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
+    silence.beat_until(START + 4.0)
+
+    for _ in range(2):
+        silence.now += 20.0
+        silence.delegating.end_overdue(silence.now)
+
+    assert handle.done
+
+
+def test_a_timeout_without_end_has_one(silence: Silence) -> None:
+    handle = silence.delegating.request(None, "x.y", Payload.of({}), float("inf"))
+
+    assert handle.deadline < float("inf")

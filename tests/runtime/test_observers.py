@@ -432,7 +432,7 @@ def test_metrics_of_a_real_bus_are_those_of_its_outcomes(bus: Runtime) -> None:
     assert window.overall.delegation_success_rate == 11 / 20
     assert window.overall.clarification_rework_ratio == 1 / 20
     assert 0 < (ann.average_duration_sec or 0) < 5
-    assert 0 < (ann.round_trip.p50 or 0) < 5
+    assert 0 < (ann.turnaround.p50 or 0) < 5
     assert window.rejections == {"work.answer": 1, "work.echo": 2, "nobody.has-this": 1}
     assert (snapshot.open, snapshot.missed, snapshot.delegations_missed, snapshot.unreadable) == (0, 0, 0, 0)
     assert snapshot.dead_letters == {"no_holder": 1, "unknown_agent": 1}

@@ -67,27 +67,35 @@ class Definition:
 
 _ENDED: Final = "delegations that ended"
 _EXECUTIONS: Final = "executions (delegations that ended, without the three REJECTED)"
+_ANSWERS: Final = "answers (COMPLETED, PARTIAL, NEEDS_INPUT)"
 _TWO: Final = "spec 2 §12"
 _THREE: Final = "spec 3 Metrics"
 _EXTENSION: Final = "spec 2 §15"
+_OURS: Final = "Ether"
 
 DEFINITIONS: Final = (
     Definition("delegation_success_rate", _TWO, "COMPLETED", _ENDED, Target(above=0.85)),
     Definition(
         "avg_round_trip_sec",
         _TWO,
-        "seconds from delegation to outcome, by the broker's clock, summed",
-        "COMPLETED whose delegation was seen",
+        "seconds in the handler (elapsed), summed",
+        "COMPLETED that told it",
         Target(below=600),
         "avg_round_trip_seconds",
     ),
     Definition("gap_suggestion_frequency", _TWO, "suggestions in the last 30 days", "", Target()),
-    Definition("clarification_rework_ratio", _TWO, "NEEDS_INPUT", _ENDED, Target(falling=True)),
+    Definition(
+        "clarification_rework_ratio",
+        _TWO,
+        "cycles of clarification (NEEDS_INPUT)",
+        "tasks (delegations that ended, without NEEDS_INPUT)",
+        Target(falling=True),
+    ),
     Definition(
         "unresolved_carryover",
         _TWO,
-        "answers that leave something unresolved",
-        "answers (COMPLETED, PARTIAL, NEEDS_INPUT)",
+        "items that answers leave unresolved",
+        _ANSWERS,
         Target(below=0.10),
     ),
     Definition("success_rate", _THREE, "answers of confidence >= 0.7 (a COMPLETED without one counts)", _EXECUTIONS),
@@ -107,6 +115,14 @@ DEFINITIONS: Final = (
         prometheus="average_duration_seconds",
     ),
     Definition("rejection_rate", "spec 2 §8.2", "the three REJECTED", _ENDED),
+    Definition(
+        "avg_turnaround_sec",
+        _OURS,
+        "seconds from delegation to outcome, by the broker's clock, summed",
+        "COMPLETED whose delegation was seen",
+        prometheus="avg_turnaround_seconds",
+    ),
+    Definition("unresolved_rate", _OURS, "answers that leave something unresolved", _ANSWERS),
     Definition("partial_rate", _EXTENSION, "PARTIAL", _ENDED),
     Definition("overload_rate", _EXTENSION, "REJECTED_OVERLOAD", _ENDED),
     Definition("cancellation_rate", _EXTENSION, "CANCELLED", _ENDED),

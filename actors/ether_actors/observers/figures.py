@@ -8,11 +8,11 @@ from typing import Self
 from ether_actors.observers.tally import ANSWERS, Tally
 from ether_broker.status import Status
 
-__all__ = ["Figures", "RoundTrip"]
+__all__ = ["Figures", "Turnaround"]
 
 
 @dataclass(frozen=True, slots=True)
-class RoundTrip:
+class Turnaround:
     """Seconds from delegation to outcome, by the broker's clock, of COMPLETED; a quantile is 4.8 % off at most."""
 
     count: int
@@ -46,17 +46,18 @@ class Figures:
     delegation_success_rate: float | None
     """Spec 2: COMPLETED / `ended`. Target: over 0.85. None when nothing ended."""
     avg_round_trip_sec: float | None
-    """Spec 2: mean seconds from delegation to outcome of COMPLETED, by the broker's clock, waiting and delivery included.
+    """Spec 2: mean `elapsed` of COMPLETED: seconds that their handlers took (spec 2's `elapsed_sec`).
 
-    Target: under 600 for deep tasks. None when no COMPLETED was seen from its beginning.
+    Target: under 600 for deep tasks. None when no COMPLETED told it.
     """
     clarification_rework_ratio: float | None
-    """Spec 2: NEEDS_INPUT / `ended`; each is a cycle of clarification, its answer a new delegation. Target: falling.
+    """Spec 2: cycles of clarification (NEEDS_INPUT) / tasks (`ended` without NEEDS_INPUT). Target: falling.
 
-    None when nothing ended.
+    The answer to a NEEDS_INPUT is a new delegation of the same task, so a task with two cycles gives 2.0. None when no
+    task ended.
     """
     unresolved_carryover: float | None
-    """Spec 2: answers with an `unresolved` item / `answers`. Target: under 0.10. None without an answer."""
+    """Spec 2: `unresolved_items` / `answers`; may exceed 1. Target: under 0.10. None without an answer."""
 
     success_rate: float | None
     """Spec 3: answers of confidence 0.7 or more / `executions`. None when nothing was executed.
@@ -77,6 +78,13 @@ class Figures:
 
     rejection_rate: float | None
     """Spec 2 §8.2: REJECTED_CAPABILITY, REJECTED_CONTEXT and REJECTED_OVERLOAD / `ended`. None when nothing ended."""
+    avg_turnaround_sec: float | None
+    """Extension: mean seconds from delegation to outcome of COMPLETED, by the broker's clock: waiting and delivery too.
+
+    None when no COMPLETED was seen from its beginning.
+    """
+    unresolved_rate: float | None
+    """Extension: answers with an `unresolved` item / `answers`. None without an answer."""
     partial_rate: float | None
     """Extension: PARTIAL / `ended`. None when nothing ended."""
     overload_rate: float | None
@@ -86,7 +94,7 @@ class Figures:
     progress_per_delegation: float | None
     """Extension: PROGRESS responses that passed / `ended`. None when nothing ended."""
 
-    round_trip: RoundTrip
+    turnaround: Turnaround
 
     @classmethod
     def of(cls, tally: Tally) -> Self:
@@ -96,7 +104,7 @@ class Figures:
         rejected = sum(count for status, count in outcomes.items() if status.is_rejection)
         executions = ended - rejected
         answers = sum(outcomes[status] for status in ANSWERS)
-        trips = tally.trips.count
+        turnarounds = tally.turnarounds.count
         return cls(
             by_status={status.name: count for status, count in outcomes.items()},
             ended=ended,
@@ -105,20 +113,22 @@ class Figures:
             retries=tally.retries,
             unresolved_items=tally.unresolved,
             delegation_success_rate=_ratio(outcomes[Status.COMPLETED], ended),
-            avg_round_trip_sec=_ratio(tally.trip_sum, trips),
-            clarification_rework_ratio=_ratio(outcomes[Status.NEEDS_INPUT], ended),
-            unresolved_carryover=_ratio(tally.carried, answers),
+            avg_round_trip_sec=_ratio(tally.completed_sum, tally.completed),
+            clarification_rework_ratio=_ratio(outcomes[Status.NEEDS_INPUT], ended - outcomes[Status.NEEDS_INPUT]),
+            unresolved_carryover=_ratio(tally.unresolved, answers),
             success_rate=_ratio(tally.good, executions),
             average_confidence=_ratio(tally.confidence_sum, tally.confidences),
             timeout_rate=_ratio(outcomes[Status.TIMEOUT], executions),
             retry_rate=_ratio(tally.retries, executions),
             average_duration_sec=_ratio(tally.duration_sum, tally.durations),
             rejection_rate=_ratio(rejected, ended),
+            avg_turnaround_sec=_ratio(tally.turnaround_sum, turnarounds),
+            unresolved_rate=_ratio(tally.carried, answers),
             partial_rate=_ratio(outcomes[Status.PARTIAL], ended),
             overload_rate=_ratio(outcomes[Status.REJECTED_OVERLOAD], ended),
             cancellation_rate=_ratio(outcomes[Status.CANCELLED], ended),
             progress_per_delegation=_ratio(tally.progress, ended),
-            round_trip=RoundTrip(trips, *(tally.trips.quantile(part) for part in (0.5, 0.9, 0.99))),
+            turnaround=Turnaround(turnarounds, *(tally.turnarounds.quantile(part) for part in (0.5, 0.9, 0.99))),
         )
 
 

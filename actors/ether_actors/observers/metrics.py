@@ -38,6 +38,8 @@ _MONTH: Final = 30 * 24 * _HOUR
 _ADMINISTRATION: Final = f"{SUPERVISOR}."
 _SUPERVISOR: Final = SUPERVISOR.encode()
 _MOST_EVENTS: Final = 50
+_SUGGESTIONS: Final = 10_000
+"""Suggestions that are known again by their ids, the newest."""
 _Pair = tuple[str, str]
 
 
@@ -88,6 +90,7 @@ class Metrics(Observer):
         self._messages = Counter[str]()
         self._events = Counter[str]()
         self._dead_letters = Counter[str]()
+        self._suggested: dict[str, None] = {}
         self._suggestions = Sliding(Count, _HOUR, round(_MONTH / _HOUR))
         self._gaps = Sliding(Count, self._step, self._slots)
         self._gap = 0
@@ -128,8 +131,8 @@ class Metrics(Observer):
             return
         self._open.discard(header.request_id)
         self._unmatched += opened is None
-        round_trip = None if opened is None else observation.time - opened.time
-        tally.add(status, header.attempt, round_trip, self._read(observation))
+        turnaround = None if opened is None else observation.time - opened.time
+        tally.add(status, header.attempt, turnaround, self._read(observation))
 
     def on_event(self, observation: Observation) -> None:
         """Count an event."""
@@ -140,9 +143,17 @@ class Metrics(Observer):
             name = OTHER
         self._events[name] += 1
         if name == "suggestion":
-            self._suggestions.at(observation.time).value += 1
+            self._suggest(str(event.get("suggestion_id")), observation.time)
         elif name == "dead_letter":
             self._dead_letters[str(event.get("reason"))] += 1
+
+    def _suggest(self, suggestion: str, time: float) -> None:
+        if suggestion in self._suggested:
+            return
+        self._suggested[suggestion] = None
+        if len(self._suggested) > _SUGGESTIONS:
+            del self._suggested[next(iter(self._suggested))]
+        self._suggestions.at(time).value += 1
 
     def on_gap(self, first: int, last: int) -> None:
         """Note that messages were missed; they count in the windows as of the next message that is seen."""
@@ -204,7 +215,7 @@ class Metrics(Observer):
                 outcomes_missed=self._open.dropped,
                 delegations_missed=self._unmatched,
                 unreadable=self._unreadable,
-                gap_suggestion_frequency=self._suggested(now),
+                gap_suggestion_frequency=self._suggestions_of_a_month(now),
                 messages=dict(self._messages),
                 events=dict(self._events),
                 dead_letters=dict(self._dead_letters),
@@ -212,7 +223,7 @@ class Metrics(Observer):
                 windows=windows | {window_name(None): self._scopes(now, None, totals)},
             )
 
-    def _suggested(self, now: float) -> int | None:
+    def _suggestions_of_a_month(self, now: float) -> int | None:
         return None if self._began is None else self._suggestions.total(now, _MONTH).value
 
     def _window(self, now: float, seconds: float) -> WindowStatistics:
@@ -259,9 +270,9 @@ def _totals(pair: _Pair, tally: Tally) -> PairTotals:
         by_status={status: count for status, count in figures.by_status.items() if count},
         retries=tally.retries,
         unresolved_items=tally.unresolved,
-        round_trip_count=figures.round_trip.count,
-        round_trip_sum=tally.trip_sum,
-        round_trip_buckets=tuple(tally.trips.at_most(BOUNDS)),
+        turnaround_count=figures.turnaround.count,
+        turnaround_sum=tally.turnaround_sum,
+        turnaround_buckets=tuple(tally.turnarounds.at_most(BOUNDS)),
     )
 
 

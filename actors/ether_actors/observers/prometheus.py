@@ -22,7 +22,7 @@ __all__ = ["BOUNDS", "CONTENT_TYPE", "exposition"]
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """What an HTTP answer with this text has to say."""
 BOUNDS: Final = range(-12, 10)
-"""Bounds of the round-trip histogram: 10^(n/3) seconds, from 0.1 ms to 1,000 s."""
+"""Bounds of the turnaround histogram: 10^(n/3) seconds, from 0.1 ms to 1,000 s."""
 
 _Labels = tuple[tuple[str, object], ...]
 _Sample = tuple[str, _Labels, float]
@@ -39,8 +39,8 @@ def _lines(statistics: MetricsStatistics) -> Iterator[str]:
         ("", (*_labels(pair), ("status", status)), count) for pair in pairs for status, count in pair.by_status.items()
     ))  # fmt: skip
     yield from _family(
-        "ether_round_trip_seconds", "histogram", "Seconds from delegation to outcome of COMPLETED, by the broker's clock.",
-        (sample for pair in pairs if pair.round_trip_count for sample in _histogram(pair)),
+        "ether_turnaround_seconds", "histogram", "Seconds from delegation to outcome of COMPLETED, by the broker's clock.",
+        (sample for pair in pairs if pair.turnaround_count for sample in _histogram(pair)),
     )  # fmt: skip
     yield from _counter("retries", "Runs after the first.", ((_labels(pair), pair.retries) for pair in pairs))
     yield from _counter(
@@ -83,11 +83,11 @@ def _gauges(statistics: MetricsStatistics, metric: str) -> Iterator[_Sample]:
 
 def _histogram(pair: PairTotals) -> Iterator[_Sample]:
     labels = _labels(pair)
-    for third, count in zip(BOUNDS, pair.round_trip_buckets, strict=True):
+    for third, count in zip(BOUNDS, pair.turnaround_buckets, strict=True):
         yield "_bucket", (*labels, ("le", f"{10 ** (third / 3):.6g}")), count
-    yield "_bucket", (*labels, ("le", "+Inf")), pair.round_trip_count
-    yield "_sum", labels, pair.round_trip_sum
-    yield "_count", labels, pair.round_trip_count
+    yield "_bucket", (*labels, ("le", "+Inf")), pair.turnaround_count
+    yield "_sum", labels, pair.turnaround_sum
+    yield "_count", labels, pair.turnaround_count
 
 
 def _labels(pair: PairTotals) -> _Labels:

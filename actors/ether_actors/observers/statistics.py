@@ -38,11 +38,11 @@ class PairTotals:
     """{status: delegations that ended so}, without those that never occurred."""
     retries: int
     unresolved_items: int
-    round_trip_count: int
+    turnaround_count: int
     """COMPLETED whose delegation was seen."""
-    round_trip_sum: float
+    turnaround_sum: float
     """Seconds."""
-    round_trip_buckets: tuple[int, ...]
+    turnaround_buckets: tuple[int, ...]
     """How many took at most 10^(n/3) s, for n from -12 to 9; rising."""
 
 

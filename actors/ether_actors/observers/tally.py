@@ -21,8 +21,8 @@ class Tally:
     """Counts and sums; two of them merge into that of all their delegations."""
 
     __slots__ = (
-        "carried", "confidence_sum", "confidences", "duration_sum", "durations", "good", "outcomes", "progress", "retries",
-        "trip_sum", "trips", "unresolved",
+        "carried", "completed", "completed_sum", "confidence_sum", "confidences", "duration_sum", "durations", "good",
+        "outcomes", "progress", "retries", "turnaround_sum", "turnarounds", "unresolved",
     )  # fmt: skip
 
     outcomes: dict[Status, int]
@@ -39,9 +39,12 @@ class Tally:
     durations: int
     """Executions that told how long the handler took."""
     duration_sum: float
-    trips: Sketch
-    """Round trips of COMPLETED, in seconds."""
-    trip_sum: float
+    completed: int
+    """COMPLETED that told it."""
+    completed_sum: float
+    turnarounds: Sketch
+    """Turnarounds of COMPLETED, in seconds."""
+    turnaround_sum: float
     carried: int
     """Answers that leave something unresolved."""
     unresolved: int
@@ -50,32 +53,35 @@ class Tally:
     def __init__(self) -> None:
         self.outcomes = {}
         self.progress = self.good = self.confidences = self.retries = 0
-        self.durations = self.carried = self.unresolved = 0
-        self.confidence_sum = self.duration_sum = self.trip_sum = 0.0
-        self.trips = Sketch()
+        self.completed = self.durations = self.carried = self.unresolved = 0
+        self.confidence_sum = self.completed_sum = self.duration_sum = self.turnaround_sum = 0.0
+        self.turnarounds = Sketch()
 
-    def add(self, status: Status, attempt: int, round_trip: float | None, response: Response | None) -> None:
+    def add(self, status: Status, attempt: int, turnaround: float | None, response: Response | None) -> None:
         """Count one delegation that ended.
 
         Args:
             status: its outcome.
             attempt: 1 for the first run.
-            round_trip: seconds from delegation to outcome; None when the delegation was not seen.
+            turnaround: seconds from delegation to outcome; None when the delegation was not seen.
             response: None when its body cannot be read.
         """
         self.outcomes[status] = self.outcomes.get(status, 0) + 1
         if status.is_rejection:
             return
         self.retries += max(0, attempt - 1)
-        if round_trip is not None and status is Status.COMPLETED:
-            self.trips.add(round_trip)
-            self.trip_sum += round_trip
+        if turnaround is not None and status is Status.COMPLETED:
+            self.turnarounds.add(turnaround)
+            self.turnaround_sum += turnaround
         if response is None:
             return
         self.retries += _own_retries(response)
         if response.elapsed is not None and math.isfinite(response.elapsed):
             self.durations += 1
             self.duration_sum += response.elapsed
+            if status is Status.COMPLETED:
+                self.completed += 1
+                self.completed_sum += response.elapsed
         if response.confidence is not None:
             self.confidences += 1
             self.confidence_sum += response.confidence
@@ -94,9 +100,11 @@ class Tally:
         self.confidence_sum += other.confidence_sum
         self.retries += other.retries
         self.durations += other.durations
+        self.completed += other.completed
+        self.completed_sum += other.completed_sum
         self.duration_sum += other.duration_sum
-        self.trips.merge(other.trips)
-        self.trip_sum += other.trip_sum
+        self.turnarounds.merge(other.turnarounds)
+        self.turnaround_sum += other.turnaround_sum
         self.carried += other.carried
         self.unresolved += other.unresolved
 

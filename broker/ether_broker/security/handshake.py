@@ -7,6 +7,7 @@ again by itself, and tells its user nothing; its monitor does.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from enum import Enum, unique
 from typing import Any, Final
@@ -21,6 +22,7 @@ from ether_broker.security.keys import fingerprint
 
 __all__ = ["Failure", "Handshake"]
 
+_numbers: Final = itertools.count(1)
 _FIRST: Final = 0.2
 _LONGEST: Final = 5.0
 """Seconds between two attempts after a refusal: the first doubles up to this."""
@@ -41,16 +43,15 @@ class Handshake:
     """The handshakes of one DEALER socket over TCP; belongs to whoever owns the socket at the moment.
 
     Args:
-        socket: not yet connected.
         endpoint: the broker's.
         credentials: None connects in the clear.
     """
 
-    def __init__(self, socket: zmq.Socket[Any], endpoint: str, credentials: Credentials | None) -> None:
-        self._socket = socket
+    def __init__(self, endpoint: str, credentials: Credentials | None) -> None:
         self._endpoint = endpoint
         self._credentials = credentials
-        self._monitor: zmq.Socket[Any] | None = socket.get_monitor_socket()
+        self._socket: zmq.Socket[Any] | None = None
+        self._monitor: zmq.Socket[Any] | None = None
         self._keys: tuple[str, ...] = () if credentials is None else credentials.server_keys()
         self._turn = 0
         self._pause = _FIRST
@@ -58,24 +59,24 @@ class Handshake:
         self.failure: Failure | None = None
         """How the last handshake failed; None when none has, or one has succeeded since."""
 
-    def connect(self) -> None:
-        """Connect with the key whose turn it is."""
+    def connect(self, socket: zmq.Socket[Any]) -> None:
+        """Connect a new socket, which takes the place of the one before, with the key whose turn it is."""
+        self.close()
+        self._socket = socket
+        # A name of its own: libzmq lets go of a closed socket's later.
+        self._monitor = socket.get_monitor_socket(addr=f"inproc://ether-handshake-{next(_numbers)}")
         if self._credentials is not None:
-            secure_client(self._socket, self._credentials.pair, self._keys[self._turn % len(self._keys)])
-        self._socket.connect(self._endpoint)
+            secure_client(socket, self._credentials.pair, self._keys[self._turn % len(self._keys)])
+        socket.connect(self._endpoint)
 
-    def look(self) -> None:
-        """Take note of how handshakes went, and try again when it is time."""
-        monitor = self._monitor
-        if monitor is None:
-            return
-        while monitor.poll(0):
-            self._note(recv_monitor_message(monitor))
-        if self._again_at is not None and time.monotonic() >= self._again_at:
-            self._again_at = None
-            with contextlib.suppress(zmq.ZMQError):  # libzmq may have let go of it by itself
-                self._socket.disconnect(self._endpoint)
-            self.connect()
+    def look(self) -> bool:
+        """Take note of how handshakes went; returns whether it is time to try again, with a new socket."""
+        while self._monitor is not None and self._monitor.poll(0):
+            self._note(recv_monitor_message(self._monitor))
+        if self._again_at is None or time.monotonic() < self._again_at:
+            return False
+        self._again_at = None
+        return True
 
     def _note(self, message: Any) -> None:
         event = message["event"]
@@ -143,7 +144,8 @@ class Handshake:
 
     def close(self) -> None:
         """Look no more; the socket stays as it is."""
-        if self._monitor is not None:
-            self._socket.disable_monitor()
+        if self._monitor is not None and self._socket is not None:
+            if not self._socket.closed:
+                self._socket.disable_monitor()
             self._monitor.close(0)
             self._monitor = None

@@ -3,14 +3,14 @@
     AgentInput                         Delegation
     task_id                            request_id, and external_id when it is not the canonical text of a UUID
     agent, action, params              to_agent ("*" is none: whoever can), capability, params
-    context.parent_task                parent: its request id, so that foreign ids link as UUIDs do
+    context.parent_task                extensions["agent_io"]: where the caller has it from; a delegation shows its parent here
     context.workflow .budget           workflow, budget (max_cost, max_tokens, max_time_sec, max_iterations)
     context.permissions                permissions
     context.…                          extensions["agent_io"]; context.ether is the residue
 
     AgentOutput                        Response
     status                             success COMPLETED, error FAILED_EXECUTION, partial PARTIAL
-    data                               data; data.error and data.traceback of an error are its `error`
+    data                               data; of an error data.error and data.traceback are its `error`, or its summary
     metadata.duration_ms .timestamp    elapsed, timestamp
     metadata.…                         metadata; metadata.ether is the residue
     next_actions                       next_actions
@@ -35,7 +35,6 @@ from ether_broker.views.notation import (
     ANYONE,
     AgentOrAnyone,
     ForeignId,
-    canonical_id,
     foreign_name,
     identity,
     number,
@@ -89,8 +88,6 @@ class AgentInput(View):
         }
         if self.agent != ANYONE:
             fields["to_agent"] = self.agent
-        if isinstance(context.get("parent_task"), str):
-            fields["parent"] = canonical_id(context["parent_task"])
         if isinstance(context.get("workflow"), str):
             fields["workflow"] = context["workflow"]
         if isinstance(context.get("budget"), Mapping):
@@ -171,9 +168,9 @@ class AgentOutput(View):
     def _document(cls, envelope: Response) -> dict[str, Any]:
         status = envelope.status.agent_status
         data, residue = boxed(envelope.data)
-        if envelope.error is not None and status is AgentStatus.ERROR:
-            data["error"] = envelope.error.message
-            if envelope.error.traceback is not None:
+        if status is AgentStatus.ERROR:
+            data["error"] = envelope.error.message if envelope.error else envelope.summary or envelope.explain()
+            if envelope.error is not None and envelope.error.traceback is not None:
                 data["traceback"] = envelope.error.traceback
         document: dict[str, Any] = {
             "task_id": foreign_name(envelope),

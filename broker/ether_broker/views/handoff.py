@@ -10,7 +10,7 @@
     artifact_path                      artifacts: the first one's path
     metrics.elapsed_sec                elapsed
     follow_up_recommended              follow_ups
-    required_fields, alternative_agent as §11 asks of a refusal
+    required_fields, alternative_agent as §11 asks of a refusal, and unexpected_fields
     diagnostic_notes                   error, as §11 asks of a failure
     the others                         of the same name; data and the like are the residue, `ether`
 
@@ -130,7 +130,9 @@ class ResponseEnvelope(View):
     unresolved: tuple[str, ...] = ()
     """Open issues; the delegator must address or defer them (§9)."""
     required_fields: tuple[str, ...] = ()
-    """With REJECTED_CONTEXT (§11)."""
+    """With REJECTED_CONTEXT: what is missing (§11)."""
+    unexpected_fields: tuple[str, ...] = ()
+    """With REJECTED_CONTEXT: what was given and does not fit."""
     alternative_agent: AgentName | None = None
     """With REJECTED_CAPABILITY (§11)."""
     diagnostic_notes: str | None = None
@@ -168,6 +170,7 @@ class ResponseEnvelope(View):
             "follow_ups": self.follow_up_recommended,
             "unresolved": self.unresolved,
             "required_fields": self.required_fields,
+            "unexpected_fields": self.unexpected_fields,
             "alternative_agent": self.alternative_agent,
             "error": None if notes is None else {"code": "failed", "message": notes},
         }
@@ -187,6 +190,7 @@ class ResponseEnvelope(View):
             follow_up_recommended=list(envelope.follow_ups) or None,
             unresolved=list(envelope.unresolved) or None,
             required_fields=list(envelope.required_fields) or None,
+            unexpected_fields=list(envelope.unexpected_fields) or None,
             alternative_agent=envelope.alternative_agent,
             diagnostic_notes=envelope.error.message if envelope.error else None,
         )

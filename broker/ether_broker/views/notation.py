@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from ether_broker.delegation import Delegation
 from ether_broker.errors import nearest
@@ -119,6 +119,12 @@ def _status(value: Any) -> Status:
     raise ValueError(f"{value!r} is no status code.{nearest(str(value), Status.__members__)}")
 
 
+def _real(value: Any) -> Any:
+    if type(value) is not int and type(value) is not float:
+        raise ValueError(f"expected a number, and found {value!r}")
+    return value
+
+
 _OVER_ZERO: Final[dict[str, Any]] = {"type": "number", "exclusiveMinimum": 0}
 _TO_ONE: Final[dict[str, Any]] = {"type": "number", "minimum": 0, "maximum": 1}
 
@@ -128,9 +134,9 @@ AgentOrAnyone = Annotated[str, Field(pattern=f"({NAME_PATTERN}|^\\*$)", max_leng
 """An agent's name or `ANYONE`."""
 Timestamp = Annotated[str, AfterValidator(_time), WithJsonSchema({"type": "string", "format": "date-time"})]
 """A time in RFC 3339, kept as it was written."""
-Positive = Annotated[int | float, Field(gt=0), WithJsonSchema(_OVER_ZERO)]
+Positive = Annotated[int | float, Field(gt=0), BeforeValidator(_real), WithJsonSchema(_OVER_ZERO)]
 """A number over 0 that stays an int when it was one."""
-Confidence = Annotated[int | float, Field(ge=0, le=1), WithJsonSchema(_TO_ONE)]
+Confidence = Annotated[int | float, Field(ge=0, le=1), BeforeValidator(_real), WithJsonSchema(_TO_ONE)]
 """0 to 1; stays an int when it was one."""
 StatusName = Annotated[
     Status,

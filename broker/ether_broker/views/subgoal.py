@@ -11,7 +11,8 @@
 
     AgentResponse                      Response
     subgoal_id                         external_id; request_id: made of it
-    summary, tools_used                of the same name; without a summary the status is told
+    summary                            summary; without one the status is told
+    tools_used                         tools_used, as far as they are standard tool types; the others are in the residue
     data                               data; what is neither dict nor list stands as `{"value": …}`
     confidence                         confidence; without one the least that spec 3 says of such a status
     metadata.duration_ms .timestamp    elapsed, timestamp
@@ -29,6 +30,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import AfterValidator, PlainSerializer, WithJsonSchema
 
 from ether_broker.delegation import Criticality, Delegation
+from ether_broker.errors import nearest
 from ether_broker.frozen import FrozenDict, freeze, thaw
 from ether_broker.model import AgentName, CapabilityName, FrozenMap
 from ether_broker.response import Response
@@ -56,6 +58,11 @@ _GOOD: Final = 0.7
 _USABLE: Final = 0.3
 """Under it the output is unusable (spec 3, "Scoring Guidelines")."""
 _PARTIAL: Final = 0.5
+_TOOLS: Final = (
+    "file_reader", "file_writer", "code_analyzer", "test_runner", "database_query", "database_migration", "git_operations",
+    "shell_command", "llm_call", "search",
+)  # fmt: skip
+"""The standard tool types (spec 3, "tools_used")."""
 _UNFINISHED: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})
 
 
@@ -69,6 +76,18 @@ def _structured(value: Any) -> Any:
     if value is not None and not isinstance(value, (Mapping, list, tuple)):
         raise ValueError(f"expected a dict, a list or None, and found a {type(value).__name__}")
     return freeze(value)
+
+
+def _summary(value: str) -> str:
+    if not value.strip():
+        raise ValueError("it is empty, and has to say what was done, in 2 to 10 sentences")
+    return value
+
+
+def _tool(value: str) -> str:
+    if value not in _TOOLS:
+        raise ValueError(f"{value!r} is no standard tool type.{nearest(value, _TOOLS)}")
+    return value
 
 
 _SUBGOAL_SCHEMA: Final = {
@@ -157,8 +176,8 @@ class AgentResponse(View):
 
     subgoal_id: ForeignId
     """Which subgoal it addresses."""
-    summary: str
-    """What was done, in 2 to 10 sentences; not checked."""
+    summary: Annotated[str, AfterValidator(_summary), WithJsonSchema({"type": "string", "pattern": r"\S"})]
+    """What was done, in 2 to 10 sentences; that they are so many is not checked."""
     data: Annotated[
         Any,
         AfterValidator(_structured),
@@ -166,7 +185,8 @@ class AgentResponse(View):
         WithJsonSchema({"type": ["object", "array", "null"]}),
     ] = None
     confidence: Confidence
-    tools_used: tuple[str, ...]
+    tools_used: tuple[Annotated[str, AfterValidator(_tool), WithJsonSchema({"enum": list(_TOOLS)})], ...]
+    """Standard tool types."""
     metadata: FrozenMap
     """`duration_ms`, `model_used`, `tokens_used`, `agent_version`, `retries`, `warnings`, `debug_info`, …"""
 
@@ -211,10 +231,10 @@ class AgentResponse(View):
         confidence = envelope.confidence
         return {
             "subgoal_id": foreign_name(envelope),
-            "summary": envelope.summary or envelope.explain(),
+            "summary": envelope.summary if envelope.summary.strip() else envelope.explain(),
             "data": data,
             "confidence": _confidence_of(envelope.status) if confidence is None else confidence,
-            "tools_used": list(envelope.tools_used),
+            "tools_used": [tool for tool in envelope.tools_used if tool in _TOOLS],
             "metadata": {**write_timing(envelope), **residue},
         }
 

@@ -136,7 +136,9 @@ def _head(response: Response) -> str:
 def _reasons(response: Response, *, debug: bool) -> Iterator[str]:
     yield one_line(f"ether: {response.explain()}", _REASON)
     if response.required_fields:
-        yield f"  fields: {one_line(', '.join(response.required_fields), _REASON)}"
+        yield f"  missing: {one_line(', '.join(response.required_fields), _REASON)}"
+    if response.unexpected_fields:
+        yield f"  unexpected: {one_line(', '.join(response.unexpected_fields), _REASON)}"
     if response.alternative_agent:
         yield f"  try: {one_line(response.alternative_agent)}"
     if response.retry_after is not None:

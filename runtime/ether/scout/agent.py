@@ -71,7 +71,7 @@ class Scout(Agent):
         try:
             result = search(root, query, include=wanted.include, timeout=timeout, cancelled=lambda: task.cancelled)
         except ValueError as error:
-            return task.respond(Status.REJECTED_CONTEXT, summary=str(error), required_fields=("pattern",))
+            return task.respond(Status.REJECTED_CONTEXT, summary=str(error), unexpected_fields=("pattern",))
         return _answer(
             task, result, f"{plural(len(result['matches']), 'line')} in {plural(result['files_searched'], 'file')}."
         )
@@ -94,7 +94,7 @@ class Scout(Agent):
         try:
             result = summarise([_group(group) for group in groups], findings.top)
         except ValueError as error:
-            return task.respond(Status.REJECTED_CONTEXT, summary=str(error), required_fields=("findings",))
+            return task.respond(Status.REJECTED_CONTEXT, summary=str(error), unexpected_fields=("findings",))
         return _answer(task, result, result["summary"])
 
 
@@ -115,7 +115,7 @@ def _no_such(task: Task, kind: str, path: str) -> Response:
     return task.respond(
         Status.REJECTED_CONTEXT,
         summary=f"{path} is not a {kind} where {task.agent} runs: pass a path of that machine.",
-        required_fields=("path",),
+        unexpected_fields=("path",),
     )
 
 

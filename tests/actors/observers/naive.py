@@ -21,7 +21,7 @@ class Outcome:
     agent: str
     capability: str
     status: str
-    round_trip: float | None = None
+    turnaround: float | None = None
     attempt: int = 1
     retries: int = 0
     confidence: float | None = None
@@ -46,7 +46,7 @@ class Naive:
         ]  # fmt: skip
         executions = [o for o in ended if o.status not in REJECTED]
         answers = [o for o in ended if o.status in ANSWERS]
-        trips = [o.round_trip for o in ended if o.status == "COMPLETED" and o.round_trip is not None]
+        turnarounds = [o.turnaround for o in ended if o.status == "COMPLETED" and o.turnaround is not None]
         told = [o.confidence for o in executions if o.confidence is not None]
         durations = [o.elapsed for o in executions if o.elapsed is not None]
         retries = sum(o.attempt - 1 + o.retries for o in executions)
@@ -63,9 +63,11 @@ class Naive:
             "unresolved_items": sum(o.unresolved for o in answers),
             "by_status": {s.name: len(having(s.name)) for s in Status if s.is_terminal},
             "delegation_success_rate": ratio(having("COMPLETED"), ended),
-            "avg_round_trip_sec": mean(trips),
-            "clarification_rework_ratio": ratio(having("NEEDS_INPUT"), ended),
-            "unresolved_carryover": ratio([o for o in answers if o.unresolved], answers),
+            "avg_round_trip_sec": mean([o.elapsed for o in having("COMPLETED") if o.elapsed is not None]),
+            "clarification_rework_ratio": ratio(having("NEEDS_INPUT"), [o for o in ended if o.status != "NEEDS_INPUT"]),
+            "unresolved_carryover": sum(o.unresolved for o in answers) / len(answers) if answers else None,
+            "avg_turnaround_sec": mean(turnarounds),
+            "unresolved_rate": ratio([o for o in answers if o.unresolved], answers),
             "success_rate": ratio(good, executions),
             "average_confidence": mean(told),
             "timeout_rate": ratio(having("TIMEOUT"), executions),
@@ -76,7 +78,7 @@ class Naive:
             "overload_rate": ratio(having("REJECTED_OVERLOAD"), ended),
             "cancellation_rate": ratio(having("CANCELLED"), ended),
             "progress_per_delegation": ratio(progress, ended),
-            "round_trip": {"count": len(trips), **{f"p{part}": rank(trips, part) for part in (50, 90, 99)}},
+            "turnaround": {"count": len(turnarounds), **{f"p{part}": rank(turnarounds, part) for part in (50, 90, 99)}},
         }
 
 

@@ -55,19 +55,23 @@ def test_delegation_success_rate_is_completed_of_all_that_ended(metrics: Metrics
     assert metrics.snapshot().open == 1
 
 
-def test_round_trip_is_from_delegation_to_outcome_and_of_completed_alone(metrics: Metrics, stream: Stream) -> None:
+def test_the_round_trip_is_the_handlers_time_and_the_turnaround_that_from_delegation_to_outcome(
+    metrics: Metrics, stream: Stream
+) -> None:
     stream.work("a", takes=1.0, elapsed=0.5)
     stream.work("b", takes=4.0, elapsed=0.1)
     stream.work("c", Status.TIMEOUT, takes=60.0)
+    stream.work("d", Status.FAILED_EXECUTION, takes=9.0, elapsed=9.0)
 
-    assert overall(metrics).avg_round_trip_sec == 2.5
-    assert overall(metrics).round_trip.count == 2
+    assert overall(metrics).avg_round_trip_sec == 0.3
+    assert overall(metrics).avg_turnaround_sec == 2.5
+    assert overall(metrics).turnaround.count == 2
 
 
 def test_gap_suggestion_frequency_counts_30_days(metrics: Metrics, stream: Stream) -> None:
-    stream.event("suggestion", proposed_agent="clarifier-agent")
+    stream.event("suggestion", suggestion_id="gap-1")
     stream.passes(29 * 86_400)
-    stream.event("suggestion", proposed_agent="clarifier-agent")
+    stream.event("suggestion", suggestion_id="gap-2")
     assert metrics.snapshot().gap_suggestion_frequency == 2
 
     stream.passes(2 * 86_400)
@@ -76,16 +80,26 @@ def test_gap_suggestion_frequency_counts_30_days(metrics: Metrics, stream: Strea
     assert metrics.snapshot().gap_suggestion_frequency == 1
 
 
-def test_each_needs_input_is_a_cycle_of_clarification(metrics: Metrics, stream: Stream) -> None:
+def test_a_suggestion_that_is_made_again_counts_once(metrics: Metrics, stream: Stream) -> None:
+    for suggestion in ("gap-1", "gap-2", "gap-1"):
+        stream.event("suggestion", suggestion_id=suggestion)
+
+    assert metrics.snapshot().gap_suggestion_frequency == 2
+    assert metrics.snapshot().events["suggestion"] == 3
+
+
+def test_one_task_with_two_cycles_of_clarification_gives_two(metrics: Metrics, stream: Stream) -> None:
     stream.work("a", Status.NEEDS_INPUT, questions=("Which one?",))
     stream.work("a answered", Status.NEEDS_INPUT, questions=("And where?",))
+    assert overall(metrics).clarification_rework_ratio is None  # no task has ended
     stream.work("a answered again")
+    assert overall(metrics).clarification_rework_ratio == 2.0
     stream.work("b")
 
-    assert overall(metrics).clarification_rework_ratio == 2 / 4
+    assert overall(metrics).clarification_rework_ratio == 1.0
 
 
-def test_unresolved_carryover_is_of_answers_alone(metrics: Metrics, stream: Stream) -> None:
+def test_unresolved_carryover_counts_the_items_of_answers_alone(metrics: Metrics, stream: Stream) -> None:
     stream.work("a", unresolved=("variance of 1.3", "variance of 1.4"))
     stream.work("b", Status.PARTIAL, unresolved=("the rest",))
     stream.work("c")
@@ -93,7 +107,8 @@ def test_unresolved_carryover_is_of_answers_alone(metrics: Metrics, stream: Stre
     stream.work("e", Status.FAILED_EXECUTION, unresolved=("everything",))
     stream.work("f", Status.REJECTED_CONTEXT)
 
-    assert overall(metrics).unresolved_carryover == 2 / 4
+    assert overall(metrics).unresolved_carryover == 3 / 4
+    assert overall(metrics).unresolved_rate == 2 / 4
     assert overall(metrics).unresolved_items == 3
 
 
@@ -168,7 +183,7 @@ def test_without_data_every_metric_is_none_and_every_count_0(metrics: Metrics) -
         definition.name: None for definition in DEFINITIONS
     }
     assert set(snapshot.windows["60"].overall.by_status.values()) == {0}
-    assert snapshot.windows["60"].overall.round_trip.p99 is None
+    assert snapshot.windows["60"].overall.turnaround.p99 is None
     assert (snapshot.seen, snapshot.time, snapshot.windows["all"].covered) == (0, 0.0, 0.0)
 
 
@@ -212,9 +227,9 @@ def test_each_status_that_spec_2_does_not_know_has_a_metric_of_its_own(metrics: 
         stream.response(name, status)
         if not status.is_terminal:
             stream.response(name)
-    assert {name: metrics.snapshot().value(name) for name in EXTENSION_METRICS.values()} == {
-        name: 1 / len(EXTENSION_METRICS) for name in EXTENSION_METRICS.values()
-    }
+    found = {name: metrics.snapshot().value(name) for name in EXTENSION_METRICS.values()}
+    assert found.pop("clarification_rework_ratio") == 1 / (len(EXTENSION_METRICS) - 1)
+    assert set(found.values()) == {1 / len(EXTENSION_METRICS)}
 
 
 def test_every_definition_is_a_figure_with_a_docstring_of_its_own() -> None:
@@ -427,7 +442,7 @@ def test_a_delegation_whose_outcome_was_missed_is_given_up_after_its_deadline(
     assert overall(metrics).ended == 0
 
 
-def test_an_outcome_whose_delegation_was_missed_counts_without_a_round_trip(metrics: Metrics, stream: Stream) -> None:
+def test_an_outcome_whose_delegation_was_missed_counts_without_a_turnaround(metrics: Metrics, stream: Stream) -> None:
     stream.response("a", elapsed=0.5)
     snapshot = metrics.snapshot()
 
@@ -512,7 +527,9 @@ def test_a_trend_is_judged_by_the_window_against_the_whole(metrics: Metrics, str
     assert metrics.snapshot().verdicts("60")["clarification_rework_ratio"].met is True
 
     stream.passes(100.0)
-    stream.work("d", Status.NEEDS_INPUT)
+    for name in "def":
+        stream.work(name, Status.NEEDS_INPUT)
+    stream.work("g")
     assert metrics.snapshot().verdicts("60")["clarification_rework_ratio"].met is False
 
 

@@ -84,7 +84,7 @@ def play(steps: list[Any], stream: Stream) -> Naive:
                 agent=(to or "(nobody)") if told["by"] == "ether" else told["by"],
                 capability=capability,
                 status=status.name,
-                round_trip=stream.now - began,
+                turnaround=stream.now - began,
                 attempt=told["attempt"],
                 retries=told.get("metadata", {}).get("retries", 0),
                 confidence=told.get("confidence"),
@@ -95,13 +95,13 @@ def play(steps: list[Any], stream: Stream) -> Naive:
 
 
 def same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    trips, wanted_trips = found.pop("round_trip"), wanted.pop("round_trip")
+    turnarounds, wanted_turnarounds = found.pop("turnaround"), wanted.pop("turnaround")
     assert found.keys() == wanted.keys()
     for name, value in wanted.items():
         assert found[name] == (pytest.approx(value) if isinstance(value, float) else value), name
-    assert trips["count"] == wanted_trips["count"]
+    assert turnarounds["count"] == wanted_turnarounds["count"]
     for part in ("p50", "p90", "p99"):
-        if wanted_trips[part] is None:
-            assert trips[part] is None
+        if wanted_turnarounds[part] is None:
+            assert turnarounds[part] is None
         else:
-            assert trips[part] == pytest.approx(wanted_trips[part], rel=ACCURACY + 1e-9, abs=1.1e-6)
+            assert turnarounds[part] == pytest.approx(wanted_turnarounds[part], rel=ACCURACY + 1e-9, abs=1.1e-6)

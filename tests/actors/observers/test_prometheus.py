@@ -97,13 +97,13 @@ def test_the_histogram_rises_to_its_count(metrics: Metrics, stream: Stream) -> N
     for number, takes in enumerate((0.0005, 0.05, 0.05, 1.0, 5_000.0)):
         stream.work(str(number), takes=takes)
     found = parse(metrics.to_prometheus())
-    buckets = {dict(key)["le"]: value for key, value in found["ether_round_trip_seconds_bucket"].items()}
+    buckets = {dict(key)["le"]: value for key, value in found["ether_turnaround_seconds_bucket"].items()}
     pair = labels(agent="ann", capability="x.do")
 
     assert [buckets[le] for le in ("0.0001", "0.001", "0.0464159", "0.1", "1", "1000", "+Inf")] == [0, 1, 1, 3, 4, 4, 5]
     assert list(buckets.values()) == sorted(buckets.values())
-    assert found["ether_round_trip_seconds_count"] == {pair: 5}
-    assert found["ether_round_trip_seconds_sum"][pair] == pytest.approx(5_001.1005)
+    assert found["ether_turnaround_seconds_count"] == {pair: 5}
+    assert found["ether_turnaround_seconds_sum"][pair] == pytest.approx(5_001.1005)
 
 
 def test_what_is_not_known_has_no_sample(metrics: Metrics, stream: Stream) -> None:

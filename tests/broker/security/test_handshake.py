@@ -176,7 +176,7 @@ def test_a_plain_link_watches_no_handshakes_once_it_is_open(context):
         wait_until(lambda: arrives(link, broker), 3.0)
         link.open(Nobody())
 
-        assert link._handshakes == []
+        assert link._handshakes == {}
     broker.close(0.0)
 
 

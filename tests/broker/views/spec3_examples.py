@@ -13,9 +13,8 @@ SUMMARIES: Final = (
     "Implemented JWT authentication middleware. Added token validation, expiry checks, and user context injection. All 15 integration tests passing.",  # noqa: E501
     "Done.",
     "I created the users table and then I added an email field and then I indexed it and then I wrote a migration and...",
-    "",
 )
-""""summary", good and bad: what spec 3 calls bad is carried like the rest, and judged by who reads it."""
+""""summary", good and bad: what spec 3 calls bad is carried, and judged by who reads it; an empty one is refused."""
 
 DATA: Final[tuple[dict[str, Any], ...]] = (
     {

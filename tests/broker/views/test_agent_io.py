@@ -131,11 +131,28 @@ def test_bounds_of_autonomy_reach_the_delegation():
     assert delegation.external_id == "..."
 
 
-def test_a_foreign_parent_links_to_the_request_that_its_task_became():
-    parent = AgentInput(task_id="abc-def-123", agent="scout", action="explore", params={})
-    child = AgentInput.parse(json.loads(spec_examples.AGENT_INPUT))
+def test_a_foreign_parent_is_kept_as_it_was_and_is_no_parent_on_the_bus():
+    delegation = AgentInput.parse(json.loads(spec_examples.AGENT_INPUT)).to_delegation()
 
-    assert child.to_delegation().parent == parent.to_delegation().request_id
+    assert delegation.parent is None
+    assert AgentInput.from_delegation(delegation).context["parent_task"] == "abc-def-123"
+
+
+def test_the_parent_of_a_sub_delegation_is_told_and_comes_back():
+    delegation = Delegation(request_id=REQUEST, capability="a", parent=REQUEST)
+
+    assert AgentInput.from_delegation(delegation).context["parent_task"] == REQUEST
+    assert AgentInput.from_delegation(delegation).to_delegation() == delegation
+
+
+@pytest.mark.parametrize("status", [Status.REJECTED_CONTEXT, Status.TIMEOUT, Status.FAILED_EXECUTION])
+def test_an_error_without_more_than_a_summary_says_so_in_its_data(status: Status):
+    response = Response(request_id=REQUEST, status=status, summary="Which city?")
+
+    output = AgentOutput.from_response(response)
+
+    assert (output.status, output.data) == (AgentStatus.ERROR, {"error": "Which city?"})
+    assert output.to_response() == response
 
 
 def test_the_same_input_is_the_same_request():
@@ -257,7 +274,8 @@ def test_a_spelling_is_not_used_once_the_envelope_says_something_else():
 
     assert again.context is not None
     assert again.context["budget"] == {"max_time_sec": 20, "currency": "EUR"}
-    assert again.context["parent_task"] == REQUEST
+    assert again.context["parent_task"] == "abc-def-123"
+    assert again.to_delegation() == cut
     assert again.context["note"] == 1
     assert again.to_delegation() == cut
 

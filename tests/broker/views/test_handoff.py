@@ -65,6 +65,7 @@ response_documents = st.fixed_dictionaries(
         "follow_up_recommended": text_lists,
         "unresolved": text_lists,
         "required_fields": text_lists,
+        "unexpected_fields": text_lists,
         "alternative_agent": st.none() | agent_names,
         "diagnostic_notes": st.none() | texts,
     },
@@ -165,6 +166,7 @@ def test_a_refusal_says_what_section_11_asks_of_it():
         request_id=REQUEST,
         status=Status.REJECTED_CONTEXT,
         required_fields=("name",),
+        unexpected_fields=("nmae",),
         alternative_agent="clarifier-agent",
     )
 
@@ -172,6 +174,7 @@ def test_a_refusal_says_what_section_11_asks_of_it():
         "request_id": REQUEST,
         "status": "REJECTED_CONTEXT",
         "required_fields": ["name"],
+        "unexpected_fields": ["nmae"],
         "alternative_agent": "clarifier-agent",
     }
 

@@ -48,9 +48,9 @@ request_documents = st.fixed_dictionaries(
 response_documents = st.fixed_dictionaries(
     {
         "subgoal_id": ids,
-        "summary": texts,
+        "summary": texts.filter(str.strip),
         "confidence": st.floats(0, 1) | st.integers(0, 1),
-        "tools_used": st.lists(texts, max_size=2),
+        "tools_used": st.lists(st.sampled_from(["file_reader", "llm_call", "search"]), max_size=2),
         "metadata": st.dictionaries(
             st.sampled_from(["duration_ms", "timestamp", "retries", "warnings"]), json_values, max_size=3
         ),
@@ -198,11 +198,36 @@ def test_a_response_without_a_required_field_is_refused_by_name(missing: str):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("confidence", 1.1), ("confidence", "high"), ("data", "text"), ("tools_used", "search")],
+    [
+        ("confidence", 1.1),
+        ("confidence", "high"),
+        ("confidence", "0.9"),
+        ("confidence", True),
+        ("confidence", None),
+        ("data", "text"),
+        ("tools_used", "search"),
+        ("tools_used", ["frobnicator"]),
+        ("summary", ""),
+        ("summary", " \n"),
+    ],
 )
 def test_a_field_of_the_wrong_kind_is_refused_by_name(field: str, value: Any):
-    with pytest.raises(InvalidEnvelope, match=f"{field}"):
+    with pytest.raises(InvalidEnvelope, match=rf"^AgentResponse is not valid: {field}[^;]*$"):
         AgentResponse.parse(spec3_examples.agent_response(**{field: value}))
+
+
+def test_a_misspelt_tool_is_refused_with_the_nearest():
+    with pytest.raises(InvalidEnvelope, match=r"tools_used\.0: .*Did you mean 'file_reader'\?"):
+        AgentResponse.parse(spec3_examples.agent_response(tools_used=["file_raeder"]))
+
+
+def test_tools_of_an_agents_own_are_kept_beside_the_standard_ones():
+    response = Response(request_id=REQUEST, status=Status.COMPLETED, tools_used=("ast_parser", "search"))
+
+    view = AgentResponse.from_response(response)
+
+    assert view.tools_used == ("search",)
+    assert view.to_response() == response
 
 
 def test_a_subgoal_is_a_delegation_in_other_words():

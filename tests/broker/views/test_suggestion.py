@@ -32,3 +32,20 @@ def test_a_score_over_1_is_refused():
 
     with pytest.raises(InvalidEnvelope, match=r"justification\.score: "):
         SuggestionRecord.parse(document)
+
+
+@pytest.mark.parametrize("score", [0.61, 0.618, 0.62])
+def test_the_score_is_that_of_its_ratios_each_clamped_to_1(score: float):
+    document = json.loads(spec_examples.SUGGESTION_RECORD)
+    document["justification"]["score"] = score
+
+    assert SuggestionRecord.parse(document).justification.score == score
+
+
+@pytest.mark.parametrize("score", [0.60, 0.64, 0.888, 1.0])
+def test_a_score_that_is_not_that_of_its_ratios_is_refused_with_the_right_one(score: float):
+    document = json.loads(spec_examples.SUGGESTION_RECORD)
+    document["justification"]["score"] = score
+
+    with pytest.raises(InvalidEnvelope, match=r"justification: .*score .* is 0\.618"):
+        SuggestionRecord.parse(document)

@@ -103,7 +103,8 @@ def test_summarize_findings_takes_groups_or_a_plain_list(bus, root):
 def test_what_does_not_fit_is_refused_with_the_field(bus, action, params, field):
     response = ask(bus, action, **params)
     assert response.status is Status.REJECTED_CONTEXT
-    assert field in response.required_fields
+    assert field in response.required_fields + response.unexpected_fields
+    assert (field in response.required_fields) == (not params)
 
 
 class SlowHost:

@@ -176,7 +176,7 @@ def _is_there(bus: Runtime, work: Work) -> bool:
 def _hint(ctx: typer.Context, response: Response) -> None:
     """Say which option is meant where a misspelt one became a parameter that the agent does not take."""
     options = [option for parameter in ctx.command.params for option in parameter.opts if option[:2] == "--"]
-    for field in response.required_fields:
+    for field in response.unexpected_fields:
         option = f"--{field.replace('_', '-')}"
         meant = nearest(option, options)
         if option in _words(ctx.args) and "Did you mean" in meant:

@@ -1,0 +1,79 @@
+"""Whether an answer is what its delegation's output contract asks for (spec 2 §6.2, §9).
+
+An artifact type `working-file` is a Markdown artifact, `summary-block` a summary; of another type there has to be an
+artifact. Expected sections are headings of the Markdown artifacts that this process can read; without such an artifact,
+headings of the data where that is a text, and keys where it is a dict. Quality gates are names that only the delegator
+understands: they are not checked here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Final
+
+from ether_broker.artifact import Artifact
+from ether_broker.delegation import OutputContract
+from ether_broker.response import Response
+
+__all__ = ["misses"]
+
+_MARKDOWN: Final = frozenset({".md", ".markdown"})
+_HEADING: Final = re.compile(r"^(?:#{1,6}[ \t]+(.+?)[ \t]*#*|(\S.*)\n(?:=+|-+))[ \t]*$", re.MULTILINE)
+_MOST: Final = 16 << 20
+"""Bytes of an artifact that are looked through for headings."""
+
+
+def misses(contract: OutputContract, response: Response) -> tuple[str, ...]:
+    """A sentence for each thing that the contract asks for and the answer does not have."""
+    return (*_artifact(contract.artifact_type, response), *_sections(contract.expected_sections, response))
+
+
+def _artifact(kind: str, response: Response) -> Iterator[str]:
+    if kind == "summary-block":
+        if not response.summary.strip():
+            yield "output contract: a summary-block is asked for, and the summary is empty"
+    elif kind == "working-file":
+        if not any(_is_markdown(artifact) for artifact in response.artifacts):
+            yield "output contract: a working-file is asked for, and no artifact is a Markdown file"
+    elif kind and not response.artifacts:
+        yield f"output contract: an artifact ({kind}) is asked for, and there is none"
+
+
+def _sections(expected: tuple[str, ...], response: Response) -> Iterator[str]:
+    if expected:
+        found = {_plain(heading) for heading in _headings(response)}
+        for section in expected:
+            if _plain(section) not in found:
+                yield f"output contract: there is no section {section!r}"
+
+
+def _headings(response: Response) -> Iterator[str]:
+    texts = [
+        text for artifact in response.artifacts if _is_markdown(artifact) and (text := _text(artifact)) is not None
+    ]
+    data = response.data
+    if not texts and isinstance(data, str):
+        texts = [data]
+    if not texts and isinstance(data, Mapping):
+        yield from map(str, data)
+    for text in texts:
+        for match in _HEADING.finditer(text):
+            yield match[1] or match[2]
+
+
+def _text(artifact: Artifact) -> str | None:
+    try:
+        with Path(artifact.path).open("rb") as file:
+            return file.read(_MOST).decode(errors="replace").replace("\r\n", "\n")
+    except (OSError, ValueError):  # such as a URL, or a name that no file can have
+        return None
+
+
+def _is_markdown(artifact: Artifact) -> bool:
+    return PurePath(artifact.path).suffix.lower() in _MARKDOWN
+
+
+def _plain(heading: str) -> str:
+    return " ".join(heading.split()).casefold()

@@ -1,0 +1,33 @@
+"""What becomes of a handler's answer: it is held to the delegation's budget and output contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ether_actors.output_contract import misses
+from ether_actors.task import Task
+from ether_broker.frozen import freeze
+from ether_broker.response import Response
+from ether_broker.status import Status
+
+__all__ = ["settled"]
+
+
+def settled(task: Task, response: Response) -> Response:
+    """The response as it is sent: COMPLETED only when budget and contract held, else PARTIAL with what did not.
+
+    Its metadata tells the cost and the tokens of the task and its sub-delegations together; its `external_id` is the
+    delegation's.
+    """
+    delegation = task.delegation
+    contract = delegation.output_contract
+    totals, broken = task.budget.close(response)
+    if contract is not None and response.status is Status.COMPLETED:
+        broken = (*misses(contract, response), *broken)
+    update: dict[str, Any] = {"external_id": delegation.external_id}
+    if totals:
+        update["metadata"] = freeze({**response.metadata, **totals})
+    if broken and response.status in (Status.COMPLETED, Status.PARTIAL):
+        update["status"] = Status.PARTIAL
+        update["unresolved"] = tuple(dict.fromkeys((*response.unresolved, *broken)))
+    return response.model_copy(update=update)

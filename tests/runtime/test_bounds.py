@@ -1,0 +1,283 @@
+"""Budgets, permissions and output contracts: what the bus enforces of a delegation's bounds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ether import Agent, Artifact, Budget, BudgetExceeded, OutputContract, Response, Runtime, Status, Task, capability
+from ether.testing import TestRuntime
+from ether.views import AgentInput, RequestEnvelope
+from tests.broker.views.spec_examples import BOUNDED_INPUT, REQUEST_ENVELOPE
+
+
+class Worker(Agent):
+    """Costs what it is told, and asks others as it is told."""
+
+    max_concurrency = 8
+
+    @capability("work.cost")
+    def cost(self, task: Task, cost: float = 0.0, tokens: int = 0):
+        return task.respond(data="done", metadata={"cost": cost, "tokens_used": tokens})
+
+    @capability("work.sleep")
+    async def sleep(self, seconds: float) -> str:
+        import asyncio
+
+        await asyncio.sleep(seconds)
+        return "done"
+
+    @capability("work.ask")
+    def ask(self, task: Task, costs: list[float], own: float = 0.0):
+        task.budget.spend(cost=own)
+        answers = [task.delegate("work.cost", {"cost": cost}).result() for cost in costs]
+        return [answer.status.name for answer in answers]
+
+    @capability("work.careful")
+    def careful(self, task: Task, costs: list[float]):
+        done = []
+        for cost in costs:
+            try:
+                done.append(task.delegate("work.cost", {"cost": cost}).result().status.name)
+            except BudgetExceeded:
+                break
+        return done
+
+    @capability("work.pass")
+    def hand_on(self, task: Task, params: dict):
+        """Delegate a delegation."""
+        response = task.delegate(params["what"], params["with"], **params.get("fields", {})).result()
+        return {"status": response.status.name, "code": response.error.code if response.error else ""}
+
+    @capability("work.seen")
+    def seen(self, task: Task):
+        return {"permissions": dict(task.delegation.permissions)}
+
+    @capability("work.write")
+    def write(self, task: Task, file: str):
+        with task.lease(file) as lease:
+            lease.write("x")
+
+
+@pytest.fixture
+def bus():
+    with TestRuntime(name="desk") as bus:
+        bus.start(Worker)
+        yield bus
+
+
+# -- time ----------------------------------------------------------------------------------------------------------
+
+
+def test_max_time_sec_ends_the_work_as_its_deadline_does(bus: TestRuntime):
+    handle = bus.delegate("work.sleep", {"seconds": 30.0}, budget=Budget(max_time_sec=2.0))
+
+    bus.advance(1.9)
+    assert not handle.done
+    bus.advance(0.4)
+
+    assert handle.result().status is Status.TIMEOUT
+
+
+def test_spec_1s_budget_times_out_as_its_comment_says():
+    told = {**BOUNDED_INPUT, "agent": "worker", "action": "work.sleep", "params": {"seconds": 0.5}}
+    told["context"] = {"budget": {"max_time_sec": 0.2}}
+    with Runtime(name="desk") as bus:
+        bus.start(Worker)
+        response = bus.send(AgentInput.parse(told).to_delegation()).result(10.0)
+
+    assert response.status is Status.TIMEOUT
+
+
+def test_no_time_at_all_is_never_started(bus: TestRuntime):
+    response = bus.delegate("work.seen", budget=Budget(max_time_sec=0.0)).result()
+
+    assert (response.status, response.error.code) == (Status.TIMEOUT, "expired")
+
+
+def test_a_sub_delegation_has_no_more_time_than_its_task_has_left(bus: TestRuntime):
+    work = {"what": "work.sleep", "with": {"seconds": 30.0}, "fields": {"timeout": 60.0}}
+    handle = bus.delegate("work.pass", work, budget=Budget(max_time_sec=2.0))
+    bus.advance(2.3)
+
+    assert handle.result().status is Status.TIMEOUT
+    assert bus.statistics()["outcomes"] == {"CANCELLED": 1, "TIMEOUT": 1}
+
+
+# -- cost ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_cost_of_sub_delegations_is_summed_up(bus: TestRuntime):
+    response = bus.delegate("work.ask", {"costs": [0.125, 0.25], "own": 0.5}, budget=Budget(max_cost=1.0)).result()
+
+    assert (response.status, response.metadata["cost"]) == (Status.COMPLETED, 0.875)
+
+
+def test_it_is_summed_up_over_several_floors(bus: TestRuntime):
+    below = {"what": "work.ask", "with": {"costs": [0.25, 0.25], "own": 0.125}}
+    response = bus.delegate("work.pass", {"what": "work.pass", "with": below}, budget=Budget(max_cost=1.0)).result()
+
+    assert response.metadata["cost"] == 0.625
+
+
+def test_past_the_budget_nothing_more_is_delegated_and_the_outcome_says_so(bus: TestRuntime):
+    response = bus.delegate("work.ask", {"costs": [0.3, 0.3, 0.3]}, budget=Budget(max_cost=0.5)).result()
+
+    assert (response.status, response.error.code) == (Status.PARTIAL, "budget_exceeded")
+    assert response.unresolved == (
+        "max_cost 0.5 is used up (0.6): nothing more is delegated.",
+        "max_cost 0.5 did not hold: 0.6 was used.",
+    )
+    assert response.metadata["cost"] == 0.6
+    assert bus.statistics()["accepted"] == 3
+
+
+def test_a_handler_that_goes_on_without_what_was_refused_is_partial_with_its_data(bus: TestRuntime):
+    response = bus.delegate("work.careful", {"costs": [0.25, 0.25, 0.25]}, budget=Budget(max_cost=0.5)).result()
+
+    assert (response.status, response.data) == (Status.PARTIAL, ["COMPLETED", "COMPLETED"])
+    assert response.unresolved == ("max_cost 0.5 is used up (0.5): nothing more is delegated.",)
+
+
+@pytest.mark.parametrize("budget", [Budget(max_cost=0.5), Budget(max_tokens=10)])
+def test_work_that_costs_more_than_it_may_is_not_completed(bus: TestRuntime, budget: Budget):
+    response = bus.delegate("work.cost", {"cost": 0.75, "tokens": 11}, budget=budget).result()
+
+    assert (response.status, response.data) == (Status.PARTIAL, "done")
+    assert "did not hold" in response.unresolved[0]
+
+
+def test_within_its_budget_work_is_completed(bus: TestRuntime):
+    budget = Budget(max_cost=0.5, max_tokens=10, max_time_sec=5.0)
+
+    response = bus.delegate("work.cost", {"cost": 0.5, "tokens": 10}, budget=budget).result()
+
+    assert response.ok
+    assert response.metadata == {"cost": 0.5, "tokens_used": 10}
+
+
+# -- permissions ---------------------------------------------------------------------------------------------------
+
+
+def test_who_may_not_modify_files_writes_none(bus: TestRuntime, tmp_path: Path):
+    file = tmp_path / "report.md"
+    told = {**BOUNDED_INPUT, "agent": "worker", "action": "work.write", "params": {"file": str(file)}}
+
+    response = bus.send(AgentInput.parse(told).to_delegation()).result()
+
+    assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "not_permitted")
+    assert "can_modify_files" in response.error.message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_permissions_hold_for_sub_delegations_too(bus: TestRuntime, tmp_path: Path):
+    below = {
+        "what": "work.write",
+        "with": {"file": str(tmp_path / "a.md")},
+        "fields": {"permissions": {"can_modify_files": True}},
+    }
+
+    response = bus.delegate("work.pass", below, permissions={"can_modify_files": False}).result()
+
+    assert response.data == {"status": "FAILED_EXECUTION", "code": "not_permitted"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sub_delegation_may_have_fewer_permissions_and_never_more():
+    class Asks(Agent):
+        @capability("asks.seen")
+        def seen(self, task: Task):
+            wanted = {"a": True, "b": False, "d": False, "e": "some"}
+            return task.delegate("work.seen", permissions=wanted).result().data["permissions"]
+
+    with TestRuntime() as bus:
+        bus.start(Worker)
+        bus.start(Asks)
+        given = {"a": False, "b": True, "c": "paths", "d": "all"}
+        told = bus.delegate("asks.seen", permissions=given).result().data
+
+    assert told == {"a": False, "b": False, "c": "paths", "d": False, "e": "some"}
+
+
+def test_who_may_not_delegate_does_not(bus: TestRuntime):
+    response = bus.delegate("work.ask", {"costs": [0.0]}, permissions={"can_delegate": False}).result()
+
+    assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "not_permitted")
+    assert bus.statistics()["accepted"] == 1
+
+
+# -- output contracts ----------------------------------------------------------------------------------------------
+
+
+class Researcher(Agent):
+    """Writes what it is told, and answers with it."""
+
+    @capability("research.context.deepen")
+    def deepen(self, task: Task, params: dict) -> Response:
+        return task.respond(summary=params.get("summary", ""), data=params.get("data"), artifacts=[
+            Artifact(path=path) for path in params.get("paths", ())
+        ])  # fmt: skip
+
+
+def answer(contract: OutputContract, **params: object) -> Response:
+    with TestRuntime() as bus:
+        bus.start(Researcher)
+        return bus.delegate("research.context.deepen", {"params": params}["params"], output_contract=contract).result()
+
+
+SECTIONS = ("Sources", "Contradictions", "Depth Expansion")
+
+
+def test_spec_2s_contract_is_met_by_a_working_file_with_its_sections(tmp_path: Path):
+    file = tmp_path / "depth-expansion.md"
+    file.write_text("# Depth\n\n## Sources\n\n### contradictions ###\n\nDepth  Expansion\n---\n")
+    contract = RequestEnvelope.parse(json.loads(REQUEST_ENVELOPE)).output_contract
+
+    assert answer(contract, paths=[str(file)]).status is Status.COMPLETED
+
+
+def test_what_a_contract_asks_for_and_does_not_get_is_unresolved(tmp_path: Path):
+    file = tmp_path / "depth-expansion.md"
+    file.write_text("# Sources\n\nContradictions are everywhere.\n")
+    contract = OutputContract(artifact_type="working-file", expected_sections=SECTIONS)
+
+    response = answer(contract, paths=[str(file)], data=1)
+
+    assert (response.status, response.data) == (Status.PARTIAL, 1)
+    assert response.unresolved == (
+        "output contract: there is no section 'Contradictions'",
+        "output contract: there is no section 'Depth Expansion'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("contract", "params", "kept"),
+    [
+        (OutputContract(artifact_type="working-file"), {}, False),
+        (OutputContract(artifact_type="working-file"), {"paths": ["a.txt"]}, False),
+        (OutputContract(artifact_type="working-file"), {"paths": ["https://host/a.md"]}, True),
+        (OutputContract(artifact_type="dataset"), {}, False),
+        (OutputContract(artifact_type="dataset"), {"paths": ["a.csv"]}, True),
+        (OutputContract(artifact_type="summary-block"), {"summary": " "}, False),
+        (OutputContract(artifact_type="summary-block"), {"summary": "Seven sources."}, True),
+        (OutputContract(expected_sections=("Sources",)), {"data": {"sources": []}}, True),
+        (OutputContract(expected_sections=("Sources",)), {"data": "## Sources\n"}, True),
+        (OutputContract(expected_sections=("Sources",)), {"data": "Sources"}, False),
+        (OutputContract(expected_sections=("Sources",)), {"paths": ["/no/such.md"]}, False),
+        (OutputContract(quality_gates=("G1",)), {}, True),
+        (OutputContract(), {}, True),
+    ],
+)
+def test_a_contract_is_held_to_as_far_as_it_can_be_looked_at(contract: OutputContract, params: dict, kept: bool):
+    response = answer(contract, **params)
+
+    assert response.status is (Status.COMPLETED if kept else Status.PARTIAL)
+    assert len(response.unresolved) == (0 if kept else 1)
+
+
+def test_a_failure_stays_one_whatever_the_contract(bus: TestRuntime):
+    response = bus.delegate("work.cost", {"cots": 1}, output_contract=OutputContract(artifact_type="x")).result()
+
+    assert response.status is Status.REJECTED_CONTEXT
