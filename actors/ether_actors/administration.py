@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
 from ether_actors.leasing import Leasing
+from ether_actors.pages import Cursor, page, text, whole
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registration import Condition, Registration
 from ether_actors.trimming import Trimming
-from ether_broker.codec import pack_response, read_delegation
+from ether_broker.bounded import QUESTION, read
+from ether_broker.codec import pack_response
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
@@ -26,12 +28,12 @@ __all__ = ["CAPABILITIES", "Administration"]
 
 PREFIX: Final = b"ether."
 """What the supervisor's own capabilities begin with."""
-_ROOM: Final = 900_000
-"""Bytes of an answer that lists; a payload has 1 MiB at most (`ether_broker.payload.MAX_PAYLOAD`)."""
-_ITEM: Final = 80
-"""Bytes of one entry, without its capability."""
-
-
+_RANGE: Final = 256 << 10
+"""Bytes of a dead letter that one answer shows."""
+_DETAIL: Final = 1_000
+"""Characters of why it died that a list shows."""
+_NAMES: Final = 1_000
+"""Agents that a misspelt name is compared with."""
 STALLED: Final = 1.5 * HEARTBEAT
 """Seconds without a sign of life of its node after which an agent is called stalled: a heartbeat is missing."""
 
@@ -52,31 +54,24 @@ class Administration:
         if records.journal.trouble is not None and header.capability != b"ether.release":
             records.refuse_unwritten(session, header)
             return
-        records.passing.append(envelope)
-        session.allowance.spend(1 + (len(records.registry) >> 4))
-        if header.source not in session.agents:
-            message = f"The connection has not registered {header.source.decode(errors='replace')!r}."
-            error = ErrorInfo(code="forged_sender", message=message)
-            records.answer(session, header, Status.REJECTED_CAPABILITY, error)
-            return
-        name = header.capability.decode(errors="replace")
+        if len(envelope) - header.body <= QUESTION.size:  # else it is refused, and nobody has to keep it for that
+            records.passing.append(envelope)
+        name = name_of(header.capability)
         action, own = _ACTIONS.get(name), _OWN.get(name)
-        if action is None and own is None:
-            hint = nearest(name, (*_ACTIONS, *_OWN))
-            error = ErrorInfo(code="no_holder", message=f"The bus has no such capability.{hint}")
+        error = _unknown(session, header, name)
+        if error is not None:
             records.answer(session, header, Status.REJECTED_CAPABILITY, error)
             return
         try:
-            params = read_delegation(header, envelope).params or {}
-            if not isinstance(params, dict):
-                msg = "params is a map here."
-                raise InvalidEnvelope(msg)
-            self._check_access(session, header, params)
+            self._check_access(session, header, change=name in _CHANGING)
+            params = self._params(session, header, envelope)
             if own is not None:
                 own(self, session, header, envelope, params)
                 return
+            if params.get("discard"):
+                self._check_access(session, header, change=True)
             assert action is not None
-            data = action(self, {**params, "source": header.source} if action is Administration.outcomes else params)
+            data = action(self, header, params)
         except AccessDenied as denied:
             records.router.refusals.note(session.node, denied.code, denied)
             error = ErrorInfo(code=denied.code, message=str(denied))
@@ -90,18 +85,21 @@ class Administration:
 
     def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
         records, request_id = self._records, header.request_id
-        if records.ledger.get(request_id) is None and request_id not in records.claims and request_id not in records.ended:
+        if (
+            records.ledger.get(request_id) is None
+            and request_id not in records.claims
+            and request_id not in records.ended
+        ):
             return False
         if not header.flags & Flag.RESENT:
             records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
         return True
 
-    def _check_access(self, session: Session, header: Header, params: dict[str, Any]) -> None:
-        """Raise AccessDenied for who may not ask this, or not change something by it."""
+    def _check_access(self, session: Session, header: Header, *, change: bool) -> None:
+        """Raise AccessDenied for who may not ask this, or not change something by it; the body has not been read."""
         if header.capability in _ONES_OWN:
             return
-        source, name = (part.decode(errors="replace") for part in (header.source, header.capability))
-        change = bool(params.get("discard")) or header.capability in _CHANGING
+        source, name = name_of(header.source), name_of(header.capability)
         if self._records.access.may_administer(session.node, source, change=change):
             return
         verb = "change" if change else "ask"
@@ -109,69 +107,134 @@ class Administration:
             f"{source} on node {session.node!r} may not {verb} {name!r}: the access list does not have it."
         )
 
-    def _reply(self, session: Session, header: Header, data: object) -> None:
+    def _params(self, session: Session, header: Header, envelope: bytes) -> dict[str, Any]:
+        """The params of a question, read within bounds; the rest of what the delegation says changes no answer."""
+        try:
+            body = read(envelope[header.body :], QUESTION) if len(envelope) > header.body else {}
+            params = body.get("params") if isinstance(body, dict) else body
+            if isinstance(params, bytes):
+                params = read(params, QUESTION)
+        except InvalidEnvelope as error:
+            self._records.router.refusals.note(session.node, error.code, error)
+            raise
+        if params is None:
+            return {}
+        if not isinstance(params, dict):
+            raise InvalidEnvelope("params is a map here.")
+        return params
+
+    def _reply(self, session: Session, header: Header, data: Payload) -> None:
         records = self._records
+        session.allowance.spend(1 + (len(data.packed) >> 9))
         response = Response(
             request_id=to_text(header.request_id), status=Status.COMPLETED, from_agent=SUPERVISOR,
-            data=Payload.of(data), timestamp=records.wall,
+            data=data, timestamp=records.wall,
         )  # fmt: skip
         envelope = pack_response(response, capability=header.capability, target=header.source)
         records.end(session, SUPERVISOR.encode(), b"", envelope, is_volatile=False)
 
-    def agents(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every agent: name, node, condition, load, outcomes; one only with `agent`.
+    # -- lists, in pages -----------------------------------------------------------------------------------------
+
+    def agents(self, _header: Header, params: dict[str, Any]) -> Payload:
+        """Every agent: name, node, condition, load, outcomes; one only with `agent`, those of a list with `agents`.
 
         `busy_for`: seconds that the oldest of its tasks runs, by its node's last heartbeat. `stalled_for`: seconds without
         a sign of life of its node, when a heartbeat is missing: its process, or the way to it, stands still. Both are 0.0
         where they do not apply. Neither is a condition: a busy agent is never taken for dead, a stalled one is only when
         its node counts as lost.
         """
-        wanted = params.get("agent")
-        found = [
-            _describe(agent, self._records.now)
-            for agent in self._records.registry.agents
-            if wanted in (None, agent.manifest.agent) and (wanted or agent.manifest.capabilities)
-        ]
-        if wanted is not None and not found:
-            known = (agent.manifest.agent for agent in islice(self._records.registry.agents, 1000))
-            msg = f"There is no agent {wanted!r}.{nearest(str(wanted), known)}"
-            raise InvalidEnvelope(msg)
-        return found
-
-    def manifests(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every agent's manifest; one only with `agent`."""
-        self.agents(params)
-        wanted = params.get("agent")
-        return [
-            agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-            for agent in self._records.registry.agents
-            if agent.manifest.capabilities and wanted in (None, agent.manifest.agent)
-        ]
-
-    def capabilities(self, _params: dict[str, Any]) -> dict[str, list[str]]:
-        """{capability: names of its holders}."""
-        declared = self._records.registry.declared
-        return {name_of(name): [agent.manifest.agent for agent in declared[name]] for name in sorted(declared)}
-
-    def nodes(self, _params: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every node: name, seconds of silence, what it says of itself, its agents."""
         now = self._records.now
-        return [
-            {
-                "node": session.node,
-                "silent": round(now - session.heard, 3),
-                "agents": len(session.agents),
-                "waiting_bytes": session.outbox_bytes,
-                "observers": len(session.cursors),
-                **{key: session.info[key] for key in ("host", "pid", "version", "key") if key in session.info},
-            }
-            for session in self._records.router.sessions
-        ]
+        return page(self._rows(params, lambda agent: _describe(agent, now)), params)
 
-    def statistics(self, _params: dict[str, Any]) -> dict[str, Any]:
+    def manifests(self, _header: Header, params: dict[str, Any]) -> Payload:
+        """Every agent's manifest; those of the agents that are asked for as in `agents`."""
+        return page(self._rows(params, _manifest), params)
+
+    def capabilities(self, _header: Header, params: dict[str, Any]) -> Payload:
+        """What the next agents declare: `agent`, `capabilities`."""
+        return page(self._rows(params, _declared), params)
+
+    def _rows(
+        self, params: dict[str, Any], describe: Callable[[Registration], dict[str, Any]]
+    ) -> Iterator[tuple[Cursor, dict[str, Any] | None]]:  # fmt: skip
+        """The agents that are asked for, by name; those without capabilities only for who knows their names."""
+        registry = self._records.registry
+        wanted = params.get("agents")
+        if wanted is None and (one := text(params, "agent")) is not None:
+            if registry.get(one.encode()) is None:
+                near = (name_of(name) for name in islice(registry.after(one[:1].encode()), _NAMES))
+                raise InvalidEnvelope(f"There is no agent {one!r}.{nearest(one, near)}")
+            wanted = [one]
+        if wanted is not None and not (isinstance(wanted, list) and all(isinstance(name, str) for name in wanted)):
+            raise InvalidEnvelope("params.agents has to be a list of names.")
+        after = text(params, "after")
+        names: Iterable[bytes] = registry.after(None if after is None else after.encode())
+        if wanted is not None:
+            names = sorted(name.encode() for name in wanted if after is None or name > after)
+        for name in names:
+            agent = registry.get(name)
+            is_listed = agent is not None and (wanted is not None or agent.manifest.capabilities)
+            yield name_of(name), describe(agent) if agent is not None and is_listed else None
+
+    def nodes(self, _header: Header, params: dict[str, Any]) -> Payload:
+        """Every node: name, seconds of silence, what it says of itself, its agents."""
+        router, after = self._records.router, text(params, "after")
+        return page(((node, self._node(router.find(node))) for node in router.after(after)), params)
+
+    def _node(self, session: Session | None) -> dict[str, Any] | None:
+        if session is None:
+            return None
+        return {
+            "node": session.node,
+            "silent": round(self._records.now - session.heard, 3),
+            "agents": len(session.agents),
+            "waiting_bytes": session.outbox_bytes,
+            "observers": len(session.cursors),
+            **{key: session.info[key] for key in ("host", "pid", "version", "key") if key in session.info},
+        }
+
+    def outcomes(self, header: Header, params: dict[str, Any]) -> Payload:
+        """What an earlier life of the delegator asked for: still open, or ended and not collected."""
+        records, source = self._records, header.source
+        running = {
+            entry.request_id: {
+                "request_id": entry.request_id, "capability": name_of(entry.capability), "ended": False,
+                "left": entry.deadline - records.now,
+            }
+            for entry in records.ledger.asked_by(source)
+            if entry.delegator.lost
+        }  # fmt: skip
+        for request_id in records.ended.uncollected_of(source):
+            running[request_id] = {"request_id": request_id, "capability": "", "ended": True, "left": None}
+        after = params.get("after")
+        if after is not None and not isinstance(after, bytes):
+            raise InvalidEnvelope("params.after has to be a request id.")
+        return page(((key, running[key]) for key in sorted(running) if after is None or key > after), params)
+
+    def dead_letters(self, _header: Header, params: dict[str, Any]) -> Payload:
+        """The newest dead letters first, below the number `after`; `reason` narrows it."""
+        wanted = text(params, "reason")
+        known = {reason.value: reason for reason in Reason}
+        if wanted is not None and wanted not in known:
+            msg = f"There is no reason {wanted!r}.{nearest(wanted, known)}"
+            raise InvalidEnvelope(msg)
+        below = None if params.get("after") is None else whole(params, "after", None)
+        rows = (
+            (number, _summary(letter) if letter is not None and wanted in (None, letter.reason) else None)
+            for number, letter in self._records.dead_letters.below(below)
+        )
+        return page(rows, params)
+
+    def leases(self, _header: Header, params: dict[str, Any]) -> Payload:
+        """Every lease, the oldest first, with who waits for it; one only with `resource`."""
+        return page(self._leasing.tell(text(params, "resource"), whole(params, "after", 0)), params)
+
+    # -- single answers ------------------------------------------------------------------------------------------
+
+    def statistics(self, _header: Header, _params: dict[str, Any]) -> Payload:
         """Counts since the broker started."""
         records = self._records
-        return {
+        return Payload.of({
             "accepted": records.accepted,
             "open": len(records.ledger),
             "outcomes": _by_name(records.outcomes),
@@ -184,49 +247,15 @@ class Administration:
             "nodes": len(records.router.sessions),
             "agents": len(records.registry),
             "clock": records.now,
-        }
+        })  # fmt: skip
 
-    def outcomes(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        """What an earlier life of the delegator asked for: still open, or ended and not collected, the newest of it."""
-        source, now = params["source"], self._records.now
-        ended = [
-            {"request_id": request_id, "capability": "", "ended": True, "left": None}
-            for request_id in self._records.ended.uncollected_of(source)
-        ]
-        running = [
-            {
-                "request_id": entry.request_id,
-                "capability": entry.capability.decode(errors="replace"),
-                "ended": False,
-                "left": entry.deadline - now,
-            }
-            for entry in self._records.ledger.asked_by(source)
-            if entry.delegator.lost
-        ]
-        return _newest(ended, running)
-
-    def dead_letters(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        """The newest dead letters first; `limit` (100) and `reason` narrow it."""
-        wanted = params.get("reason")
-        known = {reason.value: reason for reason in Reason}
-        if wanted is not None and wanted not in known:
-            msg = f"There is no reason {wanted!r}.{nearest(str(wanted), known)}"
-            raise InvalidEnvelope(msg)
-        letters = self._records.dead_letters.list(
-            limit=_whole(params, "limit", 100), reason=known[wanted] if wanted else None
-        )
-        return [_summary(letter) for letter in letters]
-
-    def dead_letter(self, params: dict[str, Any]) -> dict[str, Any]:
-        """One dead letter of `number`, with its envelope's bytes; `discard` takes it out."""
-        number = _whole(params, "number", None)
+    def dead_letter(self, _header: Header, params: dict[str, Any]) -> Payload:
+        """One dead letter of `number`, with 256 KiB of its envelope's bytes from `offset` on; `discard` takes it out."""
+        number, offset = whole(params, "number", None), whole(params, "offset", 0)
         letters = self._records.dead_letters
         letter = letters.discard(number) if params.get("discard") else letters.get(number)
-        return {**_summary(letter), "envelope": letter.envelope}
-
-    def leases(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every lease, the oldest first, with who waits for it; one only with `resource`."""
-        return self._leasing.tell(params.get("resource"))
+        shown = letter.envelope[offset : offset + _RANGE]
+        return Payload.of({**_summary(letter), "offset": offset, "envelope": shown})
 
     # -- what answers for itself ---------------------------------------------------------------------------------
 
@@ -241,7 +270,7 @@ class Administration:
                 f"The score is {record.justification.score:g}; below {THRESHOLD:g} nothing is suggested (spec 2 §8.2)."
             )
         self._records.event("suggestion", **record.document())
-        self._reply(session, header, {"suggestion_id": record.suggestion_id})
+        self._reply(session, header, Payload.of({"suggestion_id": record.suggestion_id}))
 
     def claim(self, session: Session, header: Header, envelope: bytes, params: dict[str, Any]) -> None:
         """A lease, when it is granted."""
@@ -256,24 +285,25 @@ class Administration:
         self._trimming.ask(session, header, envelope, params)
 
 
-def _newest(ended: list[dict[str, Any]], running: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many as one answer carries, oldest first; those that have ended make room."""
-    left = _ROOM
-    found: list[dict[str, Any]] = []
-    for item in reversed(ended + running):
-        left -= _ITEM + len(item["capability"].encode())
-        if left < 0:
-            break
-        found.append(item)
-    return found[::-1]
+def _unknown(session: Session, header: Header, name: str) -> ErrorInfo | None:
+    if header.source not in session.agents:
+        message = f"The connection has not registered {name_of(header.source)!r}."
+        return ErrorInfo(code="forged_sender", message=message)
+    if name not in _ACTIONS.keys() | _OWN.keys() or header.target not in {b"", SUPERVISOR.encode()}:
+        message = f"The bus has no such capability.{nearest(name, (*_ACTIONS, *_OWN))}"
+        return ErrorInfo(code="no_holder", message=message)
+    return None
 
 
-def _whole(params: dict[str, Any], name: str, default: int | None) -> int:
-    value = params.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        msg = f"params.{name} is {value!r} and has to be a whole number."
-        raise InvalidEnvelope(msg)
-    return value
+def _manifest(agent: Registration) -> dict[str, Any]:
+    return agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+
+
+def _declared(agent: Registration) -> dict[str, Any]:
+    return {
+        "agent": agent.manifest.agent,
+        "capabilities": [capability.name for capability in agent.manifest.capabilities],
+    }
 
 
 def _describe(agent: Registration, now: float) -> dict[str, Any]:
@@ -310,7 +340,7 @@ def _summary(letter: DeadLetter) -> dict[str, Any]:
         "reason": letter.reason.value,
         "time": letter.time,
         "node": letter.node,
-        "detail": letter.detail,
+        "detail": letter.detail[:_DETAIL],
         "kind": Kind(header.kind).name if header.kind in set(Kind) else str(header.kind),
         "status": Status(header.status).name if header.status in set(Status) else None,
         "request_id": to_text(header.request_id),
@@ -322,7 +352,7 @@ def _summary(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-_ACTIONS: Final[dict[str, Callable[[Administration, dict[str, Any]], object]]] = {
+_ACTIONS: Final[dict[str, Callable[[Administration, Header, dict[str, Any]], Payload]]] = {
     "ether.agents": Administration.agents,
     "ether.manifests": Administration.manifests,
     "ether.capabilities": Administration.capabilities,
@@ -340,7 +370,7 @@ _OWN: Final[dict[str, Callable[[Administration, Session, Header, bytes, dict[str
     "ether.suggest": Administration.suggest,
 }
 """What answers for itself, at once or in a later turn."""
-_CHANGING: Final = frozenset({b"ether.journal-gc"})
+_CHANGING: Final = frozenset({"ether.journal-gc"})
 """What changes something whatever its params."""
 _ONES_OWN: Final = frozenset({b"ether.outcomes", b"ether.lease", b"ether.release", b"ether.suggest"})
 """What is about the asker's own work, and so is no administration."""

@@ -143,7 +143,7 @@ class Lease:
         return self._owner.ask_bus("ether.leases", {"resource": self.resource}, _REPLY)
 
     def _take_check(self, response: Response) -> None:
-        held = response.unwrap().data
+        held = response.unwrap().data["items"]
         if not held or held[0]["token"] != self._token:
             raise self._lost()
 

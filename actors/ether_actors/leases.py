@@ -15,6 +15,7 @@ from typing import Final
 
 from ether_actors.deadlines import Deadlines
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
+from ether_broker.sorted_keys import SortedKeys
 
 __all__ = ["MOST_LEASES", "Claim", "Effect", "Granted", "Held", "Leases", "Released", "Withdrawn"]
 
@@ -107,6 +108,8 @@ class Leases:
         self._parent_of = parent_of
         self._most = most
         self._held: dict[str, Held] = {}
+        self._granted: dict[int, Held] = {}
+        self._tokens: SortedKeys[int] = SortedKeys()
         self._first: dict[str, Claim] = {}
         self._last: dict[str, Claim] = {}
         self._claims: dict[bytes, Claim] = {}
@@ -137,7 +140,11 @@ class Leases:
     @property
     def held(self) -> list[Held]:
         """All leases, in the order in which they were granted."""
-        return sorted(self._held.values(), key=lambda held: held.token)
+        return list(self.after(0))
+
+    def after(self, token: int) -> Iterator[Held]:
+        """The leases whose tokens are above one, in the order in which they were granted."""
+        return map(self._granted.__getitem__, self._tokens.after(token))
 
     def next(self) -> float | None:
         """When the first claim is late, in seconds by the broker's clock; None when none waits."""
@@ -177,9 +184,16 @@ class Leases:
         return Granted(claim, held)
 
     def _hold(self, held: Held) -> None:
-        self._held[held.resource] = held
+        self._held[held.resource] = self._granted[held.token] = held
+        self._tokens.add(held.token)
         self.stakes.setdefault(held.holder, _Stake()).held[held.resource] = held
         self._count(held.agent, 1)
+
+    def _let_go(self, held: Held) -> None:
+        del self._held[held.resource], self._granted[held.token]
+        self._tokens.remove(held.token)
+        del self.stakes[held.holder].held[held.resource]
+        self._tidy(held.holder, held.agent)
 
     def _wait(self, claim: Claim) -> None:
         last = self._last.get(claim.resource)
@@ -267,10 +281,7 @@ class Leases:
         return [Withdrawn(claim, "late") for claim in late]
 
     def _release(self, held: Held, reason: str, now: float) -> list[Effect]:
-        del self._held[held.resource]
-        stake = self.stakes[held.holder]
-        del stake.held[held.resource]
-        self._tidy(held.holder, held.agent)
+        self._let_go(held)
         effects: list[Effect] = [Released(held, reason)]
         while (claim := self._first.get(held.resource)) is not None:
             self._forget(claim)
@@ -334,9 +345,7 @@ class Leases:
         if held is None or held.token != token:
             return
         assert resource not in self._first
-        del self._held[resource]
-        del self.stakes[held.holder].held[resource]
-        self._tidy(held.holder, held.agent)
+        self._let_go(held)
 
     def begin_above(self, token: int) -> None:
         """Let every token from now on be above this one."""

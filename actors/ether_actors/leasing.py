@@ -9,6 +9,8 @@ A delegation of `ether.lease` is made for the delegation that is to hold the lea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
@@ -29,6 +31,8 @@ __all__ = ["MAX_RESOURCE", "Leasing"]
 
 MAX_RESOURCE: Final = 4_096
 """Bytes of a resource's name: Linux's longest path."""
+_SHOWN: Final = 100
+"""Claims that are shown of those that wait for a lease."""
 _NEVER: Final = float("inf")
 _REFUSALS: Final = {
     LeaseHeld: Status.REJECTED_OVERLOAD,
@@ -196,24 +200,27 @@ class Leasing:
         if session is not None:
             self._records.answer(session, header, status, error, **fields)
 
-    def tell(self, resource: object = None) -> list[dict[str, Any]]:
-        """Every lease, the oldest first, or that on one resource: who holds it, and who waits."""
-        if resource is None:
-            return [self._describe(held) for held in self.leases.held]
-        held = self.leases.holder(resource) if isinstance(resource, str) else None
-        return [] if held is None else [self._describe(held)]
+    def tell(self, resource: str | None, after: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The leases with tokens above one, the oldest first, or that on one resource: who holds it, and who waits."""
+        held = self.leases.after(after)
+        if resource is not None:
+            one = self.leases.holder(resource)
+            held = iter([] if one is None or one.token <= after else [one])
+        return ((lease.token, self._describe(lease)) for lease in held)
 
     def _describe(self, held: Held) -> dict[str, Any]:
         now = self._records.now
         entry = self._records.ledger.get(held.holder)
+        line = list(islice(self.leases.line(held.resource), _SHOWN + 1))
         return {
             **_named(held),
             "node": entry.agent.session.node if entry is not None else "",
             "held_for": round(now - held.since, 3),
             "waiting": [
                 {"agent": claim.agent, "request_id": to_text(claim.holder), "waits_for": round(now - claim.since, 3)}
-                for claim in self.leases.line(held.resource)
+                for claim in line[:_SHOWN]
             ],
+            "more_wait": len(line) > _SHOWN,
         }
 
     # -- recovery ------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ether_actors.quota import MOST_DOWN, check_agent, check_monitor, check_obse
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registration import Condition, Registration
+from ether_broker.bounded import CONTROL, MANIFEST, Bounds, read
 from ether_broker.errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -28,7 +29,7 @@ from ether_broker.errors import (
 from ether_broker.ids import to_text
 from ether_broker.manifest import Manifest
 from ether_broker.model import MAX_NAME, NAME_PATTERN
-from ether_broker.payload import MAX_PAYLOAD, pack, unpack
+from ether_broker.payload import MAX_PAYLOAD, pack
 from ether_broker.router import Session
 from ether_broker.tap import Cursor
 from ether_broker.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
@@ -296,7 +297,7 @@ class Membership:
         name = header.source.decode(errors="replace")
         known = self._manifests.get(body)
         if known is None:
-            known = Manifest.parse({**_map(header, envelope), "agent": name})
+            known = Manifest.parse({**_map(header, envelope, MANIFEST), "agent": name})
             if len(self._manifests) < _MOST_MANIFESTS and len(body) < _LARGE:
                 self._manifests[body] = known
         if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
@@ -416,8 +417,8 @@ def _check_name(node: str) -> None:
         ) from None
 
 
-def _map(header: Header, envelope: bytes) -> dict[str, Any]:
-    body = unpack(envelope[header.body :]) if len(envelope) > header.body else {}
+def _map(header: Header, envelope: bytes, bounds: Bounds = CONTROL) -> dict[str, Any]:
+    body = read(envelope[header.body :], bounds) if len(envelope) > header.body else {}
     if not isinstance(body, dict):
         msg = f"The body of a control envelope is a map, and this one is a {type(body).__name__}."
         raise InvalidEnvelope(msg)

@@ -15,6 +15,7 @@ from ether_broker.manifest import ANY, Manifest
 from ether_broker.model import CAPABILITY_PATTERN, MAX_NAME
 from ether_broker.router import Session
 from ether_broker.security.access import EVERYTHING, Grant
+from ether_broker.sorted_keys import SortedKeys
 
 __all__ = ["Registry"]
 
@@ -39,6 +40,7 @@ class Registry:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._agents: dict[bytes, Registration] = {}
+        self._names: SortedKeys[bytes] = SortedKeys()
         self._askable: dict[bytes, dict[Registration, None]] = {}
         """{each name under which a capability can be asked for: who declares it}, in the order of registering."""
         self._declared: dict[bytes, dict[Registration, None]] = {}
@@ -59,6 +61,10 @@ class Registry:
     def get(self, name: bytes) -> Registration | None:
         """The agent of that name."""
         return self._agents.get(name)
+
+    def after(self, name: bytes | None) -> Iterator[bytes]:
+        """The agents' names above one, in order; all of them after None."""
+        return self._names.after(name)
 
     def register(self, manifest: Manifest, session: Session) -> Registration:
         """Enter an agent, or bring back one that was down: its mailbox is kept.
@@ -90,6 +96,7 @@ class Registry:
     def _enter(self, manifest: Manifest, session: Session, condition: Condition) -> Registration:
         name = manifest.agent.encode()
         agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
+        self._names.add(name)
         session.agents[name] = agent
         agent.condition = condition
         if condition is not Condition.UP:
@@ -101,6 +108,7 @@ class Registry:
         """Take an agent out for good."""
         agent.session.agents.pop(agent.name, None)
         if self._agents.pop(agent.name, None) is not None:
+            self._names.remove(agent.name)
             self._unindex(agent)
 
     def condition(self, agent: Registration, condition: Condition, *, reset: bool = False) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-import ormsgpack
 from pydantic import ValidationError
 
+from ether_broker.bounded import OURS, check_shape
 from ether_broker.delegation import Delegation
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
 from ether_broker.ids import NO_ID, to_text
@@ -20,6 +20,11 @@ from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.version import SCHEMA_VERSION
 from ether_broker.wire import Flag, Header, Kind, pack_envelope
+
+try:
+    import ormsgpack
+except ImportError:
+    from ether_broker import msgpack_fallback as ormsgpack  # type: ignore[no-redef]  # the same functions
 
 __all__ = [
     "id_bytes",
@@ -271,6 +276,7 @@ def _add_header(fields: dict[str, Any], header: Header) -> None:
 
 
 def _validated(model: type[_M], fields: dict[str, Any]) -> _M:
+    check_shape(fields, OURS)
     for field, alias in _PAYLOADS.items():
         if field in fields:
             fields[alias] = fields.pop(field)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
@@ -97,11 +98,11 @@ class DeadLetters:
             self.dropped += 1
         return letter
 
-    def list(self, *, limit: int = 100, reason: Reason | None = None) -> list[DeadLetter]:
-        """The newest first."""
-        newest = reversed(self._letters.values())
-        found = (letter for letter in newest if reason is None or letter.reason is reason)
-        return [letter for letter, _ in zip(found, range(limit), strict=False)]
+    def below(self, number: int | None = None) -> Iterator[tuple[int, DeadLetter | None]]:
+        """Those with numbers below one, or all, the newest first; None for each that was taken out."""
+        newest = self._last if number is None else min(number - 1, self._last)
+        oldest = next(iter(self._letters), newest + 1)
+        return ((each, self._letters.get(each)) for each in range(newest, oldest - 1, -1))
 
     def get(self, number: int) -> DeadLetter:
         """The dead letter of that number.

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-__all__ = ["FrozenDict", "FrozenList", "freeze", "thaw"]
+from ether_broker.errors import InvalidEnvelope
+
+__all__ = ["MAX_DEPTH", "FrozenDict", "FrozenList", "freeze", "thaw"]
+
+MAX_DEPTH: Final = 255
+"""Containers within each other of what travels."""
 
 
 def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
@@ -51,19 +56,24 @@ _SCALARS = frozenset({str, int, float, bool, type(None), bytes})
 """Types whose values never change; looked up first, as most of what is frozen is of them."""
 
 
-def freeze(value: Any) -> Any:
+def freeze(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return the value with every container in it, at any depth, replaced by one that does not change.
 
     A mapping becomes a `FrozenDict`, a list or tuple a `FrozenList`, a set a frozenset, a bytearray bytes. Anything
     else is returned as it is: an object of a class of the caller's own is not frozen.
+
+    Raises:
+        InvalidEnvelope: there are more than `depth` containers within each other.
     """
     kind = type(value)
     if kind in _SCALARS:
         return value
+    if not depth:
+        raise InvalidEnvelope(f"There are more than {MAX_DEPTH} maps and lists within each other.")
     if kind is dict or isinstance(value, Mapping):
-        return FrozenDict({k: v if type(v) in _SCALARS else freeze(v) for k, v in value.items()})
+        return FrozenDict({k: v if type(v) in _SCALARS else freeze(v, depth - 1) for k, v in value.items()})
     if isinstance(value, (list, tuple)):
-        return FrozenList([v if type(v) in _SCALARS else freeze(v) for v in value])
+        return FrozenList([v if type(v) in _SCALARS else freeze(v, depth - 1) for v in value])
     if isinstance(value, (set, frozenset)):
         return frozenset(freeze(v) for v in value)
     return bytes(value) if isinstance(value, bytearray) else value

@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Final
 
-import ormsgpack
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ether_broker.errors import InvalidEnvelope, Unserialisable
 from ether_broker.frozen import freeze, thaw
+
+try:
+    import ormsgpack
+except ImportError:
+    from ether_broker import msgpack_fallback as ormsgpack  # type: ignore[no-redef]  # the same functions
 
 __all__ = ["EMPTY", "MAX_PAYLOAD", "Payload", "pack", "unpack"]
 

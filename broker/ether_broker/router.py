@@ -29,6 +29,7 @@ from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
 from ether_broker.refusals import Refusals
+from ether_broker.sorted_keys import SortedKeys
 from ether_broker.tap import Cursor
 from ether_broker.text import printable
 from ether_broker.wire import Frame, Kind, join_frame, pack_envelope, read_frame, read_header, read_number, take_frame
@@ -135,6 +136,7 @@ class Router:
         self._make_session = make_session
         self._sessions: dict[bytes, Session] = {}
         self._names: dict[str, Session] = {}
+        self._order: SortedKeys[str] = SortedKeys()
         self._ready: dict[bytes, Session] = {}
         self._touched: dict[bytes, Session] = {}
         self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]]]] = deque()
@@ -161,6 +163,10 @@ class Router:
     def find(self, node: str) -> Session | None:
         """The session of the node of that name, if it is in."""
         return self._names.get(node)
+
+    def after(self, node: str | None) -> Iterator[str]:
+        """The names of the nodes that are in, above one, in order; all of them after None."""
+        return self._order.after(node)
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
@@ -258,6 +264,7 @@ class Router:
         session = Session(node, incarnation, now, info, channel=Channel(self._make_session()), owner=owner)
         self._sessions[session.receiver] = self._sessions[b"t" + incarnation] = session
         self._names[node] = session
+        self._order.add(node)
         return session
 
     def reply(self, routing_id: bytes, envelope: bytes) -> None:
@@ -272,7 +279,8 @@ class Router:
         self._admission.leave(session.owner)
         for key in (session.receiver, b"t" + session.incarnation):
             self._sessions.pop(key, None)
-        self._names.pop(session.node, None)
+        if self._names.pop(session.node, None) is not None:
+            self._order.remove(session.node)
         self._ready.pop(session.receiver, None)
         self._lost.append(session)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from ether_broker.codec import read_delegation
@@ -26,15 +27,25 @@ class DeadLetterView:
         self.can_redrive: bool = fields["can_redrive"]
 
     @classmethod
-    def of(cls, response: Response) -> Self:
-        """Read the broker's answer.
+    def of(cls, ask: Callable[[int], Response]) -> Self:
+        """Read what the broker answers, which is a part of the envelope at a time.
+
+        Args:
+            ask: gives the answer that begins at this byte of the envelope.
 
         Raises:
-            UnknownDeadLetter: there is none of that number.
+            UnknownDeadLetter: there is none of that number, or not any more.
         """
-        if response.error is not None and response.error.code == UnknownDeadLetter.code:
-            raise UnknownDeadLetter(response.error.message)
-        return cls(response.unwrap().data)
+        envelope = b""
+        while True:
+            response = ask(len(envelope))
+            if response.error is not None and response.error.code == UnknownDeadLetter.code:
+                raise UnknownDeadLetter(response.error.message)
+            fields = dict(response.unwrap().data)
+            envelope += fields.pop("envelope")
+            if len(envelope) >= fields["size"]:
+                del fields["offset"]
+                return cls({**fields, "envelope": envelope})
 
     @property
     def delegation(self) -> Delegation:

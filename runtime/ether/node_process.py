@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -144,7 +145,7 @@ def join(connect: Callable[[], Runtime]) -> Runtime:
 def _start_under_free_names(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
     refused: set[str] = set()
     for attempt in range(_TRIES):
-        taken = {*_names_on(bus), *refused}
+        taken = {*_taken(bus, agent), *refused}
         [[posting]] = postings([NodeSpec("here", (agent,))], taken)
         try:
             _start(bus, posting)
@@ -157,14 +158,24 @@ def _start_under_free_names(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
     return posting.names
 
 
-def _names_on(bus: Runtime) -> list[str]:
-    """The names of all agents on the bus; none for who may not ask."""
-    try:
-        return [str(known["agent"]) for known in bus.agents()]
-    except Rejected as error:
-        if error.response.error.code != AccessDenied.code:
-            raise
-        return []
+def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
+    """Names that an agent would be given if others had not got them; none for who may not ask.
+
+    It is asked for twice as many each time, until enough of them are free.
+    """
+    taken: set[str] = set()
+    wanted = agent.count if agent.name is None else 0
+    while wanted:
+        [[posting]] = postings([NodeSpec("here", (replace(agent, count=wanted),))], taken)
+        try:
+            found = {str(known["agent"]) for known in bus.iter_agents(posting.names)}
+        except Rejected as error:
+            if error.response.error.code != AccessDenied.code:
+                raise
+            break
+        taken |= found
+        wanted = 0 if wanted - len(found) >= agent.count else 2 * wanted
+    return taken
 
 
 def _start(bus: Runtime, posting: Posting) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ether_actors.child_spec import SupervisorSpec
+    from ether_broker.response import Response
     from ether_broker.security.access import Access
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Runtime"]
 
 _JOIN: Final = 10.0
+_NAMES: Final = 250
+"""Names that one question to the bus has: with the longest there are, it has 50 KB of the 64 that are read."""
 _O = TypeVar("_O", bound=Observer)
 
 
@@ -365,8 +369,6 @@ class Runtime:
     def collect(self, request_ids: Iterable[str] = (), *, timeout: float = 10.0) -> list[Handle]:
         """Take up what an earlier life of this runtime's name had delegated: open, or ended without its knowing.
 
-        At most some 10,000 come at a time, the newest; what is collected makes room for the others.
-
         A broker hands an outcome out once; with a journal also again, to who names its request id. After the broker itself
         was started anew, outcomes may be among them that the earlier life had seen.
 
@@ -382,7 +384,7 @@ class Runtime:
             ValueError: a request id is no UUID.
             Closed: the runtime is not open.
         """
-        found = self._tell("ether.outcomes", timeout=timeout)
+        found = list(self._list("ether.outcomes", timeout=timeout))
         named = [to_bytes(text) for text in request_ids]
         known = {bytes(item["request_id"]) for item in found}
         wanted = [(bytes(item["request_id"]), str(item["capability"]), item["left"]) for item in found]
@@ -442,25 +444,57 @@ class Runtime:
     def _tell(self, capability: str, params: dict[str, Any] | None = None, timeout: float = 10.0) -> Any:
         return self.delegate(capability, params or {}, timeout=timeout).result(timeout + 5.0).unwrap().data
 
+    def _list(
+        self, capability: str, params: Mapping[str, Any] | None = None, timeout: float = 10.0
+    ) -> Iterator[dict[str, Any]]:  # fmt: skip
+        """The items of a list, whose pages are asked for as they are needed, each within `timeout` seconds."""
+        asked = dict(params or {})
+        while True:
+            found = self._tell(capability, asked, timeout)
+            yield from found["items"]
+            asked["after"] = found["next"]
+            if asked["after"] is None:
+                return
+
     def agents(self) -> list[dict[str, Any]]:
-        """Every agent on the bus that has capabilities: name, node, condition, load, outcomes."""
-        return self._tell("ether.agents")  # type: ignore[no-any-return]
+        """Every agent on the bus that has capabilities, by name: name, node, condition, load, outcomes."""
+        return list(self.iter_agents())
+
+    def iter_agents(self, names: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
+        """As `agents`, a page of some hundred at a time, for a bus that has many.
+
+        Args:
+            names: of the agents that are asked for, those without capabilities too; what is not there is left out.
+        """
+        if names is None:
+            yield from self._list("ether.agents")
+            return
+        wanted = list(names)
+        for first in range(0, len(wanted), _NAMES):
+            yield from self._list("ether.agents", {"agents": wanted[first : first + _NAMES]})
 
     def manifests(self, agent: str | None = None) -> list[dict[str, Any]]:
-        """Every agent's manifest, or one's."""
-        return self._tell("ether.manifests", {} if agent is None else {"agent": agent})  # type: ignore[no-any-return]
+        """Every agent's manifest, by name, or one's."""
+        return list(self._list("ether.manifests", {} if agent is None else {"agent": agent}))
 
     def capabilities(self) -> dict[str, list[str]]:
         """{capability: names of its holders}."""
-        return self._tell("ether.capabilities")  # type: ignore[no-any-return]
+        holders: dict[str, list[str]] = {}
+        for item in self._list("ether.capabilities"):
+            for capability in item["capabilities"]:
+                holders.setdefault(capability, []).append(item["agent"])
+        return dict(sorted(holders.items()))
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Every node on the bus."""
-        return self._tell("ether.nodes")  # type: ignore[no-any-return]
+        """Every node on the bus, by name."""
+        return list(self._list("ether.nodes"))
 
     def leases(self) -> list[dict[str, Any]]:
-        """Every lease that is held, the oldest first: resource, agent, node, delegation, token, who waits for it."""
-        return self._tell("ether.leases")  # type: ignore[no-any-return]
+        """Every lease that is held, the oldest first: resource, agent, node, delegation, token, who waits for it.
+
+        Of those that wait for one lease the first 100 are named; `more_wait` says whether there are others.
+        """
+        return list(self._list("ether.leases"))
 
     def statistics(self) -> dict[str, Any]:
         """Counts since the broker started: accepted, open, outcomes, dead letters, the tap's next number."""
@@ -472,8 +506,8 @@ class Runtime:
         Raises:
             Rejected: there is no such reason.
         """
-        found = self._tell("ether.dead-letters", {"limit": limit, "reason": reason})
-        return [DeadLetterView(letter) for letter in found]
+        found = self._list("ether.dead-letters", {"reason": reason})
+        return [DeadLetterView(letter) for letter in islice(found, limit)]
 
     def dead_letter(self, number: int) -> DeadLetterView:
         """One dead letter, with its envelope.
@@ -481,7 +515,10 @@ class Runtime:
         Raises:
             UnknownDeadLetter: there is none of that number any more.
         """
-        return DeadLetterView.of(self.delegate("ether.dead-letter", {"number": number}).result(15.0))
+        return DeadLetterView.of(lambda offset: self._part(number, offset))
+
+    def _part(self, number: int, offset: int) -> Response:
+        return self.delegate("ether.dead-letter", {"number": number, "offset": offset}).result(15.0)
 
     def redrive(self, number: int, *, timeout: float | None = None) -> Handle:
         """Delegate the work of a dead letter again, under a new request id, and take the dead letter out.

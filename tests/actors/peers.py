@@ -170,7 +170,8 @@ class Bus:
 
     def reasons(self) -> list[str]:
         """Why each dead letter is one, oldest first."""
-        return [letter.reason.value for letter in reversed(self.records.dead_letters.list(limit=10_000))]
+        letters = [letter for _, letter in self.records.dead_letters.below() if letter is not None]
+        return [letter.reason.value for letter in reversed(letters)]
 
     def events(self, name: str | None = None) -> list[dict[str, Any]]:
         """What observers were told, of one kind or all."""

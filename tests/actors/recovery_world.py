@@ -163,7 +163,7 @@ class Life:
 
     def claim(self, question: Asked) -> list[Asked]:
         """Want what the answer to `collect` lists."""
-        rows = unpack(self.data[question.number]["data"])
+        rows = unpack(self.data[question.number]["data"])["items"]
         found = [self.world.asked[number] for row in rows if (number := _number(row["request_id"])) in self.world.asked]
         wanted = [asked for asked in found if asked.life is not self]
         for asked in wanted:

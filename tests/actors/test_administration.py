@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any, Final
 
 import pytest
 
 from ether_actors.administration import CAPABILITIES
+from ether_actors.pages import LIMIT
 from ether_broker.codec import read_response
 from ether_broker.mailbox import Limits
+from ether_broker.manifest import Capability, Manifest
+from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.status import Status
 from ether_broker.views.suggestion import THRESHOLD
 from ether_broker.wire import Kind
-from tests.actors.peers import Bus, Peer
+from tests.actors.peers import Bus, Peer, request_id
+from tests.attacks.test_identity import rich
 from tests.broker.views.spec_examples import SUGGESTION_RECORD
 
 
 def ask(bus: Bus, peer: Peer, capability: str, params: Any = None) -> Any:
-    """The answer's data, or its error's code."""
+    """The answer's data, of a list the items of its page, or its error's code."""
     peer.took(Kind.RESPONSE)
     peer.delegate("d", f"ether.{capability}", params=params)
     bus.step()
     received = peer.outcome()
     response = read_response(received.header, received.envelope)
-    return response.data if response.ok else response.error.code
+    if not response.ok:
+        return response.error.code
+    return response.data["items"] if set(response.data) == {"items", "next"} else response.data
 
 
 def test_agents_tells_how_each_agent_with_capabilities_is():
@@ -156,7 +163,7 @@ def test_manifests_and_capabilities_tell_what_was_registered():
     d = bus.delegator("d")
     bus.node("na", "a", "b")
 
-    assert ask(bus, d, "capabilities") == {"x.y": ["a", "b"]}
+    assert ask(bus, d, "capabilities") == [{"agent": name, "capabilities": ["x.y"]} for name in "ab"]
     assert [told["agent"] for told in ask(bus, d, "manifests")] == ["a", "b"]
     assert ask(bus, d, "manifests", {"agent": "b"})[0]["capabilities"] == [{"name": "x.y"}]
 
@@ -297,3 +304,179 @@ def test_each_capability_answers_and_is_seen_by_observers():
 
     seen = [seen.header.capability.decode() for seen in bus.tapped if seen.header.capability.startswith(b"ether.")]
     assert seen == [capability for capability in CAPABILITIES for _ in range(2)]
+
+
+def pages(bus: Bus, peer: Peer, capability: str, **params: Any) -> list[list[Any]]:
+    """A list to its end, page by page; none is larger than half of what an envelope may be."""
+    found: list[list[Any]] = []
+    after = None
+    while after is not None or not found:
+        peer.took(Kind.RESPONSE)
+        peer.delegate("d", f"ether.{capability}", params={**params, "after": after})
+        bus.step()
+        received = peer.outcome()
+        assert len(received.envelope) < MAX_PAYLOAD // 2
+        page = read_response(received.header, received.envelope).unwrap().data
+        found.append(page["items"])
+        after = page["next"]
+    return found
+
+
+def with_agents(bus: Bus, count: int, **manifest: Any) -> Peer:
+    peer = bus.node("many")
+    for number in range(count):
+        peer.register(f"agent-{number:06}", **manifest)
+    bus.step()
+    return peer
+
+
+@pytest.mark.parametrize("capability", ["agents", "manifests", "capabilities"])
+def test_a_list_of_agents_comes_in_pages_by_name_and_each_is_on_one(capability: str):
+    bus = Bus()
+    d = bus.delegator("d")
+    with_agents(bus, 2 * LIMIT + 3)
+
+    found = pages(bus, d, capability)
+
+    assert list(map(len, found)) == [LIMIT, LIMIT, 3]
+    assert [item["agent"] for page in found for item in page] == [
+        f"agent-{number:06}" for number in range(2 * LIMIT + 3)
+    ]
+    assert list(map(len, pages(bus, d, capability, limit=LIMIT - 1))) == [LIMIT - 1, LIMIT - 1, 5]
+    assert len(pages(bus, d, capability, limit=10**9)) == 3
+
+
+def test_agents_that_come_and_go_between_two_pages_leave_the_others_where_they_are():
+    bus = Bus()
+    d, peer = bus.delegator("d"), with_agents(bus, 4)
+    first = ask(bus, d, "agents", {"limit": 2})
+    peer.send(Kind.UNREGISTER, source=b"agent-000001", body={"condition": "gone"})
+    peer.register("agent-000000a")
+    bus.step()
+
+    second = ask(bus, d, "agents", {"limit": 2, "after": "agent-000001"})
+
+    assert [item["agent"] for item in (*first, *second)] == [f"agent-{number:06}" for number in range(4)]
+
+
+def test_large_manifests_are_listed_a_few_at_a_time():
+    bus = Bus()
+    d, peer = bus.delegator("d"), bus.node("many")
+    for number in range(6):
+        capability = Capability(name="x.y", description="d" * 200_000)
+        peer.register_manifest(Manifest(agent=f"agent-{number}", capabilities=(capability,)))
+        rich(peer.session)
+        bus.step()
+
+    found = pages(bus, d, "manifests")
+
+    assert [[item["agent"] for item in page] for page in found] == [[f"agent-{number}"] for number in range(6)]
+
+
+def test_who_asks_for_names_is_told_of_those_that_are_there():
+    bus = Bus()
+    d = bus.delegator("d")
+    with_agents(bus, 3)
+
+    wanted = ["agent-000002", "nobody", "agent-000000", "d"]
+    assert [item["agent"] for item in ask(bus, d, "agents", {"agents": wanted})] == [
+        "agent-000000",
+        "agent-000002",
+        "d",
+    ]
+    assert ask(bus, d, "agents", {"agents": "all"}) == ask(bus, d, "agents", {"agents": [1]}) == "invalid_envelope"
+
+
+def test_delegators_are_no_items_and_a_page_of_nothing_but_them_goes_on():
+    bus = Bus()
+    d = bus.delegator("d")
+    peer = bus.node("z", "z")
+    for number in range(1_100):
+        peer.send(Kind.REGISTER, source=f"delegator-{number}".encode(), body={"capabilities": []})
+    rich(peer.session)
+    bus.step()
+
+    assert list(map(len, pages(bus, d, "agents"))) == [0, 1]
+
+
+def test_nodes_leases_and_dead_letters_come_in_pages_too():
+    bus = Bus()
+    d = bus.delegator("d")
+    for number in range(7):
+        bus.node(f"n{number}")
+        d.delegate("d", "no.such")
+    bus.step()
+
+    assert [node["node"] for page in pages(bus, d, "nodes", limit=3) for node in page] == [
+        *(f"n{n}" for n in range(7)),
+        "nd",
+    ]
+    assert [letter["number"] for page in pages(bus, d, "dead-letters", limit=3) for letter in page] == [
+        7,
+        6,
+        5,
+        4,
+        3,
+        2,
+        1,
+    ]
+    assert pages(bus, d, "dead-letters", limit=3, reason="late") == [[]]
+    assert pages(bus, d, "leases") == [[]]
+
+
+def test_a_dead_letter_of_a_mebibyte_is_shown_in_ranges():
+    bus = Bus()
+    d = bus.delegator("d")
+    number = d.delegate("d", "no.such", params=b"x" * 1_048_000)
+    bus.step()
+    (listed,) = ask(bus, d, "dead-letters")
+
+    envelope = b""
+    while len(envelope) < listed["size"]:
+        rich(d.session)
+        shown = ask(bus, d, "dead-letter", {"number": 1, "offset": len(envelope)})
+        assert shown["offset"] == len(envelope)
+        assert 0 < len(shown["envelope"]) <= 1 << 18
+        envelope += shown["envelope"]
+
+    assert envelope[16:32] == request_id(number)
+    assert len(envelope) == listed["size"]
+
+
+@pytest.mark.parametrize("capability", ["agents", "manifests", "capabilities", "nodes", "dead-letters"])
+def test_a_page_costs_the_same_however_long_the_list_is(capability: str):
+    def steps(count: int) -> int:
+        bus = Bus()
+        d = bus.delegator("d")
+        peer = bus.node("many")
+        for number in range(count):
+            peer.register(f"agent-{number:06}")
+            d.delegate("d", "no.such")
+        rich(peer.session)
+        rich(d.session)
+        bus.step()
+        d.delegate(
+            "d",
+            f"ether.{capability}",
+            params={"limit": 5, "after": {"dead-letters": 30}.get(capability, "agent-000009")},
+        )
+        return counted(bus)
+
+    assert steps(800) <= 1.1 * steps(100)
+
+
+def counted(bus: Bus) -> int:
+    """Calls of Python and C functions in the next step of the supervisor."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    arrivals, bus._arrivals = bus._arrivals, []
+    sys.setprofile(count)
+    try:
+        bus.supervisor.step(arrivals, bus.now, 0.0)
+    finally:
+        sys.setprofile(None)
+    return calls

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ether_actors.collecting import SHARE
+from ether_actors.pages import LIMIT
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
-from ether_broker.payload import MAX_PAYLOAD
+from ether_broker.payload import unpack
 from ether_broker.status import Status
 from ether_broker.wire import Kind, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
@@ -88,15 +89,17 @@ def test_what_was_asked_for_by_a_session_that_is_lost_stays_for_the_next() -> No
     assert ENDED - len(bus.records.ended.uncollected_of(b"d")) == taken
 
 
-def test_the_list_of_what_can_be_collected_fits_into_an_answer_however_much_it_is() -> None:
-    bus, peer, _ = bus_with(60_000)
-    number = peer.delegate("d", "ether.outcomes")
+def test_the_list_of_what_can_be_collected_comes_in_pages_however_much_it_is() -> None:
+    bus, peer, _ = bus_with(1_000)
+    listed: list[bytes] = []
+    after = None
+    while after is not None or not listed:
+        number = peer.delegate("d", "ether.outcomes", params={"after": after})
+        bus.step()
+        (answer,) = [received for received in peer.inbox if received.number == number]
+        page = unpack(answer.body["data"])
+        listed += [item["request_id"] for item in page["items"]]
+        assert 0 < len(page["items"]) <= LIMIT
+        after = page["next"]
 
-    bus.step()
-
-    (answer,) = [received for received in peer.inbox if received.number == number]
-    assert answer.status is Status.COMPLETED
-    assert len(answer.envelope) < MAX_PAYLOAD
-    newest = request_id(10_000 + 59_999)
-    assert newest in answer.envelope
-    assert answer.envelope.count(b"request_id") > 10_000
+    assert listed == [request_id(10_000 + number) for number in range(1_000)]

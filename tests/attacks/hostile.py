@@ -109,6 +109,23 @@ def bombs(endpoint: str) -> int:
     return _session(endpoint, lambda _: [pack_envelope(Kind.REGISTER, source=b"b", body=bomb)], 30)
 
 
+def questions(endpoint: str) -> int:
+    """Delegations to the bus itself whose params are bombs."""
+    bomb = b"\xdd\x00\x0f\x00\x00" + b"\x80" * 0xF0000
+    body = b"\x81\xa6params\xc6" + struct.pack(">I", len(bomb)) + bomb
+    small = pack({"params": b"\xdc\xf0\x00" + b"\x80" * 0xF000})
+    return _session(
+        endpoint,
+        lambda done: [
+            pack_envelope(
+                Kind.DELEGATION, request_id=new_id(), source=b"mallory", capability=b"ether.agents",
+                body=small if done % 2 else body,
+            )
+        ],
+        60,
+    )  # fmt: skip
+
+
 def resend(endpoint: str) -> int:
     return _session(endpoint, lambda _: [pack_envelope(Kind.RESEND)] * 64, 150)
 
@@ -231,8 +248,8 @@ def multipart(endpoint: str) -> int:
 KINDS = {
     kind.__name__: kind
     for kind in (
-        register, observe, monitor, dead_letters, forged, bombs, resend, garbage, strangers, crowd, hello, connects, slow,
-        multipart,
+        register, observe, monitor, dead_letters, forged, bombs, questions, resend, garbage, strangers, crowd, hello, connects,
+        slow, multipart,
     )
 }  # fmt: skip
 

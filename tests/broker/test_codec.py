@@ -26,6 +26,7 @@ from ether_broker.status import Status
 from ether_broker.wire import Header, Kind, pack_envelope, read_header
 from tests.broker import strategies
 
+pytestmark = pytest.mark.usefixtures("_either_msgpack")
 REQUEST = "018f6b1e-0000-7000-8000-0000000000ff"
 ids = st.uuids().map(str)
 

@@ -11,8 +11,8 @@ def keep(letters: DeadLetters, *envelopes: bytes, reason: Reason = Reason.LATE) 
         letters.keep(reason, envelope, node="n", time=1.0)
 
 
-def numbers(letters: DeadLetters, **narrowed: object) -> list[int]:
-    return [letter.number for letter in letters.list(**narrowed)]
+def numbers(letters: DeadLetters, below: int | None = None) -> list[int]:
+    return [number for number, letter in letters.below(below) if letter is not None]
 
 
 def test_a_dead_letter_is_kept_with_its_reason_node_and_detail():
@@ -30,16 +30,17 @@ def test_a_dead_letter_is_kept_with_its_reason_node_and_detail():
     )
 
 
-def test_the_newest_come_first_and_a_limit_and_a_reason_narrow_them():
+def test_the_newest_come_first_from_any_number_on_down():
     letters = DeadLetters()
-    keep(letters, b"1", b"2")
-    keep(letters, b"3", reason=Reason.FORGED)
-    keep(letters, b"4")
+    assert numbers(letters) == []
+    keep(letters, b"1", b"2", b"3", b"4")
+    letters.discard(2)
 
-    assert numbers(letters) == [4, 3, 2, 1]
-    assert numbers(letters, limit=2) == [4, 3]
-    assert numbers(letters, limit=0) == []
-    assert numbers(letters, reason=Reason.LATE, limit=2) == [4, 2]
+    assert numbers(letters) == [4, 3, 1]
+    assert numbers(letters, 4) == [3, 1]
+    assert numbers(letters, 1) == numbers(letters, 0) == []
+    assert numbers(letters, 99) == [4, 3, 1]
+    assert (2, None) in list(letters.below())
 
 
 def test_the_oldest_make_room_when_there_are_too_many():

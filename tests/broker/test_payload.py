@@ -19,6 +19,8 @@ from ether_broker.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from tests.broker.strategies import bodies, json_values
 from tests.broker.test_frozen import inside
 
+pytestmark = pytest.mark.usefixtures("_either_msgpack")
+
 
 class Colour(Enum):
     RED = "red"

@@ -83,7 +83,13 @@ def test_what_is_wrong_is_told_with_its_fix(check: Callable[[], Check], verdict:
 def test_missing_libraries_are_named_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "library_version", {"rich": None, "pykka": None}.get)
 
-    assert checks.libraries().fix.startswith("pip install ormsgpack")
+    assert checks.libraries().fix.startswith("pip install msgpack")
+
+
+def test_where_ormsgpack_has_no_wheel_msgpack_does_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "library_version", {name: "1" for name in checks.LIBRARIES if name != "ormsgpack"}.get)
+
+    assert checks.libraries().verdict is Verdict.WARN
 
 
 def test_a_folder_that_others_may_write_to_fails(tmp_path: Path) -> None:

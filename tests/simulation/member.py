@@ -193,7 +193,7 @@ class Life:
             return
         member, world = self.member, self.member.world
         mine = {plan.request_id: plan for plan in member.owed()}
-        found = {bytes(item["request_id"]): item for item in response.data}
+        found = {bytes(item["request_id"]): item for item in response.data["items"]}
         world.auditor.listed(member, found)
         wanted = [(request_id, "", item["left"]) for request_id, item in found.items() if request_id in mine]
         wanted += [(request_id, "", None) for request_id in mine if request_id not in found]

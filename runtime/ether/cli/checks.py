@@ -90,6 +90,9 @@ def libraries() -> Check:
     """What has to be installed beside us."""
     found = {name: library_version(name) for name in LIBRARIES}
     missing = [name for name, version in found.items() if version is None]
+    if missing == ["ormsgpack"]:
+        detail = "without ormsgpack, envelopes are packed and read several times slower"
+        return Check("libraries", Verdict.WARN, detail, "pip install ormsgpack")
     if missing:
         return Check("libraries", Verdict.FAIL, f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
     return Check("libraries", Verdict.OK, ", ".join(f"{name} {version}" for name, version in found.items()))

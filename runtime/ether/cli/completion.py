@@ -20,7 +20,7 @@ _PATIENCE: Final = 1.0
 
 def complete_agents(incomplete: str) -> list[str]:
     """The agents on the bus whose names begin so."""
-    return _ask(incomplete, lambda bus: (row["agent"] for row in bus.agents()))
+    return _ask(incomplete, lambda bus: (row["agent"] for row in bus.iter_agents()))
 
 
 def complete_capabilities(incomplete: str) -> list[str]:

@@ -66,13 +66,15 @@ class Output:
 
     # -- data ----------------------------------------------------------------------------------------------------
 
-    def rows(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """Print rows: as a table, as one JSON list, or each as a line."""
-        if self.format is Format.JSON:
-            put(json_text(rows, indent=2))
-        elif self.format is Format.JSONL:
+    def rows(self, rows: Iterable[Row], columns: Sequence[Column]) -> None:
+        """Print rows: as a table, as one JSON list, or each as a line, as soon as it is there."""
+        if self.format is Format.JSONL:
             for row in rows:
                 put(json_text(row))
+            return
+        rows = list(rows)
+        if self.format is Format.JSON:
+            put(json_text(rows, indent=2))
         elif rows and is_drawn(sys.stdout):
             console().print(_table(rows, columns))
         elif not rows:

@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["LIBRARIES", "library_version", "versions"]
 
-LIBRARIES: Final = ("ormsgpack", "pydantic", "pykka", "pyyaml", "pyzmq", "rfc8785", "rich", "typer")
+LIBRARIES: Final = ("msgpack", "ormsgpack", "pydantic", "pykka", "pyyaml", "pyzmq", "rfc8785", "rich", "typer")
 """What Ether cannot do without."""
 
 

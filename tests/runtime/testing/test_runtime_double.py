@@ -414,7 +414,7 @@ def test_another_node_of_the_bus_takes_part():
         other.start(Sleeper)
 
         assert bus.delegate("where").result().data == "sleeper"
-        assert [node["node"] for node in bus.nodes()] == ["test", "other"]
+        assert [node["node"] for node in bus.nodes()] == ["other", "test"]
         with pytest.raises(NodeRefused):
             bus.join("other")
 

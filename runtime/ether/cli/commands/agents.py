@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Annotated, Any, Final
 
 import typer
@@ -45,7 +44,7 @@ def agents(
     """List the agents: where they live, how they are, what they have done."""
     out = output_of(ctx, output_format)
     with any_bus(connect, wait, agent or (), keys=keys, server_key=server_key) as bus:
-        out.rows(sorted(bus.agents(), key=itemgetter("agent")), _AGENTS)
+        out.rows(bus.iter_agents(), _AGENTS)
 
 
 def nodes(
@@ -55,7 +54,7 @@ def nodes(
     """List the nodes: the processes that are on the bus, this command's own too."""
     out = output_of(ctx, output_format)
     with any_bus(connect, wait, (), keys=keys, server_key=server_key) as bus:
-        out.rows(sorted(bus.nodes(), key=itemgetter("node")), _NODES)
+        out.rows(bus.nodes(), _NODES)
 
 
 def capabilities(

@@ -168,7 +168,7 @@ def _run(ctx: typer.Context, work: Work, place: Place, out: Output) -> None:
 def _is_there(bus: Runtime, work: Work) -> bool:
     """Whether somebody has registered who could be meant; the bus itself decides who gets it."""
     if work.to is not None:
-        return any(agent["agent"] == work.to for agent in bus.agents())
+        return any(bus.iter_agents([work.to]))
     asked = f".{work.capability}."
     return any(held == ANY or asked in f".{held}." for held in bus.capabilities())
 

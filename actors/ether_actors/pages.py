@@ -1,0 +1,78 @@
+"""Lists in pages: what one answer of the bus about itself carries, whatever there is in all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ether_broker.errors import InvalidEnvelope
+from ether_broker.payload import Payload, pack
+
+__all__ = ["LIMIT", "Cursor", "page", "text", "whole"]
+
+LIMIT: Final = 250
+"""Items of a page at most, and without `limit`."""
+_ROOM: Final = 256 << 10
+"""Bytes of a page's items, unless its first alone has more; a manifest may have as many."""
+_EXAMINED: Final = 1_000
+"""What one page looks at: there may be many that are not to be listed."""
+
+Cursor = bytes | int | str
+
+
+def page(rows: Iterable[tuple[Cursor, dict[str, Any] | None]], params: dict[str, Any]) -> Payload:
+    """The next page of a list: its `items`, and `next`, which is to be `after` of the question for the one after it.
+
+    Costs no more than the page, if the rows do not. A page may have no items and a `next` all the same; None ends the list.
+
+    Args:
+        rows: behind `after`, made as they are asked for: (what `after` is for those behind it, the item), or None as item
+            for what is not listed.
+        params: of the question; `limit` is taken from it.
+
+    Raises:
+        InvalidEnvelope: `limit` is no whole number.
+    """
+    limit = max(1, min(LIMIT, whole(params, "limit", LIMIT)))
+    items: list[bytes] = []
+    room = _ROOM
+    last: Cursor | None = None
+    following: Cursor | None = None
+    for examined, (cursor, item) in enumerate(rows):
+        packed = b"" if item is None else pack(item)
+        if len(items) == limit or examined == _EXAMINED or (items and len(packed) > room):
+            following = last
+            break
+        if packed:
+            items.append(packed)
+        room -= len(packed)
+        last = cursor
+    head = pack({"next": following, "items": [None] * len(items)})
+    return Payload(head[: len(head) - len(items)] + b"".join(items))
+
+
+def whole(params: dict[str, Any], name: str, default: int | None) -> int:
+    """A whole number of a question's params.
+
+    Raises:
+        InvalidEnvelope: it is none, or missing without a default.
+    """
+    value = params.get(name)
+    value = default if value is None else value
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        msg = f"params.{name} is {str(value)[:80]!r} and has to be a whole number."
+        raise InvalidEnvelope(msg)
+    return value
+
+
+def text(params: dict[str, Any], name: str) -> str | None:
+    """A text of a question's params, or None without it.
+
+    Raises:
+        InvalidEnvelope: it is none.
+    """
+    value = params.get(name)
+    if value is not None and not isinstance(value, str):
+        msg = f"params.{name} is {str(value)[:80]!r} and has to be a text."
+        raise InvalidEnvelope(msg)
+    return value

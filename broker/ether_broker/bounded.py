@@ -1,0 +1,120 @@
+"""Reading what strangers send: bounded in bytes, in values and in depth before memory is taken for any of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, NoReturn
+
+import msgpack
+
+from ether_broker.errors import InvalidEnvelope
+from ether_broker.frozen import MAX_DEPTH
+
+__all__ = ["CONTROL", "MANIFEST", "OURS", "QUESTION", "Bounds", "check_shape", "read"]
+
+
+class Bounds(NamedTuple):
+    """What one body may be at most."""
+
+    size: int
+    """Bytes."""
+    values: int
+    """Values in all; a map or a list counts as two more."""
+    depth: int
+    """Maps and lists within each other."""
+
+
+CONTROL: Final = Bounds(1 << 20, 1 << 17, 8)
+"""A control envelope: a HEARTBEAT says a map of three numbers for each of some 20,000 agents."""
+MANIFEST: Final = Bounds(256 << 10, 1 << 16, 64)
+"""A REGISTER: the schemas of an agent's capabilities."""
+QUESTION: Final = Bounds(64 << 10, 1 << 12, 32)
+"""A delegation to the bus itself, and its params."""
+OURS: Final = Bounds(1 << 20, 1 << 18, MAX_DEPTH)
+"""What one agent sends another, apart from its params and data; `payload.pack` makes nothing deeper."""
+_CONTAINER: Final = 2
+_CONTAINERS: Final = frozenset({dict, list})
+
+
+def read(body: bytes, bounds: Bounds) -> Any:
+    """Read msgpack within bounds; maps have text or bytes as keys.
+
+    A bomb costs no more than to look through its bytes once (4 ms for a MiB), and to make what the bounds allow.
+
+    Raises:
+        InvalidEnvelope: the body is over a bound, which is named, or does not begin with a msgpack value.
+    """
+    if len(body) > bounds.size:
+        raise InvalidEnvelope(f"The body has {len(body):,} bytes, and {bounds.size:,} is the most here.")
+    tally = _Tally(bounds.values)
+    try:
+        _unpacker(body, bounds, tally).skip()  # makes nothing: what a list says of its length need not be true
+        value = _unpacker(body, bounds, tally).unpack()
+    except msgpack.exceptions.StackError:
+        raise InvalidEnvelope(_too_deep(bounds.depth)) from None
+    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        why = str(error) or type(error).__name__
+        raise InvalidEnvelope(f"The body is no msgpack that is read here: {why}") from error
+    if tally.containers > bounds.depth:
+        check_shape(value, bounds)
+    return value
+
+
+def check_shape(value: Any, bounds: Bounds) -> None:
+    """Check what was read already, before anything goes through it that takes longer, or calls itself for each level.
+
+    Raises:
+        InvalidEnvelope: it has too many values, or too many maps and lists within each other.
+    """
+    level, left = [value] if type(value) in _CONTAINERS else [], bounds.values
+    for _ in range(bounds.depth):
+        if not level:
+            return
+        left -= sum(map(len, level)) + _CONTAINER * len(level)
+        if left < 0:
+            raise InvalidEnvelope(_too_many(bounds.values))
+        items = (container.values() if type(container) is dict else container for container in level)
+        deeper = [values for values in items if not _CONTAINERS.isdisjoint(map(type, values))]
+        level = [item for values in deeper for item in values if type(item) in _CONTAINERS]
+    if level:
+        raise InvalidEnvelope(_too_deep(bounds.depth))
+
+
+def _unpacker(body: bytes, bounds: Bounds, tally: _Tally) -> Any:
+    unpacker = msgpack.Unpacker(
+        max_buffer_size=bounds.size, max_array_len=bounds.values, max_map_len=bounds.values, max_ext_len=0,
+        max_str_len=bounds.size, max_bin_len=bounds.size, ext_hook=_refuse, list_hook=tally, object_hook=tally,
+    )  # fmt: skip
+    unpacker.feed(body)
+    return unpacker
+
+
+class _Tally:
+    """Is called with each map and list that was made."""
+
+    __slots__ = ("_most", "containers", "values")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.containers = 0
+        self.values = 0
+
+    def __call__(self, container: Any) -> Any:
+        self.containers += 1
+        self.values += _CONTAINER + len(container)
+        if self.values > self._most:
+            raise InvalidEnvelope(_too_many(self._most))
+        return container
+
+
+def _refuse(number: int, _data: bytes) -> NoReturn:
+    raise InvalidEnvelope(f"The body has an extension of msgpack ({number}), and none is known here.")
+
+
+def _too_many(most: int) -> str:
+    return (
+        f"The body has more than {most:,} values, each map and list for {_CONTAINER}: say it in several smaller ones."
+    )
+
+
+def _too_deep(most: int) -> str:
+    return f"The body has more than {most} maps and lists within each other."
