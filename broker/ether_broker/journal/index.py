@@ -54,9 +54,12 @@ class Indexer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._rows = Rows(store.connection, store.path)
         self.next = self._rows.indexed()
         """The number that is indexed next."""
+
+    @property
+    def _rows(self) -> Rows:
+        return Rows(self._store.connection, self._store.path)
 
     @property
     def behind(self) -> int:
@@ -70,11 +73,12 @@ class Indexer:
             sqlite3.Error: SQLite could not; nothing of the slice is indexed.
             JournalCorrupt: the commit to be indexed is not what was written.
         """
-        row = self._rows.at(self.next)
+        rows = self._rows
+        row = rows.at(self.next)
         if row is None:
             self.next = self._after_gap()
             return
-        entries = list(_take(self._rows.batches(row), self.next, row.seq))
+        entries = list(_take(rows.batches(row), self.next, row.seq))
         with self._store.relaxed() as connection:
             _write(connection, entries)
         self.next = entries[-1][0] + 1 if len(entries) == SLICE else row.next

@@ -19,7 +19,18 @@ from ether_broker.errors import JournalCorrupt, JournalTooNew, JournalUnavailabl
 from ether_broker.journal.chain import genesis
 from ether_broker.journal.failure import CORRUPT_FIX, explain
 
-__all__ = ["APPLICATION", "STEPS", "Meta", "connect_reader", "connect_writer", "make_file", "migrate", "read_meta"]
+__all__ = [
+    "APPLICATION",
+    "LOG_PAGES",
+    "PAGE",
+    "STEPS",
+    "Meta",
+    "connect_reader",
+    "connect_writer",
+    "make_file",
+    "migrate",
+    "read_meta",
+]
 
 APPLICATION: Final = 0x4554484A
 """SQLite's `application_id`: "ETHJ"."""
@@ -29,10 +40,9 @@ BUSY: Final = 0.25
 """Seconds that a writer waits for another program's lock before it reports trouble."""
 _CACHE: Final = 16 << 20
 """Bytes: SQLite's own 2 MiB make indexing take twice as long."""
-_LOG_PAGES: Final = 2048
-"""Pages of the write-ahead log after which a commit merges it into the file, 16 MiB; that commit takes some 20 ms."""
-_LOG_KEPT: Final = 64 << 20
-"""Bytes to which the log is cut when it has once grown larger."""
+LOG_PAGES: Final = 2048
+"""Pages of the write-ahead log after which a commit merges it into the file, 16 MiB; that commit takes some 20 ms. On a small
+disk it is less."""
 
 _TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -106,8 +116,6 @@ def connect_writer(path: Path, steps: Sequence[Callable[[sqlite3.Connection], No
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA cache_size={-_CACHE // 1024}")
-        connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
-        connection.execute(f"PRAGMA journal_size_limit={_LOG_KEPT}")
         migrate(connection, steps)
     except sqlite3.Error as error:
         connection.close()

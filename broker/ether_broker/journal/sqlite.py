@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -12,10 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ether_broker.errors import Closed, EtherError, InternalError, JournalUnavailable
-from ether_broker.journal.failure import explain, explained
+from ether_broker.journal.failure import explained
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import connect_reader, make_file
-from ether_broker.journal.lock import Lock
 from ether_broker.journal.retention import Removed
 from ether_broker.journal.rows import Rows
 from ether_broker.journal.store import Store
@@ -34,7 +32,8 @@ class SqliteJournal:
 
     Args:
         path: the file; it is made (0600) where it is missing, with its folder (0700).
-            Beside it are `PATH.lock`, `PATH-wal` and `PATH-shm` as long as it is open.
+            Beside it are `PATH-wal` and `PATH-shm` as long as it is open.
+        create: whether it may be made; else a missing one is JournalUnavailable.
 
     Raises:
         JournalLocked: another process has it; the message names it.
@@ -43,17 +42,12 @@ class SqliteJournal:
         JournalReadOnly, JournalFull, JournalUnavailable: it cannot be written here and now.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        make_file(self.path)
-        self._lock = Lock(self.path)
-        try:
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.path = Path(path).resolve()
+        if create:
+            make_file(self.path)
+        with explained(self.path):
             self._open()
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, sqlite3.Error):
-                raise explain(error, self.path) from error
-            raise
         self._ticket = 0
         self._taken = 0
         self._closed = False
@@ -65,13 +59,17 @@ class SqliteJournal:
             self.identity = self._store.identity
             self.next = self._store.next
             self._writer = Writer(self._store)
-            self._reader = connect_reader(self.path)
+            self._connect_reader()
         except BaseException:
             self._store.close()
             raise
-        self._rows = Rows(self._reader, self.path)
         self._reading = threading.Lock()
         self._writer.start()
+
+    def _connect_reader(self) -> None:
+        self._reader = connect_reader(self.path)
+        self._rows = Rows(self._reader, self.path)
+        self._openings = self._store.openings
 
     @property
     def first(self) -> int:
@@ -129,7 +127,7 @@ class SqliteJournal:
     def checkpoint(self) -> tuple[int, bytes] | None:
         """The last durable checkpoint, read from the file."""
         with self._reading:
-            return self._read(self._rows.checkpoint)
+            return self._read(Rows.checkpoint)
 
     def read(self, number: int) -> Batch | None:
         """The committed batch that holds this number; see `Journal.read`.
@@ -138,7 +136,7 @@ class SqliteJournal:
             JournalCorrupt, JournalUnavailable: it cannot be read.
         """
         with self._reading:
-            return self._read(lambda: self._rows.batch(number))
+            return self._read(lambda rows: rows.batch(number))
 
     def outcome(self, request_id: bytes) -> bytes | None:
         """The committed terminal RESPONSE to a delegation; see `Journal.outcome`.
@@ -147,7 +145,7 @@ class SqliteJournal:
             JournalCorrupt, JournalUnavailable: it cannot be read.
         """
         with self._reading:
-            return self._read(lambda: self._rows.outcome(request_id))
+            return self._read(lambda rows: rows.outcome(request_id))
 
     def replay(self, number: int | None = None) -> Generator[Replayed, None, None]:
         """Everything committed from the last checkpoint's number on, as the file is when it is first asked.
@@ -203,13 +201,15 @@ class SqliteJournal:
         with self._reading:
             self._reader.close()
         self._store.close()
-        self._lock.release()
         if left:
             trouble = self.trouble or JournalUnavailable("The writer had ended.")
             raise type(trouble)(f"{left} envelopes were not committed when the journal was closed. {trouble}")
 
-    def _read(self, question: Callable[[], _T]) -> _T:
+    def _read(self, question: Callable[[Rows], _T]) -> _T:
         if self._closed:
             raise Closed(f"The journal {self.path} is closed.")
         with explained(self.path):
-            return question()
+            if self._openings != self._store.openings:  # what was open is a file that nobody writes any more
+                self._reader.close()
+                self._connect_reader()
+            return question(self._rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -13,35 +13,105 @@ from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.journal.chain import checkpoint_digest, link
 from ether_broker.journal.failure import CORRUPT_FIX, explained
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.layout import connect_writer, read_meta
+from ether_broker.journal.layout import LOG_PAGES, PAGE, connect_reader, connect_writer, read_meta
 from ether_broker.journal.lock import Lock
 from ether_broker.journal.row import Packed, pack_row
 
 __all__ = ["Store", "exclusive"]
 
+_LEAST_LOG: Final = 64
+"""Pages of the write-ahead log on the smallest disk, 512 KiB."""
+_FITTED: Final = 32
+"""Commits after which it is looked how much room the disk has."""
 _INSERT: Final = (
     "INSERT INTO commits (seq, first, next, time, wall, hash, refs, checkpoint, body) VALUES (?,?,?,?,?,?,?,?,?)"
 )
 
 
 class Store:
-    """The end of a journal file, for its one writer. After it is made, one thread uses it.
+    """The end of a journal file, for its one writer, with the lock on it. After it is made, one thread uses it.
+
+    Args:
+        path: without symbolic links.
+        patience: as for `Lock`.
 
     Raises:
+        JournalLocked: another process has it.
         JournalTooNew, JournalCorrupt, JournalUnavailable: as `connect_writer`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, patience: float = 0.5) -> None:
         self.path = path
-        self.connection = connect_writer(path)
+        self.openings = 1
+        """How often it was opened."""
+        self._log_pages = 0
+        self._lock = Lock(path, patience=patience)
         try:
-            self.identity, _, anchor = read_meta(self.connection, path)
-            last = self.connection.execute("SELECT seq, next, hash FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
-            self.seq, self.next, self.hash = _typed(last, path) if last else anchor
+            self.connection = connect_writer(path)
+            try:
+                self.identity, (self.seq, self.next, self.hash) = _end(self.connection, path)
+                self._begin()
+            except BaseException:
+                self.connection.close()
+                raise
         except BaseException:
-            self.connection.close()
+            self._lock.release()
             raise
-        self._files = [(str(file), file.stat().st_ino) for file in (path, Path(f"{path}-wal")) if file.exists()]
+
+    def _begin(self) -> None:
+        files = self.path, Path(f"{self.path}-wal")
+        self._files = [(str(file), file.stat().st_ino) for file in files if file.exists()]
+        self._fit()
+
+    def reopen(self) -> None:
+        """Open the file anew, which may have been put back, or may be written again.
+
+        Raises:
+            JournalUnavailable: it is not there, or not what this one wrote, to the end; nothing has changed.
+            JournalLocked, JournalTooNew, JournalCorrupt: as when it is made.
+        """
+        lock = self._lock if self._lock.is_on(self.path) else Lock(self.path, patience=0.0)
+        try:
+            connection = self._connect_again()
+        except BaseException:
+            if lock is not self._lock:
+                lock.release()
+            raise
+        # Now, and not before: of a file that has another connection, or was moved, SQLite leaves the log where it is.
+        self.connection.close()
+        if lock is not self._lock:
+            self._lock.release()
+        self.connection, self._lock, self._log_pages = connection, lock, 0
+        self.openings += 1
+        self._begin()
+
+    def _connect_again(self) -> sqlite3.Connection:
+        # Read-only first: who writes a file that is being copied back, or another, would take its log away.
+        with closing(connect_reader(self.path)) as reader:
+            found = _end(reader, self.path)
+        if found != (self.identity, (self.seq, self.next, self.hash)):
+            raise JournalUnavailable(
+                f"The journal {self.path} is not the one that the broker writes, or lacks the end of it: "
+                "put that one back, or start the broker again."
+            )
+        return connect_writer(self.path)
+
+    def _fit(self) -> None:
+        """Let the write-ahead log take an eighth of the room on the disk: a log that has all of it cannot be merged."""
+        disk = os.statvfs(self.path)
+        pages = min(max(disk.f_bavail * disk.f_frsize // (8 * PAGE), _LEAST_LOG), LOG_PAGES)
+        if pages != self._log_pages:
+            self._log_pages = pages
+            self.connection.execute(f"PRAGMA wal_autocheckpoint={pages}")
+            self.connection.execute(
+                f"PRAGMA journal_size_limit={4 * pages * PAGE}"
+            )  # it is cut to that when it is merged
+
+    def make_room(self) -> None:
+        """Merge the write-ahead log into the file and give its room back, as far as the disk lets that happen."""
+        self._fit()
+        with suppress(sqlite3.Error):
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def write(self, batches: Sequence[Replayed], checkpoint: tuple[int, bytes] | None = None) -> None:
         """Commit batches, and a checkpoint after them; durable when it returns, and if it raises not done at all.
@@ -51,6 +121,8 @@ class Store:
             JournalUnavailable: somebody removed or replaced the file.
         """
         self._check_place()
+        if not self.seq % _FITTED:
+            self._fit()
         packed = pack_row(batches)
         seq = self.seq + 1
         first, following, time, wall = self.next, self.next, 0.0, 0.0
@@ -130,6 +202,14 @@ class Store:
     def close(self) -> None:
         """Close; as the last connection it moves everything into the one file."""
         self.connection.close()
+        self._lock.release()
+
+
+def _end(connection: sqlite3.Connection, path: Path) -> tuple[str, tuple[int, int, bytes]]:
+    """A journal's identity, and (seq, next, hash) of its last commit."""
+    identity, _, anchor = read_meta(connection, path)
+    last = connection.execute("SELECT seq, next, hash FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
+    return identity, _typed(last, path) if last else anchor
 
 
 def _typed(last: tuple[object, ...], path: Path) -> tuple[int, int, bytes]:
@@ -149,9 +229,5 @@ def exclusive(path: Path, *, patience: float = 0.5) -> Iterator[Store]:
     """
     if not path.is_file():
         raise JournalUnavailable(f"There is no journal at {path}: name the file of a broker that keeps one.")
-    lock = Lock(path, patience=patience)
-    try:
-        with explained(path), closing(Store(path)) as store:
-            yield store
-    finally:
-        lock.release()
+    with explained(path), closing(Store(path.resolve(), patience=patience)) as store:
+        yield store

@@ -2,7 +2,8 @@
 
     append ─► queue ─► group of at most 1 MiB ─► Store.write ─► committed, on_commit
                                                      │ fails
-                                                     └─► trouble, on_commit; the same group again in 0.5 s
+                                                     └─► trouble, on_commit; the same group again in 0.5 s, when the file
+                                                         has been opened anew, or its log merged, if that may help
 
 Nothing waits to be batched: an idle writer commits a single envelope at once, a busy one finds more each time. When nothing
 is queued it indexes, and takes a step of a collection.
@@ -19,7 +20,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Final, NamedTuple
 
-from ether_broker.errors import EtherError, InternalError
+from ether_broker.errors import EtherError, InternalError, JournalFull, JournalReadOnly, JournalUnavailable
 from ether_broker.journal.failure import explain
 from ether_broker.journal.index import Indexer
 from ether_broker.journal.journal import Replayed
@@ -36,6 +37,8 @@ CALM: Final = 0.005
 """Seconds without an append before the writer indexes: under load the interpreter's lock is the broker's."""
 BEHIND: Final = 262_144
 """Envelopes that may be unindexed before it indexes under load too: a search looks through them all, in about 0.1 s."""
+_REOPENED: Final = (JournalUnavailable, JournalReadOnly)
+"""Trouble after which the file may be another, or may be written only when it is opened anew."""
 _FAREWELL: Final = 0.5
 """Seconds that closing may take for indexing."""
 
@@ -164,6 +167,7 @@ class Writer:
         self._calm = False
         batches = [append.batch for append in self._group if append.batch.envelopes]
         try:
+            self._prepare()
             if batches or self._checkpoint:
                 self._store.write(batches, self._checkpoint)
         except (sqlite3.Error, OSError) as error:
@@ -182,6 +186,13 @@ class Writer:
         if self._indexer.behind > BEHIND and time.monotonic() >= self._quiet_until:
             self._index()
         return True
+
+    def _prepare(self) -> None:
+        """Do what may help after trouble."""
+        if type(self.trouble) in _REOPENED:
+            self._store.reopen()
+        elif isinstance(self.trouble, JournalFull):
+            self._store.make_room()
 
     def _fail(self, trouble: EtherError) -> None:
         self._set_trouble(trouble)

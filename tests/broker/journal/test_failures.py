@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from ether_broker.errors import (
 from ether_broker.journal.failure import explain
 from ether_broker.journal.reader import JournalReader
 from ether_broker.journal.sqlite import SqliteJournal
-from tests.broker.journal.support import close_quietly, delegation, indexed, put, settle
+from tests.broker.journal.support import close_quietly, copy_files, delegation, indexed, put, settle
 from tests.support import wait_until
 
 
@@ -199,6 +199,66 @@ def test_a_file_that_is_taken_away_is_noticed_and_taken_up_again(journal: Sqlite
     settle(journal, ticket)
 
     assert journal.trouble is None
+
+
+def test_a_file_that_is_copied_back_is_taken_up_again_where_it_is_the_one_that_was_written(journal: SqliteJournal):
+    put(journal, [b"before"])
+    indexed(journal)
+    names = [journal.path, Path(f"{journal.path}-wal")]
+    away = journal.path.parent / "away"
+    away.mkdir()
+    older = copy_files(journal.path, journal.path.parent / "older")
+    put(journal, [b"later"])
+    indexed(journal)
+    for name in names:
+        name.rename(away / name.name)
+    ticket = journal.append(3, 0.0, 0.0, [b"after"])
+    in_trouble(journal, JournalUnavailable)
+
+    # An older copy is not what was written
+    copy_files(older, journal.path.parent)
+    wait_until(lambda: "lacks the end of it" in str(journal.trouble), what="the older copy is refused")
+    with pytest.raises(JournalLocked, match="in use"):
+        SqliteJournal(away / journal.path.name)
+
+    # The same bytes in another file are
+    for name in names:
+        name.unlink(missing_ok=True)
+    copy_files(away / journal.path.name, journal.path.parent)
+    settle(journal, ticket)
+
+    assert journal.trouble is None
+    assert journal.read(3).envelopes == [b"after"]
+    assert [batch.envelopes for batch in journal.replay()] == [[b"before"], [b"later"], [b"after"]]
+    with JournalReader(journal.path) as reader:
+        assert reader.verify().problem is None
+
+
+def test_a_log_takes_a_small_part_of_a_small_disk_and_data_the_rest(small_disk: Path):
+    """Of 4 MiB: a commit of one small envelope writes some 40 KB of log, so unmerged it would be full after 100 of them."""
+    journal = SqliteJournal(small_disk / "journal.db")
+
+    for index in range(600):
+        put(journal, [b"%03d" % index + bytes(500)])
+
+    assert journal.trouble is None
+    assert Path(f"{journal.path}-wal").stat().st_size < 1 << 20
+    journal.close()
+
+
+def test_a_full_disk_has_room_again_as_soon_as_a_little_is_made(small_disk: Path):
+    journal = SqliteJournal(small_disk / "journal.db")
+    ballast = small_disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    tickets = [journal.append(journal.next, 0.0, 0.0, [bytes(20_000)]) for _ in range(40)]
+    in_trouble(journal, JournalFull)
+
+    os.truncate(ballast, ballast.stat().st_size - (2 << 20))
+
+    wait_until(lambda: journal.committed == tickets[-1], 5.0, what="it goes on")
+    journal.close()
 
 
 def test_a_collection_during_trouble_says_so(journal: SqliteJournal):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.errors import JournalLocked
+from ether_broker.errors import JournalLocked, JournalUnavailable
 from ether_broker.journal.lock import Lock
 from ether_broker.journal.sqlite import SqliteJournal
 from tests.support import child_environment
@@ -24,13 +24,19 @@ journal.close()
 """
 
 
-def test_a_second_broker_is_told_who_has_the_journal(path: Path):
-    with subprocess.Popen(
+def held(path: Path) -> subprocess.Popen[str]:
+    """Another process that has the journal."""
+    holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, path],
         env=child_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as holder:  # fmt: skip
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "open\n"
+    )  # fmt: skip
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+    return holder
+
+
+def test_a_second_broker_is_told_who_has_the_journal(path: Path):
+    with held(path) as holder:
         with pytest.raises(JournalLocked, match=f"in use by process {holder.pid}: a journal has one broker"):
             SqliteJournal(path)
         holder.communicate()
@@ -39,42 +45,73 @@ def test_a_second_broker_is_told_who_has_the_journal(path: Path):
 
 
 def test_a_killed_holder_locks_nobody_out(path: Path):
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, path],
-        env=child_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as holder:  # fmt: skip
-        assert holder.stdout is not None
-        holder.stdout.readline()
+    with held(path) as holder:
         holder.send_signal(signal.SIGKILL)
-    assert Path(f"{path}.lock").exists()
 
     SqliteJournal(path).close()
 
 
-def test_the_lock_file_goes_with_its_holder(path: Path):
+def test_a_symbolic_link_does_not_get_past_the_lock(path: Path, tmp_path: Path):
+    with held(path) as holder:
+        link = tmp_path / "link.db"
+        link.symlink_to(path)
+        folder = tmp_path / "folder"
+        folder.symlink_to(path.parent)
+        for name in (link, folder / path.name):
+            with pytest.raises(JournalLocked, match=f"in use by process {holder.pid}"):
+                SqliteJournal(name)
+        holder.communicate()
+
+    SqliteJournal(link).close()
+
+
+def test_a_file_that_is_renamed_under_its_broker_stays_locked(path: Path, tmp_path: Path):
+    with held(path) as holder:
+        away = path.rename(tmp_path / "away.db")
+        with pytest.raises(JournalLocked, match=f"in use by process {holder.pid}"):
+            SqliteJournal(away)
+        away.rename(path)
+        holder.communicate()
+
+
+def test_a_hard_link_does_not_get_past_the_lock_and_a_file_with_several_names_is_no_journal(path: Path, tmp_path: Path):
+    other = tmp_path / "other.db"
+    with held(path) as holder:
+        other.hardlink_to(path)
+        with pytest.raises(JournalLocked, match=f"in use by process {holder.pid}"):
+            SqliteJournal(other)
+        holder.communicate()
+
+    with pytest.raises(JournalUnavailable, match="has 2 names"):
+        SqliteJournal(other)
+    other.unlink()
+    SqliteJournal(path).close()
+
+
+def test_a_process_has_it_once_and_does_not_open_what_it_holds(path: Path, monkeypatch: pytest.MonkeyPatch):
+    path.touch()
     lock = Lock(path)
-    assert Path(f"{path}.lock").read_text() == f"{os.getpid()}\n"
-    with pytest.raises(JournalLocked):
-        Lock(path, patience=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", None)  # closing a second descriptor would take back SQLite's own locks
+        with pytest.raises(JournalLocked, match=f"in use by process {os.getpid()}:"):
+            Lock(path, patience=0.0)
 
     lock.release()
 
-    assert not Path(f"{path}.lock").exists()
     Lock(path, patience=0.0).release()
 
 
-def test_a_lock_on_a_file_that_the_last_holder_has_removed_counts_for_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    # Given a holder that lets go between our opening of its file and our lock on it
-    file = Path(f"{path}.lock")
+def test_a_lock_on_a_file_that_was_replaced_counts_for_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
+    # Given a file that is replaced between our opening of it and our lock on it
+    path.touch()
     flock = fcntl.flock
-    tries: list[bool] = []
+    tries: list[int] = []
 
     def late_flock(descriptor: int, operation: int) -> None:
-        tries.append(file.exists())
+        tries.append(descriptor)
         if len(tries) == 1:
-            file.unlink()
+            path.rename(path.with_name("before.db"))
+            path.touch()
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", late_flock)
@@ -82,9 +119,9 @@ def test_a_lock_on_a_file_that_the_last_holder_has_removed_counts_for_nothing(
     # When we lock
     lock = Lock(path)
 
-    # Then it is a file that others see
+    # Then it is the file that others see
     assert len(tries) == 2
-    assert file.exists()
+    assert lock.is_on(path)
     with pytest.raises(JournalLocked):
         Lock(path, patience=0.0)
     lock.release()
