@@ -38,6 +38,7 @@ class BrokerHost:
         keyring: its own keys, and whom it lets in over TCP; None has no keys.
         insecure: whether it may listen where other machines reach it, without keys.
         access: who may do what; None is everybody everything.
+        create: whether the journal is made where there is none.
 
     Raises:
         InsecureEndpoint: other machines could reach it, and there are no keys.
@@ -48,7 +49,7 @@ class BrokerHost:
     def __init__(
         self, bind: str | None, context: zmq.Context[zmq.Socket[bytes]], limits: Limits | None,
         journal: str | PathLike[str] | None = None, *, keyring: Keyring | None = None, insecure: bool = False,
-        access: Access | None = None,
+        access: Access | None = None, create: bool = True,
     ) -> None:  # fmt: skip
         # Imported here: a runtime that joins a bus needs none of it.
         from ether_actors.supervisor import Supervisor
@@ -57,7 +58,7 @@ class BrokerHost:
         from ether_broker.clock import SystemClock
 
         clock = SystemClock()
-        opened = _open(journal)
+        opened = _open(journal, create)
         try:
             patience = _NETWORK_PATIENCE if (bind or "").startswith("tcp://") else 0.0
             guard = _guard(keyring, bind)
@@ -106,11 +107,11 @@ def _guard(keyring: Keyring | None, bind: str | None) -> Guard | None:
     return Guard(keyring)
 
 
-def _open(path: str | PathLike[str] | None) -> Journal:
+def _open(path: str | PathLike[str] | None, create: bool) -> Journal:  # noqa: FBT001
     if path is None:
         from ether_broker.journal.memory import MemoryJournal
 
         return MemoryJournal()
     from ether_broker.journal.sqlite import SqliteJournal
 
-    return SqliteJournal(path)
+    return SqliteJournal(path, create=create)

@@ -22,7 +22,7 @@ from ether.lifeline import Lifeline, end
 from ether.memory_watch import MemoryWatch
 from ether.stopping import Stopping
 from ether.terminal import log_to_stderr
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.mailbox import Limits
 from ether_broker.security.access import Access
 
@@ -36,6 +36,8 @@ logger = logging.getLogger("ether.broker")
 BROKEN: Final = 70
 """Exit code when the supervisor has ended by itself."""
 _LOOK: Final = 0.5
+_RETRY: Final = 0.5
+"""Seconds between two tries to open the journal."""
 
 
 def main() -> None:
@@ -46,14 +48,12 @@ def main() -> None:
     _raise_descriptor_limit()
     with Stopping(lambda _number: None) as stopping, zmq.Context() as context:
         try:
-            host = BrokerHost(
-                request["bind"], context, Limits(**request["limits"]), request["journal"],
-                keyring=_keyring(request["security"]), insecure=request["security"]["insecure"],
-                access=Access.of(request["access"]),
-            )  # fmt: skip
+            host = _host(lifeline, stopping, context)
         except EtherError as error:
             lifeline.failed(error.code, str(error))
             sys.exit(2)
+        if host is None:
+            end(0)
         lifeline.ready(endpoint=host.endpoint)
         watch = MemoryWatch(host.endpoint, request["limits"]["memory"], host.refusals.note)
         code = _serve(stopping, host.supervisor, request["drain"])
@@ -61,6 +61,31 @@ def main() -> None:
         watch.close()
         context.destroy(linger=1000)
     end(code)
+
+
+def _host(lifeline: Lifeline, stopping: Stopping, context: zmq.Context[zmq.Socket[bytes]]) -> BrokerHost | None:
+    """The broker, as soon as its journal can be used; None when it is told to end before.
+
+    One that is started for the first time says at once what is wrong with its journal. One that takes another's place waits,
+    as what was accepted is in that very file.
+    """
+    request = lifeline.request
+    said = ""
+    while True:
+        try:
+            return BrokerHost(
+                request["bind"], context, Limits(**request["limits"]), request["journal"],
+                keyring=_keyring(request["security"]), insecure=request["security"]["insecure"],
+                access=Access.of(request["access"]), create=not request["again"],
+            )  # fmt: skip
+        except JournalUnavailable as error:
+            if not request["again"]:
+                raise
+            if said != error.code:
+                said = error.code
+                lifeline.waits(str(error))
+        if stopping.wait(_RETRY) is not None:
+            return None
 
 
 def _keyring(security: dict[str, Any]) -> Keyring | None:

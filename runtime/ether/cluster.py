@@ -267,6 +267,7 @@ class Cluster:
             "folder": self._folder,
             "drain": self.spec.drain,
             "journal": self.spec.journal,
+            "again": bool(self._url),
             "limits": dataclasses.asdict(limits),
             "security": {
                 "keys": None if self._keys is None else str(self._keys),

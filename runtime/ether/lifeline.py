@@ -81,6 +81,10 @@ class Lifeline:
         _note_start(under_way=False)
         self._report({"ready": facts})
 
+    def waits(self, why: str) -> None:
+        """Report that this process comes up as soon as something else is as it has to be, however long that takes."""
+        self._report({"waits": why})
+
     def failed(self, code: str, message: str, traceback: str = "") -> None:
         """Report why it will not come up."""
         self._report({"failed": {"code": code, "message": message, "traceback": traceback}})

@@ -98,7 +98,7 @@ class ProcessStatistics:
 class _Life:
     """One incarnation of a process."""
 
-    __slots__ = ("exit_expected", "failure", "incarnation", "is_up", "path", "process", "spec")
+    __slots__ = ("exit_expected", "failure", "incarnation", "is_up", "path", "process", "spec", "waits")
 
     def __init__(self, spec: ProcessSpec, process: Process, path: Path, incarnation: int) -> None:
         self.spec = spec
@@ -106,6 +106,8 @@ class _Life:
         self.path = path
         self.incarnation = incarnation
         self.is_up = False
+        self.waits = False
+        """Whether it has said that it takes longer, through no fault of its own."""
         self.exit_expected = False
         """Whether it has been told to end."""
         self.failure: EtherError | None = None
@@ -322,11 +324,14 @@ class Warden:
                 self._facts[life.spec.name] = report["ready"]
                 self._on_event(f"{life.spec.name} {'is up again' if again else 'is up'} (pid {life.process.pid})")
                 self._tell(ChildStarted(life.path, life.incarnation))
+            elif "waits" in report:
+                life.waits = True
+                self._on_event(f"{life.spec.name} waits: {report['waits']}")
             elif "failed" in report:
                 life.failure = error_of(life.spec.name, report["failed"])
 
     def _too_late(self, life: _Life) -> None:
-        if self._lives.get(life.spec.name) is life and not life.is_up:
+        if self._lives.get(life.spec.name) is life and not life.is_up and not life.waits:
             message = f"{life.spec.name} was not up after {life.spec.start_timeout:g} s."
             life.failure = life.failure or ProcessFailed(message, life.spec.name)
             life.process.kill()
