@@ -17,7 +17,7 @@ from ether_broker.errors import EtherError, JournalCorrupt
 from ether_broker.ids import to_bytes
 from ether_broker.payload import pack, unpack
 from ether_broker.status import RUNNING
-from ether_broker.wire import HEADER, Flag, Kind, read_header
+from ether_broker.wire import HEADER, Flag, Kind, read_header, rehead
 
 __all__ = ["Accepted", "History", "Present"]
 
@@ -40,11 +40,9 @@ class Accepted:
     """A delegation without an outcome."""
 
     envelope: bytes
-    """As it was accepted."""
-    wall: float
-    """When, as Unix time."""
+    """As it was accepted, with its deadline by the clock of the history."""
     clock: float
-    """When, by the clock of that broker; the deadline in the header is by the same clock."""
+    """When, by the same clock."""
     agent: bytes = b""
     """To whom it was reassigned; empty: to its target."""
     capability: bytes = b""
@@ -55,6 +53,13 @@ class Accepted:
     def parent(self) -> bytes:
         """Request id of the delegation that it was made for; zeros without one."""
         return self.envelope[_PARENT]
+
+    def shift(self, seconds: float) -> None:
+        """Tell its times by a clock that is so many seconds ahead."""
+        self.clock += seconds
+        header = read_header(self.envelope)
+        if header.deadline:
+            self.envelope = rehead(header, self.envelope, deadline=header.deadline + seconds)
 
 
 @dataclass(slots=True)
@@ -85,6 +90,24 @@ class History:
         """{resource: (agent, request id, token)} of those that were not released."""
         self.token = 0
         """The highest fencing token that was given."""
+        self.boot = ""
+        """The start of the machine whose clock tells the times here; see `ether_broker.clock.Clock`."""
+        self.clock = 0.0
+        """When the last step was, by that clock."""
+        self.wall = 0.0
+        """The same as Unix time."""
+
+    def begin(self, boot: str, now: float, wall: float) -> None:
+        """Go on by the clock of another broker.
+
+        It is the same clock if the machine was not started anew. Else the wall clock says how long ago the last step was,
+        and one that was set back meanwhile says that no time has passed.
+        """
+        if not boot or boot != self.boot or now < self.clock:
+            ahead = now - max(0.0, wall - self.wall) - self.clock
+            for accepted in self.open.values():
+                accepted.shift(ahead)
+        self.boot, self.clock, self.wall = boot, now, wall
 
     def apply(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         """Go on with what one step let pass.
@@ -93,19 +116,20 @@ class History:
             JournalCorrupt: an envelope is not what a broker writes.
         """
         try:
-            self._fold(first, time, wall, envelopes)
+            self._fold(first, time, envelopes)
         except _NOT_OURS as error:
             msg = f"What the journal has behind number {self.next} is not what a broker writes: {error!r}."
             raise JournalCorrupt(msg) from error
         self.next = first + len(envelopes)
+        self.clock, self.wall = time, wall
 
-    def _fold(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
+    def _fold(self, first: int, time: float, envelopes: Sequence[bytes]) -> None:
         opened = self.open
         for number, envelope in enumerate(envelopes, first):
             kind = envelope[0]
             if kind == _DELEGATION:
                 request_id = _id_of(envelope)
-                opened[request_id] = Accepted(envelope, wall, time)
+                opened[request_id] = Accepted(envelope, time)
             elif kind == _RESPONSE:
                 request_id = _id_of(envelope)
                 if envelope[1] not in RUNNING:
@@ -176,7 +200,7 @@ class History:
             "version": _VERSION,
             "next": self.next,
             "open": [
-                [work.envelope, work.wall, work.clock, work.agent, work.capability, work.attempt, work.is_running]
+                [work.envelope, work.clock, work.agent, work.capability, work.attempt, work.is_running]
                 for work in self.open.values()
             ],
             "agents": [
@@ -186,6 +210,7 @@ class History:
             "ended": self.ended.pack(),
             "leases": [[resource, *held] for resource, held in self.leases.items()],
             "token": self.token,
+            "time": [self.boot, self.clock, self.wall],
         })  # fmt: skip
 
     @classmethod
@@ -213,6 +238,7 @@ class History:
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
             (history.token,) = _checked([state["token"]], _NUMBER)
+            history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
         except JournalCorrupt:
             raise
         except _NOT_OURS as error:
@@ -222,7 +248,8 @@ class History:
 
 
 _NUMBER: Final = (int,)
-_WORK: Final = (bytes, float, float, bytes, bytes, int, bool)
+_TIME: Final = (str, float, float)
+_WORK: Final = (bytes, float, bytes, bytes, int, bool)
 _AGENT: Final = (str, bytes, str, bytes, bool)
 _LEASE: Final = (str, str, bytes, int)
 

@@ -21,7 +21,7 @@ from ether_broker.payload import unpack
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, read_header, rehead
+from ether_broker.wire import Flag, read_header, rehead
 
 __all__ = ["read_history", "recover", "restore_leases"]
 
@@ -43,7 +43,7 @@ def read_history(journal: Journal) -> History:
 
 
 def recover(records: Records, membership: Membership, leasing: Leasing, history: History) -> None:
-    """Fill empty records with what a history says; `records.now` and `records.wall` are set.
+    """Fill empty records with what a history says, by whose clock `records.now` is.
 
     Raises:
         InvalidManifest, InvalidEnvelope: an agent's manifest is not what a broker writes.
@@ -59,7 +59,7 @@ def recover(records: Records, membership: Membership, leasing: Leasing, history:
     gone = Session("", b"", records.now, lost=_ANEW)
     for accepted in history.open.values():
         if read_header(accepted.envelope).capability == _LEASE:
-            claims.append(_renewed(records, accepted))
+            claims.append(accepted.envelope)
             continue
         entry = _restore_work(records, accepted, history, nodes, gone)
         if entry is not None:
@@ -112,34 +112,15 @@ def _restore_work(
         message = f"{header.target.decode(errors='replace')} is not there any more."
         records.answer(delegator, header, Status.REJECTED_CAPABILITY, ErrorInfo(code="agent_gone", message=message))
         return None
-    age = _age(records, accepted)
-    deadline = _deadline(records, accepted, header)
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(
-        header, accepted.envelope, target=agent.name, capability=choice.name, deadline=deadline,
-        attempt=accepted.attempt, flags=flags,
+        header, accepted.envelope, target=agent.name, capability=choice.name, attempt=accepted.attempt,
+        flags=flags,
     )  # fmt: skip
     return Entry(
         read_header(envelope), envelope, delegator, choice, parent=records.ledger.get(header.parent),
-        pinned=not header.flags & Flag.ROUTED, deadline=deadline, now=records.now - age,
+        pinned=not header.flags & Flag.ROUTED, deadline=header.deadline, now=accepted.clock,
     )  # fmt: skip
-
-
-def _deadline(records: Records, accepted: Accepted, header: Header) -> float:
-    """The deadline by the clock of this broker."""
-    return records.now + header.deadline - accepted.clock - _age(records, accepted)
-
-
-def _age(records: Records, accepted: Accepted) -> float:
-    """Seconds since it was accepted; a wall clock that was set back gives nobody more time."""
-    return max(0.0, records.wall - accepted.wall)
-
-
-def _renewed(records: Records, accepted: Accepted) -> bytes:
-    """An envelope with its deadline by the clock of this broker."""
-    header = read_header(accepted.envelope)
-    deadline = _deadline(records, accepted, header) if header.deadline else 0.0
-    return rehead(header, accepted.envelope, deadline=deadline)
 
 
 def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[bytes]) -> None:

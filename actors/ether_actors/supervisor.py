@@ -100,8 +100,13 @@ class Supervisor:
         self._appended: deque[tuple[int, int]] = deque()
         """(ticket, the number that follows) of the steps that are not durable yet."""
 
-    def recover(self, now: float, wall: float) -> None:
+    def recover(self, now: float, wall: float, boot: str = "") -> None:
         """Take up what the journal's last broker left; before the first step.
+
+        Args:
+            now: seconds by the broker's clock.
+            wall: Unix time.
+            boot: the machine's start, by which the clock may be known to be that broker's too; "" is unknown.
 
         Raises:
             JournalCorrupt: the journal is not what a broker wrote.
@@ -109,6 +114,7 @@ class Supervisor:
         records = self.records
         records.now, records.wall = now, wall
         history = read_history(records.journal)
+        history.begin(boot, now, wall)
         recover(records, self._membership, self.leasing, history)
         records.journal.put_checkpoint(history.next, history.pack())
 

@@ -66,7 +66,7 @@ class BrokerHost:
                 limits=limits, tap_interval=TAP_INTERVAL, journal=opened, patience=patience, guard=guard,
                 access=access,
             )  # fmt: skip
-            supervisor.recover(clock.monotonic(), clock.wall())
+            supervisor.recover(clock.monotonic(), clock.wall(), clock.boot)
             endpoint = bind or f"inproc://ether-{next(_numbers)}"
             refusals = supervisor.records.router.refusals
             socket = BrokerSocket(endpoint, context, security=guard, insecure=insecure, refusals=refusals)

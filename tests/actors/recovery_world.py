@@ -293,6 +293,10 @@ class World:
     def __init__(self, *, synced: bool = True, window: int = 2, count: int = 1000) -> None:
         self.ids = itertools.count(1)
         self.wall = 1e9
+        """The time."""
+        self.ahead = 0.0
+        """Seconds that the broker's machine takes it to be later."""
+        self.boot = "boot-1"
         self.offset = self.wall - 1000.0
         self.limits = Limits(count=count, window=window)
         self.journal = StoredJournal(Disk(), synced=synced)
@@ -308,7 +312,7 @@ class World:
     def _start(self) -> Supervisor:
         make_id: Callable[[], bytes] = lambda: request_id(next(self.ids))  # noqa: E731  short
         supervisor = Supervisor(limits=self.limits, journal=self.journal, patience=2.0, make_id=make_id)
-        supervisor.recover(self.now, self.wall)
+        supervisor.recover(self.now, self.wall + self.ahead, self.boot)
         self.has_stepped = False
         return supervisor
 
@@ -317,14 +321,23 @@ class World:
         """The broker's clock."""
         return self.wall - self.offset
 
-    def crash(self, *, down: float = 0.5, clock: float = 5000.0) -> None:
-        """End the broker, lose what is on the wires and not committed, and start another; its clock shows something else."""
+    def crash(self, *, down: float = 0.5, clock: float | None = 5000.0, jump: float = 0.0) -> None:
+        """End the broker, lose what is on the wires and not committed, and start another.
+
+        Args:
+            down: seconds until that.
+            clock: what its clock shows then, since the machine was started anew too; None: it was not.
+            jump: seconds by which the machine's wall clock was set meanwhile.
+        """
         self._to_broker.clear()
         for life in self.lives:
             life.inbound.clear()
         self.journal = self.journal.crash()
         self.wall += down
-        self.offset = self.wall - clock
+        self.ahead += jump
+        if clock is not None:
+            self.offset = self.wall - clock
+            self.boot = f"boot-{next(self.ids)}"
         self.supervisor = self._start()
 
     def life(self, name: str, *agents: str) -> Life:
@@ -344,7 +357,7 @@ class World:
         logger, bugs = logging.getLogger("ether.supervisor"), _Bugs(logging.ERROR)
         logger.addHandler(bugs)
         try:
-            self.supervisor.step(arrivals, self.now, self.wall)
+            self.supervisor.step(arrivals, self.now, self.wall + self.ahead)
         finally:
             logger.removeHandler(bugs)
         self.has_stepped = True

@@ -263,7 +263,7 @@ def test_a_clock_that_was_set_back_gives_nobody_more_time():
     d, _ = pair(world)
     asked = d.ask("once", to="a", timeout=5.0)
     world.settle()
-    world.crash(down=-3600.0, clock=77.0)
+    world.crash(down=1.0, clock=77.0, jump=-3600.0)
 
     entry = world.supervisor.records.ledger.get(asked.number.to_bytes(16))
 
