@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ether_actors import pykka_message
 from ether_actors.agent import Agent, call_hook
+from ether_actors.agent_adapter import agent_of
 from ether_actors.capability import Handler, WrongResult
 from ether_actors.dispatcher import Dispatcher
 from ether_actors.handler_failure import is_crash, judge, refusal
@@ -100,14 +101,14 @@ class Cell:
 
     Args:
         name: the agent's name on the bus.
-        make: makes an instance; called again for each restart.
+        make: makes an instance, of an Agent or of what has spec 1's contract; called again for each restart.
         host: the node.
         dispatcher: where the turns run.
     """
 
     __slots__ = ("_dispatcher", "_handlers", "_host", "agent", "inbox", "make", "name", "state", "works")
 
-    def __init__(self, name: str, make: Callable[[], Agent], host: CellHost, dispatcher: Dispatcher) -> None:
+    def __init__(self, name: str, make: Callable[[], Any], host: CellHost, dispatcher: Dispatcher) -> None:
         self.name = name
         self.make = make
         self._host = host
@@ -127,7 +128,7 @@ class Cell:
         The first agent's inbox is kept for all that follow. Turns begin with `open`.
         """
         try:
-            agent = self.make()
+            agent = agent_of(self.make())
             handlers = type(agent).encoded_handlers()
         except BaseException as error:  # noqa: BLE001  trap 5: `start` must say what failed, whatever it is
             return error
@@ -401,7 +402,7 @@ class Cell:
             msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
             raise WrongResult(msg)
         self._finish(work, value.model_copy(update={
-            "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
+            "request_id": task.request_id, "external_id": work.external_id, "from_agent": self.name, "elapsed": task.elapsed,
             "attempt": task.attempt, "timestamp": self._host.wall(),
             "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
         }))  # fmt: skip

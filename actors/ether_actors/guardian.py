@@ -12,7 +12,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from ether_actors.agent import Agent
 from ether_actors.cell import Cell
@@ -67,7 +67,7 @@ class GuardianHost(Protocol):
         """Run a callable in the pool at a time by the node's clock."""
         ...
 
-    def make_cell(self, name: str, make: Callable[[], Agent], cls: type[Agent] | None) -> Cell:
+    def make_cell(self, name: str, make: Callable[[], Any], cls: type[Agent] | None) -> Cell:
         """A new cell under that name."""
         ...
 

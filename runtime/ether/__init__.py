@@ -18,6 +18,7 @@ from ether.runtime import Runtime
 from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.budget import BudgetAccount
 from ether_actors.capability import capability
+from ether_actors.composable import ComposableAgent
 from ether_actors.handle import Handle, Stream, as_completed
 from ether_actors.lease import Lease
 from ether_actors.observer import Observation, Observer
@@ -98,6 +99,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Agent",
     "AsyncAgent",
     "BudgetAccount",
+    "ComposableAgent",
     "Lease",
     "Task",
     "ThreadedAgent",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from ether.answering import Answering
 from ether.machinery import Machinery
@@ -82,7 +82,7 @@ class Hosting:
 
     # -- coming --------------------------------------------------------------------------------------------------
 
-    def start_agents(self, names: list[str], make: Callable[[], Agent], cls: type[Agent] | None) -> list[Cell]:
+    def start_agents(self, names: list[str], make: Callable[[], Any], cls: type[Agent] | None) -> list[Cell]:
         """Start agents of one kind, each on its own: a crash of one restarts that one.
 
         Raises:
@@ -113,7 +113,7 @@ class Hosting:
             cell.open()
         return cells
 
-    def make_cell(self, name: str, make: Callable[[], Agent], cls: type[Agent] | None) -> Cell:
+    def make_cell(self, name: str, make: Callable[[], Any], cls: type[Agent] | None) -> Cell:
         """A new cell under that name; its turns run where its class says."""
         machinery = self._machinery
         dispatch = "pool" if cls is None else cls.dispatch

@@ -23,6 +23,7 @@ from ether.runtime import Runtime
 from ether.stopping import Stopping
 from ether.terminal import log_to_stderr, say
 from ether_actors.agent import Agent
+from ether_actors.agent_adapter import is_agent
 from ether_actors.child_spec import ChildSpec, Restart, SupervisorSpec
 from ether_actors.guardian import resolve
 from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NameTaken, Rejected
@@ -186,8 +187,8 @@ def _start(bus: Runtime, posting: Posting) -> None:
             bus.supervise(SupervisorSpec(name, children=(child,)))
         return
     make = resolve(agent.start)
-    cls = make if isinstance(make, type) else None
-    if cls is not None and not issubclass(cls, Agent):
+    cls = make if isinstance(make, type) and issubclass(make, Agent) else None
+    if cls is None and isinstance(make, type) and not is_agent(make):
         raise InvalidSpec(f"{agent.start} is not an Agent: derive it from ether.Agent.")
     bus.node.hosting.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
 

@@ -19,6 +19,7 @@ from ether.machinery import Machinery
 from ether.monitor import Monitor
 from ether.node import Node
 from ether_actors.agent import Agent, default_name
+from ether_actors.agent_adapter import is_agent
 from ether_actors.handle import Handle
 from ether_actors.observer import Observer
 from ether_actors.pool import Pool
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from ether_actors.child_spec import SupervisorSpec
     from ether_broker.response import Response
+    from ether_actors.composable import ComposableAgent
     from ether_broker.security.access import Access
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
@@ -245,12 +247,17 @@ class Runtime:
     # -- agents --------------------------------------------------------------------------------------------------
 
     def start(
-        self, agent: type[Agent] | Callable[..., Agent], *args: Any, name: str | None = None, **kwargs: Any
+        self,
+        agent: type[ComposableAgent] | Callable[..., ComposableAgent],
+        *args: Any,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> AgentRef:
         """Start an agent here; it is in the registry when this returns.
 
         Args:
-            agent: the class, or a callable that makes one; called again for each restart.
+            agent: the class, or a callable that makes one; called again for each restart. Besides an Agent it may be
+                anything with spec 1's `execute`, `can_handle` and `capabilities` (`ComposableAgent`).
             args: for the class.
             name: on the bus; default: the class's name as `code-reviewer`, with a number if that is taken here.
             kwargs: for the class.
@@ -263,7 +270,12 @@ class Runtime:
         return self.start_many(agent, 1, *args, name=name, **kwargs)[0]
 
     def start_many(
-        self, agent: type[Agent] | Callable[..., Agent], count: int, *args: Any, name: str | None = None, **kwargs: Any
+        self,
+        agent: type[ComposableAgent] | Callable[..., ComposableAgent],
+        count: int,
+        *args: Any,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> list[AgentRef]:
         """Start several agents of one kind at once; with a `name`, all but the first get a number behind it.
 
@@ -271,11 +283,11 @@ class Runtime:
             Exception: as `start`; then none of them runs.
         """
         node = self.node
-        cls = agent if isinstance(agent, type) else None
-        if cls is not None and not issubclass(cls, Agent):
-            msg = f"{cls.__name__} is not an Agent: derive it from ether.Agent."
+        cls = agent if isinstance(agent, type) and issubclass(agent, Agent) else None
+        if cls is None and isinstance(agent, type) and not is_agent(agent):
+            msg = f"{agent.__name__} is not an Agent: derive it from ether.Agent."
             raise UsageError(msg)
-        base = name or (default_name(cls) if cls is not None else "agent")
+        base = name or (default_name(agent) if isinstance(agent, type) else "agent")
         is_named = name is not None and count == 1
         names = [base] if is_named else list(itertools.islice(self._free_names(base), count))
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)

@@ -11,16 +11,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ether.cluster_spec import AgentSpec
-from ether_actors.agent import Agent
+from ether_actors.agent_adapter import is_agent
 from ether_broker.errors import EtherError, InvalidSpec, nearest
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
+    from ether_actors.composable import ComposableAgent
 
 __all__ = ["load_agent", "start_agent"]
 
 
-def load_agent(text: str) -> Callable[..., Agent]:
+def load_agent(text: str) -> Callable[..., ComposableAgent]:
     """Import an agent's class, or what makes one; modules of the folder that we are in are found too.
 
     Raises:
@@ -33,7 +34,7 @@ def load_agent(text: str) -> Callable[..., Agent]:
     except AttributeError:
         msg = f"Module {module_name!r} has no {path!r}.{nearest(path, _agents_of(module))}"
         raise InvalidSpec(msg) from None
-    if not callable(found) or (isinstance(found, type) and not issubclass(found, Agent)):
+    if not callable(found) or (isinstance(found, type) and not is_agent(found)):
         msg = f"{text} is no Agent: derive it from ether.Agent.{nearest(path, _agents_of(module))}"
         raise InvalidSpec(msg)
     return found  # type: ignore[no-any-return]
@@ -60,11 +61,11 @@ def _agents_of(module: ModuleType) -> list[str]:
     return [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, Agent) and value.__module__ == module.__name__
+        if isinstance(value, type) and is_agent(value) and value.__module__ == module.__name__
     ]
 
 
-def start_agent(bus: Runtime, text: str, agent: Callable[..., Agent]) -> None:
+def start_agent(bus: Runtime, text: str, agent: Callable[..., ComposableAgent]) -> None:
     """Start an agent that `load_agent` gave for the text.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from ether.scout.explore import PassName
 
@@ -31,8 +31,8 @@ class Exploration(_Params):
 class FilePath(_Params):
     """What `scout.analyze_file` and `scout.extract_structure` take."""
 
-    path: Annotated[str, Field(min_length=1)]
-    """A file on the machine of the node that runs the agent."""
+    path: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("path", "file"))]
+    """A file on the machine of the node that runs the agent; spec 1's own example names it `file`."""
 
 
 class Search(_Params):

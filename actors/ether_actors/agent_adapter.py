@@ -1,0 +1,90 @@
+"""An agent of a bus made of an object that has spec 1's contract alone: `execute`, `can_handle` and `capabilities`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from ether_actors.agent import Agent
+from ether_actors.capability import WrongResult, capability
+from ether_actors.task import Task
+from ether_broker.errors import EtherError, UsageError
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.status import Status
+from ether_broker.views.agent_io import AgentInput, AgentOutput
+
+__all__ = ["agent_of", "is_agent"]
+
+_CONTRACT: Final = ("execute", "can_handle", "capabilities")
+
+
+def is_agent(found: object) -> bool:
+    """Whether a class, or an object, can be started: it is an Agent, or has the three members of spec 1's contract."""
+    return isinstance(found, Agent) or all(hasattr(found, name) for name in _CONTRACT)
+
+
+def agent_of(made: Any) -> Agent:
+    """The agent that was made, or one that passes everything on to it and declares what it says it can do.
+
+    Raises:
+        UsageError: it is no agent.
+        InvalidManifest: one of its capabilities has an impossible name.
+    """
+    if isinstance(made, Agent):
+        return made
+    if not is_agent(made):
+        kind = type(made).__name__
+        msg = f"{kind} is not an Agent: derive it from ether.Agent, or give it execute, can_handle and capabilities."
+        raise UsageError(msg)
+    kind = type(made)
+    return _class_for(kind.__name__, kind.__doc__, tuple(made.capabilities))(made)
+
+
+class _Adapter(Agent):
+    def __init__(self, contract: Any) -> None:
+        super().__init__()
+        self._contract = contract
+
+    def perform(self, task: Task) -> Response:
+        asked = AgentInput.from_delegation(task.delegation)
+        if not self._contract.can_handle(asked.action):
+            message = f"{self.agent_name} says that it cannot handle {asked.action!r}."
+            error = ErrorInfo(code="not_declared", message=message)
+            return task.respond(Status.REJECTED_CAPABILITY, error=error, summary=message)
+        return _output(self._contract.execute(asked)).to_response()
+
+
+@lru_cache(maxsize=1_000)
+def _class_for(name: str, doc: str | None, actions: tuple[str, ...]) -> Callable[[Any], Agent]:
+    methods = {f"action_{number}": _method(action) for number, action in enumerate(actions)}
+    return type(name, (_Adapter,), {"__doc__": doc, **methods})
+
+
+def _method(action: str) -> Callable[..., Response]:
+    @capability(action)
+    def perform(self: _Adapter, params: Any, task: Task) -> Response:  # noqa: ARG001  they stand in the task, too
+        return self.perform(task)
+
+    return perform
+
+
+def _output(told: Any) -> AgentOutput:
+    """What `execute` gave: our view, or an object or dict with the fields of spec 1's own class."""
+    if isinstance(told, AgentOutput):
+        return told
+    document = _fields(told, AgentOutput)
+    document["status"] = getattr(document.get("status"), "value", document.get("status"))
+    if document.get("next_actions") is not None:
+        document["next_actions"] = [_fields(action, AgentInput) for action in document["next_actions"]]
+    try:
+        return AgentOutput.parse(document)
+    except EtherError as error:
+        msg = f"execute returned a {type(told).__name__}, and has to return an AgentOutput: {error}"
+        raise WrongResult(msg) from None
+
+
+def _fields(told: Any, view: type[AgentInput | AgentOutput]) -> dict[str, Any]:
+    if isinstance(told, Mapping):
+        return dict(told)
+    return {name: getattr(told, name) for name in view.model_fields if getattr(told, name, None) is not None}
