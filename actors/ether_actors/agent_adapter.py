@@ -34,7 +34,8 @@ def agent_of(made: Any) -> Agent:
     if isinstance(made, Agent):
         return made
     if not is_agent(made):
-        msg = f"{type(made).__name__} is not an Agent: derive it from ether.Agent, or give it execute, can_handle and capabilities."
+        kind = type(made).__name__
+        msg = f"{kind} is not an Agent: derive it from ether.Agent, or give it execute, can_handle and capabilities."
         raise UsageError(msg)
     return _class_for(type(made).__name__, type(made).__doc__, tuple(made.capabilities))(made)
 

@@ -135,6 +135,12 @@ class Registry:
             resolved[capability] = _choice(agent, capability)
         return resolved[capability]
 
+    def best_of(self, agent: Registration) -> Choice | None:
+        """The lightest, then most confident of all that an agent declares: for who names it, and no capability."""
+        declared = agent.manifest.capabilities
+        best = min(declared, key=lambda item: (item.latency_weight, -item.confidence, item.name), default=None)
+        return None if best is None else self.resolve(agent, best.name.encode())
+
     def choose(
         self, capability: bytes, grant: Grant = EVERYTHING, without: AbstractSet[Registration] = frozenset()
     ) -> Choice | None:  # fmt: skip

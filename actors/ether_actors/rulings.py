@@ -19,10 +19,11 @@ from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
+from ether_broker.ids import to_text
 from ether_broker.mailbox import Offer
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
-from ether_broker.wire import Flag, Header, read_header, rehead
+from ether_broker.wire import Flag, Header, name_of, read_header, rehead
 
 __all__ = ["Rulings"]
 
@@ -100,13 +101,14 @@ class Rulings:
             raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
         choice = self._selection.choose(session.node, header, parent)
         agent = choice.agent
-        if header.target != agent.name or header.capability != choice.name or header.deadline != deadline:
-            flags = header.flags if header.target else header.flags | _ROUTED
+        is_named = header.target == agent.name
+        if not is_named or header.capability != choice.name or header.deadline != deadline:
+            flags = header.flags if is_named else header.flags | _ROUTED
             envelope = rehead(
                 header, envelope, target=agent.name, capability=choice.name, deadline=deadline, flags=flags
             )  # fmt: skip
         entry = Entry(
-            header, envelope, session, choice, parent=parent, pinned=bool(header.target), deadline=deadline, now=now
+            header, envelope, session, choice, parent=parent, pinned=is_named, deadline=deadline, now=now
         )  # fmt: skip
         if records.ledger.size + entry.size > agent.mailbox.limits.total:
             raise broker_full(records.ledger.size)
@@ -116,6 +118,11 @@ class Rulings:
         records.ledger.open(entry)
         records.accepted += 1
         records.passing.append(envelope)
+        if header.target and not is_named:
+            records.event(
+                "fell_through", request_id=to_text(header.request_id), named=name_of(header.target),
+                agent=agent.manifest.agent, capability=name_of(choice.name),
+            )  # fmt: skip
         if offer is Offer.SEND:
             self._delivery.send(entry)
 

@@ -13,14 +13,17 @@ from ether_actors.registration import Choice, Condition, Registration
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import AccessDenied, nearest
 from ether_broker.ids import NO_ID
+from ether_broker.manifest import ANY, Interface
 from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.status import Status
-from ether_broker.wire import Header, name_of
+from ether_broker.wire import Flag, Header, name_of
 
 __all__ = ["MAX_DEPTH", "Selection"]
 
 MAX_DEPTH: Final = 128
 """Delegations in a chain; a longer one is taken for a runaway recursion."""
+_FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
+_ANYTHING: Final = ANY.encode()
 _SHOWN: Final = 8
 _LOOKED_AT: Final = 1_000
 """Names among which a similar one is looked for."""
@@ -47,16 +50,19 @@ class Selection:
                 message = "The delegation that this one was made for has ended, and its sub-delegations with it."
                 raise Refusal(Status.CANCELLED, "parent_ended", message)
             message = "The bus knows no delegation that this one could be made for: leave `parent` out, or ask in its handler."
-            raise Refusal(Status.REJECTED_CONTEXT, "unknown_parent", message, required_fields=("parent",))
+            raise Refusal(Status.REJECTED_CONTEXT, "unknown_parent", message, unexpected_fields=("parent",))
         if parent.agent.name != header.source:
             message = f"The parent was given to {name_of(parent.agent.name)}, not to {name_of(header.source)}."
-            raise Refusal(Status.REJECTED_CONTEXT, "not_your_parent", message, required_fields=("parent",))
+            raise Refusal(Status.REJECTED_CONTEXT, "not_your_parent", message, unexpected_fields=("parent",))
         if parent.depth >= MAX_DEPTH:
             raise too_deep(parent)
         return parent
 
     def choose(self, node: str, header: Header, parent: Entry | None) -> Choice:
         """Whom a delegation goes to.
+
+        With FALLTHROUGH, a delegation that names an agent which is not there, or does not take it, goes to whom its capability
+        finds, and last to a fallback agent (spec 3, "Agent Lookup").
 
         Args:
             node: of the delegator.
@@ -70,6 +76,13 @@ class Selection:
         grant = EVERYTHING if access.is_open else access.grant(node, name_of(header.source))
         try:
             return self._named(grant, header, parent) if header.target else self._any(grant, header, parent)
+        except Refusal as refusal:
+            if not header.flags & _FALLTHROUGH or refusal.status is not Status.REJECTED_CAPABILITY or not header.target:
+                raise
+            try:
+                return self._any(grant, header, parent)
+            except (Refusal, AccessDenied):
+                raise refusal from None
         except AccessDenied:
             to = f" to {name_of(header.target)!r}" if header.target else ""
             message = (
@@ -84,7 +97,7 @@ class Selection:
         """Who else may have what was accepted: another holder than the one that has it now."""
         access = self._records.access
         grant = EVERYTHING if access.is_open else access.grant(entry.delegator.node, name_of(entry.source))
-        choice = self._records.registry.choose(entry.capability, grant, {entry.agent})
+        choice = self._best(entry.capability, grant, entry.parent, {entry.agent})
         return None if choice is None or (entry.idempotent and not choice.idempotent) else choice
 
     def _named(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
@@ -96,18 +109,24 @@ class Selection:
         if agent is None:
             names = (other.manifest.agent for other in islice(registry.agents, _LOOKED_AT))
             hint = nearest(name_of(header.target), filter(grant.knows_agent, names))
-            raise self._refused(grant, header, "unknown_agent", f"There is no agent {name_of(header.target)!r}.{hint}")
+            raise self._refused(
+                grant, header, parent, "unknown_agent", f"There is no agent {name_of(header.target)!r}.{hint}"
+            )
         choice = registry.resolve(agent, header.capability)
+        if choice is None and header.flags & _FALLTHROUGH and header.capability == _ANYTHING:
+            choice = registry.best_of(agent)
         if choice is None:
             held = [capability.name for capability in agent.manifest.capabilities]
             hint = nearest(name_of(header.capability), filter(grant.knows_capability, held))
             message = f"{agent.manifest.agent} does not declare {name_of(header.capability)!r}.{hint}"
-            raise self._refused(grant, header, "not_declared", message)
+            raise self._refused(grant, header, parent, "not_declared", message)
         if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):
             raise AccessDenied
         if agent.condition is Condition.DOWN or agent.condition is Condition.DRAINING:
             message = f"{agent.manifest.agent} is {agent.condition.value}."
-            raise self._refused(grant, header, f"agent_{agent.condition.value}", message, retryable=True)
+            raise self._refused(grant, header, parent, f"agent_{agent.condition.value}", message, retryable=True)
+        if not _takes(agent, parent):
+            raise self._refused(grant, header, parent, "not_in_interface", _interface(agent, parent))
         if parent is not None and _is_cycle(agent, parent):
             raise cycle(parent, agent)
         return choice
@@ -115,29 +134,54 @@ class Selection:
     def _any(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
         registry, capability = self._records.registry, header.capability
         blocked = _blocked(parent) if parent is not None else set()
-        choice = registry.choose(capability, grant, blocked)
+        choice = self._best(capability, grant, parent, blocked)
         if choice is not None:
             return choice
-        if parent is not None and (choice := registry.choose(capability, grant)) is not None:
+        if parent is not None and (choice := self._best(capability, grant, parent, set())) is not None:
             raise cycle(parent, choice.agent)
+        if (choice := registry.choose(capability, grant)) is not None:
+            raise self._refused(grant, header, parent, "not_in_interface", _interface(choice.agent, parent))
         holders = list(islice(registry.holders(capability, grant), _SHOWN))
         if holders:
             names = ", ".join(f"{holder.agent.manifest.agent} ({holder.agent.condition.value})" for holder in holders)
             message = f"Nobody takes {name_of(capability)!r} now: {names}."
-            raise self._refused(grant, header, "agent_down", message, retryable=True)
+            raise self._refused(grant, header, parent, "agent_down", message, retryable=True)
         if not grant.knows_capability(name_of(capability)) or any(registry.holders(capability)):
             raise AccessDenied
         known = (name_of(name) for name in islice(registry.declared, _LOOKED_AT))
         hint = nearest(name_of(capability), filter(grant.knows_capability, known))
-        raise self._refused(grant, header, "no_holder", f"No agent holds {name_of(capability)!r}.{hint}")
+        raise self._refused(grant, header, parent, "no_holder", f"No agent holds {name_of(capability)!r}.{hint}")
 
-    def _refused(self, grant: Grant, header: Header, code: str, message: str, *, retryable: bool = False) -> Refusal:
-        other = self._records.registry.choose(header.capability, grant) if header.target else None
+    def _best(
+        self, capability: bytes, grant: Grant, parent: Entry | None, without: set[Registration]
+    ) -> Choice | None:  # fmt: skip
+        """The best of those that take such a delegation; what do not are entered in `without`."""
+        registry = self._records.registry
+        while (choice := registry.choose(capability, grant, without)) is not None and not _takes(choice.agent, parent):
+            without.add(choice.agent)
+        return choice
+
+    def _refused(
+        self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False
+    ) -> Refusal:  # fmt: skip
+        other = self._best(header.capability, grant, parent, set()) if header.target else None
         reason = Reason.UNKNOWN_AGENT if header.target else Reason.NO_HOLDER
         return Refusal(
             Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason,
             alternative_agent=other.agent.manifest.agent if other else None,
         )  # fmt: skip
+
+
+def _takes(agent: Registration, parent: Entry | None) -> bool:
+    """Whether delegations of this kind are in the agent's interface (spec 2 §5); whoever says nothing takes all."""
+    interface = agent.manifest.interface
+    kind = Interface.SINGLE if parent is None else Interface.CHAINED
+    return kind in interface or Interface.DUAL_PHASE in interface or not interface
+
+
+def _interface(agent: Registration, parent: Entry | None) -> str:
+    kind = "single ones, from plain code" if parent is None else "chained ones, made for another delegation"
+    return f"{agent.manifest.agent} takes delegations of {', '.join(agent.manifest.interface)}, and no {kind}."
 
 
 def _is_cycle(agent: Registration, parent: Entry) -> bool:

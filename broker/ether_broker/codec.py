@@ -47,6 +47,7 @@ _IN_HEADER: Final = frozenset(
         "attempt",
         "status",
         "durability",
+        "fallback",
         "schema_version",
     }
 )
@@ -64,6 +65,7 @@ _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _COMPLETED: Final = int(Status.COMPLETED)
 _VOLATILE: Final = int(Flag.VOLATILE)
+_FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _packb = ormsgpack.packb
 _M = TypeVar("_M", bound=Model)
 
@@ -138,7 +140,7 @@ def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int
         target=(delegation.to_agent or "").encode(),
         capability=delegation.capability.encode(),
         body=_body(delegation),
-        flags=Flag.VOLATILE if delegation.durability == "memory" else 0,
+        flags=(_VOLATILE if delegation.durability == "memory" else 0) | (_FALLTHROUGH if delegation.fallback else 0),
         deadline=deadline,
         parent=id_bytes(delegation.parent) if delegation.parent else NO_ID,
         attempt=delegation.attempt,
@@ -305,6 +307,8 @@ def read_delegation(header: Header, envelope: bytes) -> Delegation:
         fields["parent"] = to_text(header.parent)
     if header.flags & _VOLATILE:
         fields["durability"] = "memory"
+    if header.flags & _FALLTHROUGH:
+        fields["fallback"] = True
     return Delegation.trusted(fields) if is_plain else _validated(Delegation, fields)
 
 

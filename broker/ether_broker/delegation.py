@@ -60,6 +60,9 @@ class Delegation(Model):
     """The delegator; the broker holds it to the connection that registered it (G6)."""
     to_agent: AgentName | None = None
     """The specialist; None lets the registry choose by capability."""
+    fallback: bool = False
+    """Whether another may have it where `to_agent` is not there or does not take it: who holds the capability, and last an
+    agent that takes anything (spec 3, "Agent Lookup"). The event `fell_through` says so."""
     capability: CapabilityName
     objective: str = ""
     """The aim in words, for specialists that read."""

@@ -117,6 +117,8 @@ class Flag(IntFlag):
     """Of a DELEGATION: its capability decided who gets it, and may decide again."""
     UNCOLLECTED = 32
     """Of a terminal RESPONSE: its delegator was gone when it came, and may collect it."""
+    FALLTHROUGH = 64
+    """Of a DELEGATION with a target: where that does not take it, its capability decides."""
 
 
 class Header(NamedTuple):

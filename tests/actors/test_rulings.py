@@ -285,7 +285,7 @@ def test_a_parent_that_was_given_to_another_is_refused():
 
     refusal = peers["d"].outcome()
     assert (refusal.status, refusal.code) == (Status.REJECTED_CONTEXT, "not_your_parent")
-    assert refusal.body["required_fields"] == ["parent"]
+    assert refusal.body["unexpected_fields"] == ["parent"]
 
 
 def test_a_delegation_for_a_parent_that_has_ended_is_cancelled_at_once():

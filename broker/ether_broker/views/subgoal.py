@@ -7,7 +7,7 @@
     context                            context_slice: what earlier subgoals gave
     timeout                            timeout, in seconds
     query_id                           workflow
-    agent_id, capability               to_agent, capability ("*" is whoever takes anything)
+    agent_id, capability               to_agent, with fallback as spec 3 looks agents up, and capability ("*" is anything)
 
     AgentResponse                      Response
     subgoal_id                         external_id; request_id: made of it
@@ -136,6 +136,7 @@ class SubgoalRequest(View):
             "timeout": read_number(self.timeout),
             "workflow": self.query_id,
             "to_agent": self.agent_id,
+            "fallback": self.agent_id is not None,
             "capability": self.capability or ANYONE,
         }
         if self.query_id is not None and "external_id" in fields:
