@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ether_actors.child_spec import SupervisorSpec
-    from ether_broker.response import Response
     from ether_actors.composable import ComposableAgent
+    from ether_broker.response import Response
     from ether_broker.security.access import Access
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
