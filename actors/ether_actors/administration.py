@@ -125,7 +125,7 @@ class Administration:
 
     def _reply(self, session: Session, header: Header, data: Payload) -> None:
         records = self._records
-        session.allowance.spend(1 + (len(data.packed) >> 9))
+        session.input.spend(1 + (len(data.packed) >> 9))
         response = Response(
             request_id=to_text(header.request_id), status=Status.COMPLETED, from_agent=SUPERVISOR,
             data=data, timestamp=records.wall,

@@ -75,7 +75,7 @@ class Homecoming:
             session.holding.setdefault(name.encode(errors="replace"), {}).update(held)
         # What is under way to it is looked through too, so that nothing is told twice.
         # A delegator with thousands under way that comes back means well, and is served a little at a time anyway.
-        session.allowance.spend((len(awaiting) >> 4) + (session.channel.retained_bytes >> 16))
+        session.input.spend((len(awaiting) >> 4) + (session.channel.retained_bytes >> 16))
         self.collecting.ask(session, awaiting)
 
     def reclaim(self, agent: Registration, before: Session | None) -> None:

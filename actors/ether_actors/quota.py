@@ -1,12 +1,10 @@
-"""What one node may have at most, and what a control envelope may cost. Sans-IO."""
+"""What one node may have at most. Sans-IO."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ether_broker.allowance import CAPACITY, weigh
 from ether_broker.errors import InvalidEnvelope, TooMuch
-from ether_broker.wire import Header, Kind
 
 if TYPE_CHECKING:
     from ether_broker.router import Session
@@ -19,7 +17,6 @@ __all__ = [
     "MOST_MANIFESTS",
     "MOST_MONITORS",
     "MOST_OBSERVERS",
-    "charge",
     "check_agent",
     "check_held",
     "check_monitor",
@@ -48,30 +45,6 @@ MOST_HELD: Final = 1 << 18
 _SAID: Final = ("host", "pid", "version", "python", "key")
 _LOAD: Final = ("running", "waiting", "busy_for")
 _TEXT: Final = 200
-_FREE: Final = frozenset({int(Kind.CANCEL), int(Kind.TAP_ACK)})
-"""Control envelopes that cost no more than a delegation, and come with them."""
-
-
-def charge(session: Session, header: Header, envelope: bytes, now: float) -> None:
-    """Charge a control envelope to its node's allowance, before anything of it is read.
-
-    Raises:
-        TooMuch: it costs more than a node may spend at once, or the node is in debt too far.
-    """
-    if header.kind in _FREE:
-        return
-    points = weigh(envelope[header.body :])
-    if points > CAPACITY:
-        raise TooMuch(
-            f"An envelope of kind {header.kind} has {len(envelope):,} bytes and too many maps and lists to be read: "
-            "say it in several smaller ones."
-        )
-    session.allowance.has_left(now)
-    if session.allowance.is_bankrupt:
-        raise TooMuch("Too much at a time: say it again, slower.")
-    if header.kind == Kind.RESUME:
-        points >>= 3  # request ids look like maps and lists, and who comes back with thousands of them means well
-    session.allowance.spend(points)
 
 
 def check_agent(session: Session, name: bytes, size: int, registered: int) -> None:

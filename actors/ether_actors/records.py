@@ -44,6 +44,9 @@ _ID: Final = slice(16, 32)
 _SUPERVISOR: Final = b"ether"
 QUESTION: Final = b"ether."
 """What the capabilities of the bus itself begin with."""
+_ANSWER: Final = 12
+_LETTER: Final = 12
+"""Points that an answer of the bus, and a dead letter, cost who caused it."""
 SUPERVISOR: Final = "ether"
 """The agent name of the supervisor; its capabilities begin with `ether.`."""
 
@@ -106,6 +109,7 @@ class Records:
         )
         envelope = pack_response(response, capability=header.capability, target=header.source)
         source = b"" if header.capability.startswith(QUESTION) else header.source
+        session.input.spend(_ANSWER)
         self.end(session, _SUPERVISOR, source, envelope, is_volatile=bool(header.flags & VOLATILE))
         return envelope
 
@@ -159,8 +163,7 @@ class Records:
         node = session.node if session else ""
         if session is not None and reason in _CHARGED:
             # A name that nobody has is compared with all there are, for a hint.
-            session.allowance.has_left(self.now)
-            session.allowance.spend(4 + (len(self.registry) >> 4 if reason in _HINTED else 0))
+            session.input.spend(_LETTER + (len(self.registry) >> 4 if reason in _HINTED else 0))
         letter = self.dead_letters.keep(reason, envelope, node=node, time=self.wall, detail=detail)
         header = read_header(envelope)
         self.event(

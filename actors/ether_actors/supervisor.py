@@ -21,14 +21,14 @@ from ether_actors.administration import PREFIX, Administration
 from ether_actors.delivery import Delivery
 from ether_actors.leasing import Leasing
 from ether_actors.membership import Membership
-from ether_actors.quota import charge
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.recovery import read_history, recover
 from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
 from ether_actors.trimming import Trimming
-from ether_broker.errors import EtherError, InvalidEnvelope, MalformedFrame, NoSession, PayloadTooLarge
+from ether_broker.cost import DEAREST
+from ether_broker.errors import EtherError, InvalidEnvelope, MalformedFrame, NoSession, PayloadTooLarge, TooMuch
 from ether_broker.ids import NO_ID, new_id, to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
@@ -50,6 +50,9 @@ _NEVER: Final = float("inf")
 _TOP: Final = 1 << 63
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
+_DEAR: Final = (
+    "An envelope of kind {} has {:,} bytes and too many maps and lists to be read: say it in several smaller ones."
+)
 
 
 class Supervisor:
@@ -119,7 +122,7 @@ class Supervisor:
         records.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[bytes, bytes]], now: float, wall: float) -> None:
-        """Rule on everything that arrived, and on everything that is due.
+        """Take in what arrived, rule on as much of what waits as one step may cost, and on everything that is due.
 
         Args:
             arrivals: (routing id, message).
@@ -132,9 +135,9 @@ class Supervisor:
         while self._appended and self._appended[0][0] <= records.journal.committed:
             records.durable = self._appended.popleft()[1]
         for routing_id, message in arrivals:
-            session, envelopes = records.router.arrive(routing_id, message, now)
-            for envelope in envelopes:
-                self._take(session, routing_id, envelope)
+            records.router.arrive(routing_id, message, now)
+        for queue, envelope, cost in records.router.turns.take():
+            self._take(queue.session, queue.routing_id, envelope, cost)
         self._rulings.due()
         self.leasing.due()
         self.trimming.due()
@@ -159,7 +162,10 @@ class Supervisor:
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
-        if self.records.router.has_lost or self._is_behind:  # a peer was found gone while the last answers left
+        router = self.records.router
+        if (
+            router.turns.has_waiting or router.has_lost or self._is_behind
+        ):  # a peer was found gone as the last answers left
             return self.records.now
         if self._membership.collecting.has_more:
             return self.records.now
@@ -167,7 +173,7 @@ class Supervisor:
         beat = min(self._membership.next_beat, self._feed_at, self.leasing.next_due(), self.trimming.next_due())
         return beat if deadline is None else min(beat, deadline)
 
-    def _take(self, session: Session | None, routing_id: bytes, envelope: bytes) -> None:
+    def _take(self, session: Session | None, routing_id: bytes, envelope: bytes, cost: int) -> None:
         request_id = NO_ID
         try:
             header = read_header(envelope)
@@ -184,7 +190,7 @@ class Supervisor:
                 else:
                     self._rulings.delegation(session, header, envelope)
             else:
-                self._control(session, routing_id, header, envelope)
+                self._control(session, routing_id, header, envelope, cost)
         except EtherError as error:
             self.records.router.refuse(routing_id, error, request_id)
         except RecursionError:
@@ -201,9 +207,12 @@ class Supervisor:
             raise NoSession("The first envelope of a peer is HELLO.")
         self._membership.hello(routing_id, header, envelope)
 
-    def _control(self, session: Session, routing_id: bytes, header: Header, envelope: bytes) -> None:  # noqa: C901, PLR0912  a case a row
+    def _control(  # noqa: C901, PLR0912  a case a row
+        self, session: Session, routing_id: bytes, header: Header, envelope: bytes, cost: int
+    ) -> None:  # fmt: skip
+        if cost > DEAREST:
+            raise TooMuch(_DEAR.format(header.kind, len(envelope)))
         membership = self._membership
-        charge(session, header, envelope, self.records.now)
         match header.kind:
             case Kind.CANCEL:
                 if not self.leasing.cancel(session, header):

@@ -1,4 +1,4 @@
-"""Who may come in: how often strangers may knock, and how many nodes there may be, in all and of each key. Sans-IO."""
+"""Who may come in: what may wait of strangers, and how many nodes there may be, in all and of each key. Sans-IO."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from ether_broker.allowance import Allowance
 from ether_broker.errors import NodeRefused
+from ether_broker.session import Session
+from ether_broker.turns import InputQueue
 
 __all__ = ["MOST_OF_A_KEY", "MOST_SESSIONS", "Admission"]
 
@@ -16,8 +17,8 @@ MOST_SESSIONS: Final = 4_096
 MOST_OF_A_KEY: Final = 1_024
 """Of them those of one key, where connections have keys."""
 _MOST_KEYS: Final = 4_096
-_KNOCKS: Final = 512, 1_000.0
-"""What the connections without a session may cost, of each key, or of all where there are no keys: capacity and rate."""
+_KNOCKS: Final = 256 << 10
+"""Bytes that may wait of all connections of a key without a session, or of all such where there are no keys."""
 
 
 class Admission:
@@ -29,17 +30,17 @@ class Admission:
 
     def __init__(self, owner: Callable[[bytes], str] = lambda _routing_id: "") -> None:
         self._owner = owner
-        self._allowances: dict[str, Allowance] = {}
+        self._strangers: dict[str, InputQueue[Session]] = {}
         self._inside: Counter[str] = Counter()
 
-    def allowance(self, routing_id: bytes) -> Allowance:
-        """What a peer without a session may still cost; all of one key share it."""
+    def strangers(self, routing_id: bytes) -> InputQueue[Session]:
+        """The queue of peers without a session; all of one key share it, and its turn."""
         owner = self._owner(routing_id)
-        found = self._allowances.get(owner)
+        found = self._strangers.get(owner)
         if found is None:
-            if len(self._allowances) >= _MOST_KEYS:
-                self._allowances.clear()
-            found = self._allowances[owner] = Allowance(*_KNOCKS)
+            if len(self._strangers) >= _MOST_KEYS:
+                self._strangers = {key: queue for key, queue in self._strangers.items() if queue.is_waiting}
+            found = self._strangers[owner] = InputQueue(limit=_KNOCKS)
         return found
 
     def enter(self, routing_id: bytes) -> str:

@@ -4,7 +4,7 @@ A node has two sockets on the broker's one ROUTER: `r` + incarnation, on which i
 incarnation, on which it talks. The incarnation is random, so a peer cannot take another's place.
 
     shell                       Router                            supervisor
-      |-- arrive(id, frame) ----->| session, envelopes --------------->| rules on them
+      |-- arrive(id, frame) ----->| waits; turns: (queue, envelope) -->| rules on them
       |                           |<-------- send(session, envelope) --|
       |                           |<-------- seal(ticket) -------------| the step ends; its journal entry has this ticket
       |<- outgoing() frames ------|<-------- release(ticket) ----------| the journal has committed it
@@ -15,100 +15,45 @@ What a step sends, and the acknowledgement of what caused it, leave when the jou
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from ether_broker.admission import Admission
-from ether_broker.allowance import Allowance
 from ether_broker.channel import Channel, Verdict
 from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
 from ether_broker.refusals import Refusals
+from ether_broker.session import INCARNATION, Session
 from ether_broker.sorted_keys import SortedKeys
-from ether_broker.tap import Cursor
 from ether_broker.text import printable
-from ether_broker.wire import Frame, Kind, join_frame, pack_envelope, read_frame, read_header, read_number, take_frame
+from ether_broker.turns import InputQueue, Turns
+from ether_broker.wire import (
+    PREAMBLE,
+    Kind,
+    join_frame,
+    pack_envelope,
+    read_frame,
+    read_header,
+    read_number,
+    read_preamble,
+    take_frame,
+)
 
-__all__ = ["HEARTBEAT", "SILENCE", "Router", "Session"]
+__all__ = ["HEARTBEAT", "INCARNATION", "SILENCE", "Router", "Session"]
 
 HEARTBEAT: Final = 1.0
 """Seconds between signs of life, both ways."""
 SILENCE: Final = 3.0
 """Seconds without any sign of life after which a node is lost."""
-INCARNATION: Final = 16
-"""Bytes of a node's random incarnation."""
 _OUTBOX: Final = 128 << 20
 """Bytes that may wait for a node, or for its acknowledgement."""
 _REFUSAL: Final = 4
 """Points that a refusal costs who is refused."""
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
-
-
-@dataclass(eq=False, slots=True)
-class Session:
-    """One incarnation of a node."""
-
-    node: str
-    incarnation: bytes
-    heard: float
-    """When it last gave a sign of life, in seconds by the broker's clock."""
-    info: dict[str, object] = field(default_factory=dict)
-    """What it says of itself: host, pid, version."""
-    agents: dict[bytes, Any] = field(default_factory=dict)
-    """The registrations of the agents that it registered, by name; it speaks for no others (G6)."""
-    loaded: frozenset[bytes] = frozenset()
-    """Agents of which its last heartbeat told how they are; the others had nothing to do."""
-    allowance: Allowance = field(default_factory=Allowance)
-    """What it may still cost that is no work."""
-    owner: str = ""
-    """The key of its connections, where they have keys."""
-    manifests: int = 0
-    """Bytes of the manifests that it registered."""
-    monitors: dict[bytes, bytes] = field(default_factory=dict)
-    """What it wants to be told of: {token: agent or `node:NAME`}."""
-    held: int = 0
-    """Request ids that it said it holds, since it came."""
-    cursors: dict[bytes, Cursor] = field(default_factory=dict)
-    """How far each of its observers is: {token: cursor}."""
-    holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
-    """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
-    draining: bool = False
-    lost: str = ""
-    """Why it is gone; empty while it is there."""
-    is_expected: bool = False
-    """Whether it was there before the broker was started anew, and may come back."""
-    channel: Channel = field(default_factory=lambda: Channel(0))
-    outbox: deque[bytes] = field(default_factory=deque)
-    """What may leave."""
-    fresh: list[bytes] = field(default_factory=list)
-    """What this step sends; it may leave when the step is in the journal."""
-    outbox_bytes: int = 0
-    """Bytes of all that has not been sent."""
-    blocked: bool = False
-    """The socket has no room for it at the moment."""
-    gone_since: float | None = None
-    """When its connection was found gone; None while it is there."""
-
-    receiver: bytes = b""
-    """Routing id of the socket on which it listens."""
-    digest: bytes = b""
-    """Of its incarnation: what others are told, because with the incarnation they could speak in its place."""
-
-    def __post_init__(self) -> None:
-        """Derive the routing id once; it is needed for every envelope."""
-        self.receiver = b"r" + self.incarnation
-        digest = hashlib.blake2b(self.incarnation, digest_size=INCARNATION, person=b"ether-node")
-        self.digest = self.digest or digest.digest()
-
-    def unacknowledged(self) -> list[bytes]:
-        """The envelopes that it may not have got, in order."""
-        return [*self.channel.unacknowledged(), *self.outbox, *self.fresh]
 
 
 class Router:
@@ -144,6 +89,8 @@ class Router:
         self._gone: list[Session] = []
         self._lost: list[Session] = []
         self._admission = Admission(owner)
+        self.turns = Turns(self._open, self._handled)
+        """What waits to be handled."""
         self._strangers: deque[tuple[bytes, bytes]] = deque(maxlen=1000)
         """Refusals, of which the oldest make room: nobody has a right to them."""
         self._asides: deque[tuple[bytes, bytes]] = deque()
@@ -170,46 +117,41 @@ class Router:
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
-    def arrive(self, routing_id: bytes, message: bytes, now: float) -> tuple[Session | None, list[bytes]]:
-        """Take a message apart and say whose it is.
+    def arrive(self, routing_id: bytes, message: bytes, now: float) -> None:
+        """Let a message wait for its turn, and take note at once that its peer lives and of what it acknowledges.
 
-        A message that is no frame is counted and answered with ERROR; one that came before, or before its turn, is
-        dropped, as is one of a peer that has spent its allowance; neither changes anything else. Of a frame of a peer that
-        has no session, the first envelope counts: it has to be HELLO.
-
-        Returns:
-            The session, or None for a peer that has none yet, with the envelopes.
+        What came before, or before its turn in the count, is dropped; so is what there is no room for, which then comes again
+        because it is not acknowledged. `turns` gives what waits; of a peer without a session it gives the first envelope.
         """
         self._now = now
         session = self._sessions.get(routing_id)
-        allowance = self._admission.allowance(routing_id) if session is None else session.allowance
-        if allowance.left <= 0.0 and not allowance.has_left(now):
-            self._pass_over(session, now)
-            return session, []
+        queue = self._admission.strangers(routing_id) if session is None else session.input
+        number = 0
         try:
-            frame = read_frame(message)
-        except EtherError as error:
-            self.refuse(routing_id, error)
-            return session, []
-        if session is not None:
-            return session, frame.envelopes if self._is_next(session, frame, now) else []
-        allowance.has_left(now)
-        allowance.spend(1)
-        return None, frame.envelopes[:1]
+            of_session, number, acknowledged = read_preamble(message)
+        except EtherError:
+            message = message[: PREAMBLE.size]  # which says what is wrong with it when its turn comes
+        else:
+            if session is not None and not self._is_heard(session, of_session, number, acknowledged):
+                return
+        if not queue.has_room(message):
+            self.refusals.note(session.node if session else "", "input_full", f"{queue.size:,} bytes wait already")
+            return
+        if session is not None and number and not self._is_next(session, number):
+            return
+        self.turns.put(queue, routing_id, number, message)
+        if (shed := self.turns.shed()) is not None:
+            longest, first = shed[0].session, shed[1]
+            if longest is not None and first:
+                longest.channel.received = first - 1
+            self.refusals.note(longest.node if longest else "", "input_full", "more waits in all than may")
 
-    def _pass_over(self, session: Session | None, now: float) -> None:
-        """Leave a message unread; that its peer lives counts."""
-        if session is not None:
-            session.heard = now
-        self.refusals.note(session.node if session else "", "over_allowance", "it asked for too much")
-
-    def _is_next(self, session: Session, frame: Frame, now: float) -> bool:
-        """Whether the envelopes of a session's frame count; what it acknowledges does either way."""
-        of_session, number, acknowledged, _ = frame
+    def _is_heard(self, session: Session, of_session: int, number: int, acknowledged: int) -> bool:
+        """Whether a frame is of this session: then it is a sign of life, and what it acknowledges counts."""
         channel = session.channel
         if of_session != channel.session and (of_session or number):
-            return False  # of an earlier session; what it acknowledges is not ours
-        session.heard = now
+            return False  # of an earlier one; what it acknowledges is not ours
+        session.heard = self._now
         if session.gone_since is not None:
             session.gone_since = None
             self.resend(session)
@@ -217,23 +159,37 @@ class Router:
             if acknowledged > channel.last:
                 self.refusals.note(session.node, "forged_acknowledgement", f"frame {acknowledged} was never sent")
             channel.acknowledge(acknowledged)
-        if not number:
-            return True
-        verdict = channel.take(number, now)
-        if verdict is Verdict.NEW:
-            self._touched[session.receiver] = session
-            return True
+        return True
+
+    def _is_next(self, session: Session, number: int) -> bool:
+        verdict = session.channel.take(number, self._now)
         if verdict is Verdict.ASK:
-            self._asides.append((session.receiver, channel.ask()))
-        return False
+            self._asides.append((session.receiver, session.channel.ask()))
+        return verdict is Verdict.NEW
+
+    def _open(self, queue: InputQueue[Session], routing_id: bytes, message: bytes) -> list[bytes]:
+        """The envelopes of a frame whose turn it is; a message that is no frame is refused."""
+        if queue.session is None and routing_id in self._sessions:
+            self.arrive(routing_id, message, self._now)  # it has been let in meanwhile
+            return []
+        try:
+            envelopes = read_frame(message).envelopes
+        except EtherError as error:
+            self.refuse(routing_id, error)
+            return []
+        return envelopes if queue.session is not None else envelopes[:1]
+
+    def _handled(self, queue: InputQueue[Session]) -> None:
+        session = queue.session
+        if session is not None and queue.number:
+            session.handled = queue.number
+            self._touched[session.receiver] = session
 
     def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
         """Count a message that cannot be taken and tell the peer why, if it listens."""
         session = self._sessions.get(routing_id)
         self.refusals.note(session.node if session else "", error.code, error)
-        allowance = self._admission.allowance(routing_id) if session is None else session.allowance
-        allowance.has_left(self._now)
-        allowance.spend(_REFUSAL)
+        (self._admission.strangers(routing_id) if session is None else session.input).spend(_REFUSAL)
         body = pack({"code": error.code, "message": printable(error, _MOST_SAID)})
         # One that talks is told where it listens; nobody is told anything in answer to an id that is not a node's.
         is_talking = routing_id[:1] == b"t" and len(routing_id) == 1 + INCARNATION
@@ -282,6 +238,7 @@ class Router:
         if self._names.pop(session.node, None) is not None:
             self._order.remove(session.node)
         self._ready.pop(session.receiver, None)
+        self.turns.clear(session.input)
         self._lost.append(session)
 
     def resend(self, session: Session) -> None:
@@ -332,7 +289,7 @@ class Router:
             fresh, session.fresh = session.fresh, []
             if session in waiting:
                 fresh = waiting[session][0] + fresh
-            waiting[session] = fresh, session.channel.received
+            waiting[session] = fresh, session.handled
         self._touched.clear()
 
     def release(self, ticket: int) -> None:
@@ -403,7 +360,7 @@ class Router:
         session = self._sessions.get(routing_id)
         if session is None:
             return
-        if not self.patience:
+        if not self.patience and not session.input.is_waiting:
             self.close(session, "its connection is gone")
         elif session.gone_since is None:
             session.gone_since = self._now
@@ -415,14 +372,19 @@ class Router:
         return bool(self._lost)
 
     def expire(self, now: float) -> list[Session]:
-        """The sessions that were lost since the last call, those silent for `silence` seconds included."""
+        """The sessions that were lost since the last call, those silent for `silence` seconds included.
+
+        One of which something waits for its turn is not lost before that has been handled.
+        """
         self._now = now
         for session in self._gone:
-            if session.gone_since is not None and now - session.gone_since >= self.patience:
+            if session.gone_since is None or session.input.is_waiting:
+                continue
+            if now - session.gone_since >= self.patience:
                 self.close(session, "its connection is gone")
         self._gone = [session for session in self._gone if session.gone_since is not None and not session.lost]
         for session in list(self._names.values()):
-            if now - session.heard > self.silence:
+            if now - session.heard > self.silence and not session.input.is_waiting:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
         lost, self._lost = self._lost, []
         return lost

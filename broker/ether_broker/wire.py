@@ -29,6 +29,7 @@ __all__ = [
     "FRAME",
     "HEADER",
     "MOST",
+    "PREAMBLE",
     "Flag",
     "Frame",
     "Header",
@@ -41,6 +42,7 @@ __all__ = [
     "read_frame",
     "read_header",
     "read_number",
+    "read_preamble",
     "rehead",
     "split",
     "take_frame",
@@ -148,6 +150,7 @@ _SIZE: Final = HEADER.size
 _unpack_preamble: Final = PREAMBLE.unpack_from
 _MAJOR: Final = bytes([PROTOCOL_MAJOR])
 _UP_TO_MAJOR: Final = 5
+_COUNT: Final = slice(6, 8)
 
 
 def pack_envelope(
@@ -268,11 +271,11 @@ def take_frame(waiting: deque[bytes]) -> tuple[list[bytes], int]:
     return envelopes, size
 
 
-def read_frame(frame: bytes) -> Frame:
-    """Take a frame apart.
+def read_preamble(frame: bytes) -> tuple[int, int, int]:
+    """The session, the number and the acknowledged number of a frame whose envelopes are not looked at yet.
 
     Raises:
-        MalformedFrame: the bytes are not a frame, lengths and count do not add up, or there are more than 1,024 envelopes.
+        MalformedFrame: the bytes do not begin as a frame does, or it announces more than 1,024 envelopes.
         IncompatibleVersion: the frame has another major version of the protocol.
     """
     if frame[:4] != MAGIC:
@@ -285,11 +288,23 @@ def read_frame(frame: bytes) -> Frame:
     except struct.error:
         msg = f"A message of {len(frame)} bytes is shorter than a frame's preamble of {PREAMBLE.size}."
         raise MalformedFrame(msg, frame) from None
-    envelopes = split(frame, PREAMBLE.size, count) if count <= MOST else None
+    if count > MOST:
+        msg = f"A frame announces {count:,} envelopes, and {MOST:,} is the most."
+        raise MalformedFrame(msg, frame)
+    return session, number, acknowledged
+
+
+def read_frame(frame: bytes) -> Frame:
+    """Take a frame apart.
+
+    Raises:
+        MalformedFrame: as `read_preamble`, or lengths and count do not add up.
+        IncompatibleVersion: as `read_preamble`.
+    """
+    session, number, acknowledged = read_preamble(frame)
+    count = int.from_bytes(frame[_COUNT])
+    envelopes = split(frame, PREAMBLE.size, count)
     if envelopes is None:
-        if count > MOST:
-            msg = f"A frame announces {count:,} envelopes, and {MOST:,} is the most."
-            raise MalformedFrame(msg, frame)
         msg = f"A frame of {len(frame)} bytes does not hold the {count} envelopes that it announces."
         raise MalformedFrame(msg, frame)
     return _new(Frame, (session, number, acknowledged, envelopes))

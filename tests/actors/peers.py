@@ -123,11 +123,13 @@ class Bus:
         self._arrivals.append((routing_id, message))
 
     def step(self) -> None:
-        """Step with what waits; what the supervisor sends lies in the peers' inboxes then."""
+        """Step until everything that waits was handled; what the supervisor sends lies in the peers' inboxes then."""
         arrivals, self._arrivals = self._arrivals, []
         _logger.addHandler(_BUGS)
         try:
             self.supervisor.step(arrivals, self.now, self.now + 1e9)
+            while self.records.router.turns.has_waiting:
+                self.supervisor.step([], self.now, self.now + 1e9)
         finally:
             _logger.removeHandler(_BUGS)
         for routing_id, frame in self.records.router.outgoing():

@@ -64,6 +64,7 @@ def test_what_is_still_open_goes_to_the_delegator_that_is_back_at_once() -> None
     bus.pass_time(4.0)
     again = bus.delegator("d")
     specialist.send(Kind.HEARTBEAT, body={"agents": {}})
+    bus.step()
 
     awaited = [request_id(10_000 + other) for other in range(ENDED)] + [request_id(number)]
     again.send(Kind.RESUME, body={"awaiting": awaited})

@@ -136,7 +136,7 @@ class Arena:
         return b"".join((message[:8], numbers, message[24:]))
 
     def step(self) -> None:
-        """Step; mallory is let in again when it has left, and gets its allowance back."""
+        """Step; mallory is let in again when it has left."""
         self.bus.now += 0.01
         for peer in self.honest:
             peer.send(Kind.HEARTBEAT, body={"agents": {}})
@@ -146,9 +146,6 @@ class Arena:
         if not here or here[0].draining:
             self._join()
             self.bus.step()
-        for session in here:
-            session.allowance.left = 4096.0
-        router._admission.allowance(b"").left = 512.0
 
     def forget(self) -> None:
         """Empty the inboxes."""
@@ -187,7 +184,7 @@ class Arena:
             mailbox = agent.mailbox
             assert (len(mailbox), mailbox.waiting_bytes) == (len(waiting), sum(entry.size for entry in waiting))
             assert 0 <= mailbox.in_flight <= mailbox.limits.window
-        held = sum(entry.size for entry in ledger._held.values())
+        held = sum(entry.size for agent in records.registry.agents for entry in agent.held.values())
         assert ledger.size == held + sum(entry.size for entry in ledger.running)
         ended = sum(count for status, count in records.outcomes.items() if status)
         assert len(ledger) <= records.accepted <= len(ledger) + ended

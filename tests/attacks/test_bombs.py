@@ -7,7 +7,7 @@ import pytest
 from ether_broker.payload import pack
 from ether_broker.wire import MOST, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
-from tests.attacks.test_identity import refused, rich, trio
+from tests.attacks.test_identity import refused, trio
 
 DEEP = b"\x91" * 900 + b"\xc0"
 BOMBS = {
@@ -67,26 +67,35 @@ def test_a_frame_of_more_envelopes_than_one_may_have_is_refused_unread():
     assert refused(bus) == {"malformed_frame": 2, "no_session": 1}  # of a stranger's, one envelope counts
 
 
-def test_who_has_spent_its_allowance_is_not_read_and_loses_nothing_of_what_is_numbered():
+def test_what_there_is_no_room_for_is_dropped_counted_and_asked_for_again():
     bus, _, _, mallory = trio()
-    channel = mallory.session.channel
-    for number in range(1, 200):
-        mallory.raw(
-            join_frame(
-                [pack_envelope(Kind.MONITOR, request_id=request_id(1000), target=b"bob")] * 64, channel.session, number
-            )
+    session = mallory.session
+    channel = session.channel
+    session.input.limit = 300_000
+    frames = [
+        join_frame(
+            [pack_envelope(Kind.MONITOR, request_id=request_id(1000 + number), target=b"bob")] * 64,
+            channel.session,
+            number,
         )
+        for number in range(1, 101)
+    ]  # of 3.6 KB
+    for frame in frames:
+        mallory.raw(frame)
     bus.step()
 
     taken = channel.received
-    assert 60 <= taken <= 70
-    assert mallory.session.lost == ""
-    assert refused(bus) == {"over_allowance": 199 - taken}
-    bus.now += 1.0
-    mallory.raw(join_frame([], channel.session, 200))
-    mallory.raw(join_frame([], channel.session, taken + 1))
+    assert 60 <= taken <= 90
+    assert session.handled == taken
+    assert session.lost == ""
+    assert refused(bus) == {"input_full": 100 - taken}
+    mallory.raw(frames[-1])
     bus.step()
-    assert channel.received == taken + 1
+    assert mallory.took(Kind.RESEND)
+    for frame in frames[taken:]:
+        mallory.raw(frame)
+    bus.step()
+    assert session.handled == 100
 
 
 def test_what_a_node_says_of_itself_is_kept_short():
@@ -119,7 +128,6 @@ def test_a_million_refusals_are_twenty_lines(caplog: pytest.LogCaptureFixture):
     for _ in range(100):
         for _ in range(100):
             mallory.raw(b"garbage")
-        rich(mallory.session)
         bus.step()
 
     assert bus.records.router.refused == 10_000

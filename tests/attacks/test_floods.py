@@ -51,7 +51,9 @@ class Bus:
 
     @property
     def refused(self) -> int:
-        return self.client.statistics()["messages_refused"]
+        """Messages that were refused, and dead letters."""
+        statistics = self.client.statistics()
+        return statistics["messages_refused"] + sum(statistics["dead_letters"].values())
 
     def p99(self, windows: int) -> float:
         """The best of the windows' p99, in seconds."""

@@ -79,14 +79,14 @@ class Broker:
         )  # fmt: skip
         supervisor.recover(self.clock.monotonic(), self.clock.wall())
         journal.on_commit = self._poke
-        rulings = supervisor._rulings
-        refuse = rulings._refuse_aside
+        records = supervisor.records
+        refuse = records.refuse_unwritten
 
-        def refuse_aside(session: Session, header: Header, why: str) -> None:
+        def refuse_unwritten(session: Session, header: Header) -> None:
             world.auditor.refused.add(header.request_id)
-            refuse(session, header, why)
+            refuse(session, header)
 
-        rulings._refuse_aside = refuse_aside  # type: ignore[method-assign]
+        records.refuse_unwritten = refuse_unwritten  # type: ignore[method-assign]
         self.supervisor = supervisor
         self._arrivals.clear()
         self._next = _NEVER

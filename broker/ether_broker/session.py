@@ -1,0 +1,81 @@
+"""One incarnation of a node at the broker: what it said of itself, what it has, and what is under way to and from it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ether_broker.channel import Channel
+from ether_broker.tap import Cursor
+from ether_broker.turns import InputQueue
+
+__all__ = ["INCARNATION", "Session"]
+
+INCARNATION: Final = 16
+"""Bytes of a node's random incarnation."""
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """One incarnation of a node."""
+
+    node: str
+    incarnation: bytes
+    heard: float
+    """When it last gave a sign of life, in seconds by the broker's clock."""
+    info: dict[str, object] = field(default_factory=dict)
+    """What it says of itself: host, pid, version."""
+    agents: dict[bytes, Any] = field(default_factory=dict)
+    """The registrations of the agents that it registered, by name; it speaks for no others (G6)."""
+    loaded: frozenset[bytes] = frozenset()
+    """Agents of which its last heartbeat told how they are; the others had nothing to do."""
+    input: InputQueue[Session] = field(default_factory=InputQueue)
+    """What has come from it and waits for its turn."""
+    handled: int = 0
+    """Number of the last of its frames that was handled whole."""
+    owner: str = ""
+    """The key of its connections, where they have keys."""
+    manifests: int = 0
+    """Bytes of the manifests that it registered."""
+    monitors: dict[bytes, bytes] = field(default_factory=dict)
+    """What it wants to be told of: {token: agent or `node:NAME`}."""
+    held: int = 0
+    """Request ids that it said it holds, since it came."""
+    cursors: dict[bytes, Cursor] = field(default_factory=dict)
+    """How far each of its observers is: {token: cursor}."""
+    holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
+    """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
+    draining: bool = False
+    lost: str = ""
+    """Why it is gone; empty while it is there."""
+    is_expected: bool = False
+    """Whether it was there before the broker was started anew, and may come back."""
+    channel: Channel = field(default_factory=lambda: Channel(0))
+    outbox: deque[bytes] = field(default_factory=deque)
+    """What may leave."""
+    fresh: list[bytes] = field(default_factory=list)
+    """What this step sends; it may leave when the step is in the journal."""
+    outbox_bytes: int = 0
+    """Bytes of all that has not been sent."""
+    blocked: bool = False
+    """The socket has no room for it at the moment."""
+    gone_since: float | None = None
+    """When its connection was found gone; None while it is there."""
+
+    receiver: bytes = b""
+    """Routing id of the socket on which it listens."""
+    digest: bytes = b""
+    """Of its incarnation: what others are told, because with the incarnation they could speak in its place."""
+
+    def __post_init__(self) -> None:
+        """Derive the routing id once; it is needed for every envelope."""
+        self.input.session = self
+        self.receiver = b"r" + self.incarnation
+        digest = hashlib.blake2b(self.incarnation, digest_size=INCARNATION, person=b"ether-node")
+        self.digest = self.digest or digest.digest()
+
+    def unacknowledged(self) -> list[bytes]:
+        """The envelopes that it may not have got, in order."""
+        return [*self.channel.unacknowledged(), *self.outbox, *self.fresh]

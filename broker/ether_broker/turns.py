@@ -1,0 +1,193 @@
+"""Whose envelopes are handled next: each session has a queue, and turns by what it costs. Sans-IO.
+
+    socket ── put(queue, frame) ──► frames wait in their queues, each in the order in which they came
+    step   ── take() ─────────────► envelopes of the queue that has cost least, QUANTUM points at a time, STEP in all
+
+This is start-time fair queueing (Goyal, Vin and Cheng, 1996). A queue's *tag* rises by what its envelopes cost; the
+lowest tag is next, and a queue in which something begins to wait starts at the tag that is being served. So whoever
+costs much waits for the others and never the others for it: when n queues have something waiting, at most
+(n - 1) · (QUANTUM + the dearest envelope) points pass between two turns of one. A queue that is alone is served all the
+time: nothing is held back on an idle broker.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush, heapreplace
+from typing import Final, Generic, TypeVar
+
+from ether_broker.cost import cost_of
+
+__all__ = ["MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
+
+STEP: Final = 256
+"""Points of one step, and what the last envelope is above them; see `cost_of`."""
+QUANTUM: Final = 32
+"""Points of one turn, and what its last envelope is above them."""
+MOST_WAITING: Final = 256 << 20
+"""Bytes that may wait in all queues; beyond it the longest queue loses its newest frames, which then come again."""
+SESSION_QUEUE: Final = 64 << 20
+"""Bytes that may wait of a session: as many as a link keeps unacknowledged, so that a node of ours never has more."""
+_FRAME: Final = 256
+"""Bytes that a waiting frame takes beside its own."""
+
+
+_S = TypeVar("_S")
+
+
+class InputQueue(Generic[_S]):
+    """Frames of one session, or of those of one key that have none, and its place among the others.
+
+    Args:
+        session: whose frames they are; None for peers without a session.
+        limit: bytes that may wait.
+    """
+
+    __slots__ = (
+        "envelopes",
+        "frames",
+        "is_waiting",
+        "limit",
+        "number",
+        "opened",
+        "routing_id",
+        "session",
+        "size",
+        "tag",
+    )
+
+    def __init__(self, session: _S | None = None, limit: int = SESSION_QUEUE) -> None:
+        self.session = session
+        self.limit = limit
+        self.frames: deque[tuple[bytes, int, bytes]] = deque()
+        """(routing id, number, message); of those that are outside the count the number is 0."""
+        self.size = 0
+        """Bytes that wait, those of the frame that is being handled included."""
+        self.tag = 0
+        """Points that it has cost, by the clock that all queues share."""
+        self.is_waiting = False
+        """Whether it has a place among those that are served."""
+        self.routing_id = b""
+        """Whose frame is being handled."""
+        self.number = 0
+        """Its number."""
+        self.opened = 0
+        """Its bytes."""
+        self.envelopes: list[bytes] = []
+        """What is left of it, the next one last."""
+
+    def has_room(self, message: bytes) -> bool:
+        """Whether a message may wait too."""
+        return self.size + len(message) + _FRAME <= self.limit
+
+    def spend(self, points: int) -> None:
+        """Charge what handling an envelope turned out to cost beside what could be seen of it before."""
+        self.tag += points
+
+
+class Turns(Generic[_S]):
+    """The queues in which something waits.
+
+    Args:
+        open_frame: takes a frame apart: (queue, routing id, message) → envelopes.
+        done: told of a queue whose frame has been handled whole.
+    """
+
+    def __init__(
+        self, open_frame: Callable[[InputQueue[_S], bytes, bytes], list[bytes]], done: Callable[[InputQueue[_S]], None]
+    ) -> None:  # fmt: skip
+        self._open_frame = open_frame
+        self._done = done
+        self._heap: list[tuple[int, int, InputQueue[_S]]] = []
+        self._order = itertools.count()
+        self._tag = 0
+        """Of the queue that was served last, before it was."""
+        self._last = 0
+        """The highest tag of any queue so far."""
+        self.size = 0
+        """Bytes that wait in all queues."""
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether the next step should come at once."""
+        return bool(self._heap)
+
+    def put(self, queue: InputQueue[_S], routing_id: bytes, number: int, message: bytes) -> None:
+        """Let a frame wait for its turn; whether there is room was asked before."""
+        size = len(message) + _FRAME
+        queue.frames.append((routing_id, number, message))
+        queue.size += size
+        self.size += size
+        if not queue.is_waiting:
+            queue.is_waiting = True
+            queue.tag = max(queue.tag, self._tag)
+            heappush(self._heap, (queue.tag, next(self._order), queue))
+
+    def take(self) -> Iterator[tuple[InputQueue[_S], bytes, int]]:
+        """What this step handles: (queue, envelope, its cost), each asked for when the one before has been handled."""
+        heap = self._heap
+        left = STEP
+        while heap and left > 0:
+            before, _, queue = heap[0]
+            if queue.tag > before:  # it was charged for something while it waited
+                heapreplace(heap, (queue.tag, next(self._order), queue))
+                continue
+            self._tag = before
+            until, envelopes = before + QUANTUM, queue.envelopes
+            while queue.tag < until and (envelopes or queue.frames):
+                if not envelopes:
+                    self._open(queue)
+                else:
+                    envelope = envelopes.pop()
+                    cost = cost_of(envelope)
+                    queue.tag += cost
+                    yield queue, envelope, cost
+                if not envelopes:
+                    self._close(queue)
+            left -= queue.tag - before
+            if envelopes or queue.frames:
+                heapreplace(heap, (queue.tag, next(self._order), queue))
+            else:
+                heappop(heap)
+                queue.is_waiting = False
+            self._last = max(self._last, queue.tag)
+        if not heap:
+            self._tag = self._last  # nothing waits, so all are equal again: whoever comes first is first
+
+    def _open(self, queue: InputQueue[_S]) -> None:
+        queue.routing_id, queue.number, message = queue.frames.popleft()
+        queue.opened = len(message) + _FRAME
+        queue.tag += 1
+        queue.envelopes.extend(reversed(self._open_frame(queue, queue.routing_id, message)))
+
+    def _close(self, queue: InputQueue[_S]) -> None:
+        queue.size -= queue.opened
+        self.size -= queue.opened
+        queue.opened = 0
+        self._done(queue)
+
+    def clear(self, queue: InputQueue[_S]) -> None:
+        """Forget what waits in a queue; its place is given up when its turn comes."""
+        self.size -= queue.size
+        queue.size = queue.opened = 0
+        queue.frames.clear()
+        queue.envelopes.clear()
+
+    def shed(self) -> tuple[InputQueue[_S], int] | None:
+        """Make the longest queue lose the newer half of its frames, if more waits in all than may.
+
+        Returns:
+            Which it was, and the number of the first frame that it lost; 0 if they were outside the count.
+        """
+        if self.size <= MOST_WAITING:
+            return None
+        queue = max((queue for _, _, queue in self._heap), key=lambda queue: queue.size)
+        keep, first = queue.size // 2, 0
+        while queue.frames and queue.size > keep:
+            _, number, message = queue.frames.pop()
+            queue.size -= len(message) + _FRAME
+            self.size -= len(message) + _FRAME
+            first = number or first
+        return queue, first

@@ -1,0 +1,284 @@
+"""Turns: whoever costs much waits for the others, nothing is lost, and nobody is held back on an idle broker."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ether_broker import turns
+from ether_broker.cost import DEAREST, cost_of
+from ether_broker.router import SILENCE, Router
+from ether_broker.session import INCARNATION, Session
+from ether_broker.turns import QUANTUM, STEP, InputQueue
+from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
+
+HONEST = 0
+SPENT = 300
+"""Points that handling may turn out to cost beside what can be seen."""
+BOUND = 3 * QUANTUM + DEAREST + 1 + SPENT
+"""Points that each other session may be served before an honest one."""
+
+
+def enter(router: Router, number: int) -> Session:
+    return router.open(b"r" + b"%16d" % number, f"n{number}", {}, 0.0)
+
+
+class Peer:
+    """A session, what was put for it and what of that was handled."""
+
+    def __init__(self, router: Router, number: int) -> None:
+        self.router = router
+        self.session = enter(router, number)
+        self.number = 0
+        self.said = 0
+        self.handled: list[int] = []
+        self.spends = 0
+
+    def say(self, *sizes: tuple[int, int]) -> None:
+        """Send one numbered frame of envelopes: (kind, bytes of the body)."""
+        self.number += 1
+        envelopes = [
+            pack_envelope(kind, request_id=(self.said + place + 1).to_bytes(16), body=b"\x90" * size)
+            for place, (kind, size) in enumerate(sizes)
+        ]
+        self.said += len(sizes)
+        self.router.arrive(
+            b"t" + self.session.incarnation, join_frame(envelopes, self.session.channel.session, self.number), 1.0
+        )
+
+
+class Fairness(RuleBasedStateMachine):
+    """An honest session among others that send whatever they like."""
+
+    @initialize(others=st.integers(1, 6))
+    def some_sessions(self, others: int) -> None:
+        self.router = Router()
+        self.peers = [Peer(self.router, number) for number in range(others + 1)]
+        self.by_session = {peer.session: peer for peer in self.peers}
+        self.waited: int | None = None
+        """Points of others that were handled since the honest one's only frame came; None while it waits for nothing."""
+        self.steps = 0
+
+    @rule(
+        who=st.integers(1, 6), frames=st.integers(1, 40), spends=st.sampled_from([0, 0, 1, SPENT]),
+        sizes=st.lists(
+            st.tuples(
+                st.sampled_from([Kind.CANCEL, Kind.RESPONSE, Kind.REGISTER, Kind.HEARTBEAT, 77]),
+                st.sampled_from([0, 10, 1_000, 9_000, 40_000]),
+            ),
+            max_size=12,
+        ),
+    )  # fmt: skip
+    def another_sends(self, who: int, frames: int, spends: int, sizes: list[tuple[int, int]]) -> None:
+        peer = self.peers[1 + (who - 1) % (len(self.peers) - 1)]
+        peer.spends = spends
+        for _ in range(frames):
+            peer.say(*sizes)
+
+    @rule()
+    def the_honest_one_asks(self) -> None:
+        if self.waited is None:
+            self.peers[HONEST].say((Kind.DELEGATION, 500))
+            self.waited = self.steps = 0
+
+    @rule(count=st.integers(1, 8))
+    def the_broker_steps(self, count: int) -> None:
+        for _ in range(count):
+            self._step()
+
+    def _step(self) -> None:
+        points = last = 0
+        self.steps += 1
+        had_waiting = self.router.turns.has_waiting
+        for queue, envelope, cost in self.router.turns.take():
+            assert queue.session is not None
+            assert cost == cost_of(envelope)
+            peer = self.by_session[queue.session]
+            peer.handled.append(int.from_bytes(read_id(envelope)))
+            queue.spend(peer.spends)
+            last = cost + peer.spends
+            points += last
+            if peer is self.peers[HONEST]:
+                self.waited = None
+            elif self.waited is not None:
+                self.waited += last
+        assert points <= STEP + last + QUANTUM, "a step has its end"
+        if had_waiting and self.router.turns.has_waiting:
+            assert points + sum(peer.number for peer in self.peers) >= STEP, "nothing waits for nothing"
+
+    @invariant()
+    def the_honest_one_waits_for_a_bounded_share_of_each_other(self) -> None:
+        if getattr(self, "waited", None) is not None:
+            assert self.waited <= (len(self.peers) - 1) * BOUND
+
+    @invariant()
+    def each_sessions_envelopes_are_handled_in_order_and_once(self) -> None:
+        for peer in getattr(self, "peers", []):
+            assert peer.handled == list(range(1, len(peer.handled) + 1))
+
+    def teardown(self) -> None:
+        if not hasattr(self, "peers"):
+            return
+        while self.router.turns.has_waiting:
+            self._step()
+        assert self.waited is None
+        for peer in self.peers:
+            assert len(peer.handled) == peer.said, "something was lost"
+            assert peer.session.handled == peer.number == peer.session.channel.received
+        assert self.router.turns.size == 0
+
+
+TestFairness = Fairness.TestCase
+TestFairness.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def handled(router: Router) -> list[str]:
+    """Whose envelopes one step handles."""
+    return [queue.session.node if queue.session else "" for queue, _, _ in router.turns.take()]
+
+
+def read_id(envelope: bytes) -> bytes:
+    return envelope[16:32]
+
+
+def test_one_that_is_alone_is_served_for_whole_steps_whatever_it_has_cost():
+    router = Router()
+    alone = Peer(router, 1)
+    for _ in range(10):
+        alone.say(*[(Kind.CANCEL, 0)] * 200)
+    alone.session.input.spend(100_000)
+
+    taken = []
+    while router.turns.has_waiting:
+        taken.append(len(handled(router)))
+    assert sum(taken) == 2_000
+    assert all(STEP - 10 <= count <= STEP + QUANTUM for count in taken[:-1])
+
+
+def test_what_handling_turned_out_to_cost_is_waited_for_by_who_caused_it():
+    router = Router()
+    dear, cheap = Peer(router, 1), Peer(router, 2)
+    for _ in range(20):
+        dear.say((Kind.DELEGATION, 0))
+        cheap.say((Kind.DELEGATION, 0))
+    order = []
+    for queue, _, _ in router.turns.take():
+        order.append(queue)
+        if queue is dear.session.input:
+            queue.spend(100)
+
+    assert order[0] is dear.session.input
+    assert order[1:12] == [cheap.session.input] * 11
+
+
+def test_whoever_comes_first_is_first_when_nothing_waited():
+    router = Router()
+    one, two = Peer(router, 1), Peer(router, 2)
+    one.say(*[(Kind.DELEGATION, 0)] * 9)
+    assert handled(router) == ["n1"] * 9
+    one.say((Kind.DELEGATION, 0))
+    two.say((Kind.DELEGATION, 0))
+
+    assert handled(router) == ["n1", "n2"]
+
+
+def test_a_frame_is_acknowledged_when_its_last_envelope_was_handled():
+    router = Router()
+    peer = Peer(router, 1)
+    peer.say(*[(Kind.CANCEL, 0)] * 1_000)
+    peer.say((Kind.CANCEL, 0))
+    for _ in range(3):
+        handled(router)
+        router.seal(1)
+        router.release(1)
+        assert peer.session.channel.settled == 0
+    handled(router)
+    router.seal(1)
+    router.release(1)
+
+    assert peer.session.channel.settled == 2
+
+
+def test_a_node_that_waits_for_its_turn_is_not_lost_for_silence_nor_with_its_connection():
+    router = Router()
+    silent, cut = Peer(router, 1), Peer(router, 2)
+    for peer in (silent, cut):
+        peer.say(*[(Kind.CANCEL, 0)] * 1_000)
+    router.unreachable(cut.session.receiver)
+
+    assert router.expire(SILENCE * 10) == []
+    while router.turns.has_waiting:
+        handled(router)
+    assert {session.node for session in router.expire(SILENCE * 10 + 1)} == {"n1", "n2"}
+
+
+def test_what_waits_of_a_lost_node_is_forgotten():
+    router = Router()
+    peer = Peer(router, 1)
+    peer.say(*[(Kind.CANCEL, 0)] * 1_000)
+    taking = router.turns.take()
+    next(taking)
+    router.close(peer.session, "gone")
+
+    assert list(taking) == []
+    assert (router.turns.size, router.turns.has_waiting) == (0, False)
+
+
+def test_a_peer_that_was_let_in_while_its_next_frame_waited_is_no_stranger_any_more():
+    router = Router()
+    for kind in (Kind.HELLO, Kind.REGISTER):
+        router.arrive(b"r" + b"1" * INCARNATION, join_frame([pack_envelope(kind)]), 1.0)
+    seen = []
+    for queue, envelope, _ in router.turns.take():
+        seen.append((queue.session is None, envelope[0]))
+        if queue.session is None:
+            router.open(queue.routing_id, "n", {}, 1.0)
+
+    assert seen == [(True, Kind.HELLO), (False, Kind.REGISTER)]
+
+
+def test_strangers_of_one_key_share_one_queue_and_those_of_another_have_theirs():
+    router = Router(owner=lambda routing_id: routing_id[:1].decode())
+    for number in range(5_000):
+        router.arrive(b"a%16d" % number, b"junk", 1.0)
+    router.arrive(b"b" * 17, join_frame([pack_envelope(Kind.HELLO)]), 1.0)
+
+    assert router.refusals.by_reason["input_full"] > 3_000
+    handled_ids = [queue.routing_id for queue, _, _ in router.turns.take()]
+    assert handled_ids == [b"b" * 17]
+
+
+def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_come_again(monkeypatch):
+    monkeypatch.setattr(turns, "MOST_WAITING", 1_000_000)
+    router = Router()
+    long, short = Peer(router, 1), Peer(router, 2)
+    short.say((Kind.DELEGATION, 1_000))
+    frames = []
+    for number in range(1, 13):
+        frames.append(
+            join_frame([pack_envelope(Kind.DELEGATION, body=bytes(90_000))], long.session.channel.session, number)
+        )
+        router.arrive(b"t" + long.session.incarnation, frames[-1], 1.0)
+
+    assert router.refusals.by_reason == {"input_full": 1}
+    assert router.turns.size <= 1_000_000
+    kept = long.session.channel.received
+    assert 4 <= kept <= 7
+    while router.turns.has_waiting:
+        handled(router)
+    assert (long.session.handled, short.session.handled) == (kept, 1)
+    router.arrive(b"t" + long.session.incarnation, frames[-1], 2.0)
+    assert [envelope[0] for _, frame in router.outgoing() for envelope in read_frame(frame).envelopes] == [Kind.RESEND]
+    for frame in frames[kept:]:
+        router.arrive(b"t" + long.session.incarnation, frame, 2.0)
+    while router.turns.has_waiting:
+        handled(router)
+    assert long.session.handled == 12
+
+
+def test_a_queue_takes_no_more_than_its_limit():
+    queue = InputQueue(limit=1_000)
+
+    assert queue.has_room(bytes(744))
+    assert not queue.has_room(bytes(745))
