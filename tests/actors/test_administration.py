@@ -18,7 +18,6 @@ from ether_broker.status import Status
 from ether_broker.views.suggestion import THRESHOLD
 from ether_broker.wire import Kind
 from tests.actors.peers import Bus, Peer, request_id
-from tests.attacks.test_identity import rich
 from tests.broker.views.spec_examples import SUGGESTION_RECORD
 
 
@@ -365,7 +364,6 @@ def test_large_manifests_are_listed_a_few_at_a_time():
     for number in range(6):
         capability = Capability(name="x.y", description="d" * 200_000)
         peer.register_manifest(Manifest(agent=f"agent-{number}", capabilities=(capability,)))
-        rich(peer.session)
         bus.step()
 
     found = pages(bus, d, "manifests")
@@ -393,7 +391,6 @@ def test_delegators_are_no_items_and_a_page_of_nothing_but_them_goes_on():
     peer = bus.node("z", "z")
     for number in range(1_100):
         peer.send(Kind.REGISTER, source=f"delegator-{number}".encode(), body={"capabilities": []})
-    rich(peer.session)
     bus.step()
 
     assert list(map(len, pages(bus, d, "agents"))) == [0, 1]
@@ -433,7 +430,6 @@ def test_a_dead_letter_of_a_mebibyte_is_shown_in_ranges():
 
     envelope = b""
     while len(envelope) < listed["size"]:
-        rich(d.session)
         shown = ask(bus, d, "dead-letter", {"number": 1, "offset": len(envelope)})
         assert shown["offset"] == len(envelope)
         assert 0 < len(shown["envelope"]) <= 1 << 18
@@ -452,8 +448,6 @@ def test_a_page_costs_the_same_however_long_the_list_is(capability: str):
         for number in range(count):
             peer.register(f"agent-{number:06}")
             d.delegate("d", "no.such")
-        rich(peer.session)
-        rich(d.session)
         bus.step()
         d.delegate(
             "d",
