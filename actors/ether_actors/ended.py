@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
+from ether_broker.ids import made_at
+
 __all__ = ["REMEMBERED", "Ended", "Ending"]
 
 REMEMBERED: Final = 65_536
@@ -47,6 +49,8 @@ class Ended:
         self._bytes = 0
         self.has_dropped = False
         """Whether there are ended delegations that are not remembered any more."""
+        self._dropped = b""
+        """The newest UUIDv7 among them."""
 
     def __contains__(self, request_id: bytes) -> bool:
         return request_id in self._newer or request_id in self._older
@@ -59,8 +63,19 @@ class Ended:
         """Remember that a delegation has ended."""
         self._newer[request_id] = ending
         if len(self._newer) >= self._most:
-            self.has_dropped = self.has_dropped or bool(self._older)
+            self._drop(self._older)
             self._older, self._newer = self._newer, {}
+
+    def _drop(self, endings: dict[bytes, Ending]) -> None:
+        self.has_dropped = self.has_dropped or bool(endings)
+        self._dropped = max((self._dropped, *(request_id for request_id in endings if made_at(request_id) is not None)))
+
+    def may_have_dropped(self, request_id: bytes) -> bool:
+        """Whether that delegation may have ended so long ago that it is not remembered; cheap, and often false.
+
+        The first bytes of a UUIDv7 say when it was made: one that was made after all that are not remembered is not among them.
+        """
+        return self.has_dropped and (request_id <= self._dropped or made_at(request_id) is None)
 
     # -- what nobody has collected -------------------------------------------------------------------------------
 
@@ -115,7 +130,7 @@ class Ended:
         return {
             "older": [[request_id, *ending] for request_id, ending in self._older.items()],
             "newer": [[request_id, *ending] for request_id, ending in self._newer.items()],
-            "dropped": self.has_dropped,
+            "dropped": [self.has_dropped, self._dropped],
             "uncollected": [[request_id, source] for request_id, (source, _) in self._uncollected.items()],
         }
 
@@ -133,7 +148,11 @@ class Ended:
                     msg = f"{request_id!r:.80} ended by {by!r:.80} for {source!r:.80} in {number!r:.80}"
                     raise TypeError(msg)
                 endings[request_id] = Ending(by, source, number)
-        ended.has_dropped = bool(state["dropped"])
+        has_dropped, dropped = state["dropped"]
+        if (type(has_dropped), type(dropped)) != (bool, bytes):
+            msg = f"dropped: {dropped!r:.80}"
+            raise TypeError(msg)
+        ended.has_dropped, ended._dropped = has_dropped, dropped
         for request_id, source in state["uncollected"]:
             if (type(request_id), type(source)) != (bytes, bytes):
                 msg = f"uncollected: {request_id!r:.80} of {source!r:.80}"

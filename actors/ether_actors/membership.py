@@ -195,6 +195,7 @@ class Membership:
         """
         self._homecoming.expect(sessions, works)
         self._down_since = dict.fromkeys((agent.name for agent in kept), self._records.now)
+        self._forget_oldest()
 
     def resume(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take note of what a node that is back holds, and of what it waits for."""

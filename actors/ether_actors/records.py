@@ -93,6 +93,8 @@ class Records:
         self.outcomes: dict[int, int] = {}
         """Delegations that ended: {status: count}."""
         self.accepted = 0
+        self.recovered_at: float | None = None
+        """When this broker took up what another had left, as Unix time; None if it began with nothing."""
 
     def answer(
         self, session: Session, header: Header, status: Status, error: ErrorInfo | None, **fields: object

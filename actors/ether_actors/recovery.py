@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from ether_actors.history import Accepted, History, Present
+from ether_actors.history import Accepted, History
 from ether_actors.leasing import Leasing
 from ether_actors.ledger import Entry, Ledger, State
 from ether_actors.membership import Membership
@@ -49,9 +49,7 @@ def recover(records: Records, membership: Membership, leasing: Leasing, history:
         InvalidManifest, InvalidEnvelope: an agent's manifest is not what a broker writes.
     """
     nodes: dict[bytes, Session] = {}
-    kept: list[Registration] = []
-    for name, agent in history.agents.items():
-        _restore_agent(records, nodes, kept, name, agent)
+    kept = _restore_agents(records, nodes, history)
     works: dict[bytes, list[Entry]] = {}
     turns: Counter[bytes] = Counter()
     """How many of each agent's delegations, from the oldest on, were never reassigned."""
@@ -84,20 +82,26 @@ def restore_leases(records: Records, leasing: Leasing, history: History, claims:
         leasing.reopen(claim)
 
 
-def _restore_agent(
-    records: Records, nodes: dict[bytes, Session], kept: list[Registration], name: str, agent: Present
-) -> None:  # fmt: skip
-    session = nodes.get(agent.incarnation)
-    if session is None:
-        session = nodes[agent.incarnation] = Session(
-            agent.node, b"", records.now, lost=_ANEW, is_expected=True, digest=agent.incarnation
-        )  # fmt: skip
-    manifest = Manifest.parse({**unpack(agent.manifest), "agent": name})
-    condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
-    registration = records.registry.restore(manifest, session, condition)
-    if agent.is_down:
-        session.agents.pop(registration.name, None)
-        kept.append(registration)
+def _restore_agents(records: Records, nodes: dict[bytes, Session], history: History) -> list[Registration]:
+    """Enter the agents, and their sessions into `nodes`; returns those whose node had been lost before."""
+    kept: list[Registration] = []
+    manifests: dict[bytes, Manifest] = {}
+    for name, agent in history.agents.items():
+        session = nodes.get(agent.incarnation)
+        if session is None:
+            session = nodes[agent.incarnation] = Session(
+                agent.node, b"", records.now, lost=_ANEW, is_expected=True, digest=agent.incarnation
+            )  # fmt: skip
+        manifest = manifests.get(agent.manifest)
+        if manifest is None:  # agents of one class have the same
+            manifest = manifests[agent.manifest] = Manifest.parse({**unpack(agent.manifest), "agent": name})
+        condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
+        own = manifest.model_copy(update={"agent": name})
+        registration = records.registry.restore(own, session, condition)
+        if agent.is_down:
+            session.agents.pop(registration.name, None)
+            kept.append(registration)
+    return kept
 
 
 def _restore_work(

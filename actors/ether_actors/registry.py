@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Final
 
 from ether_actors.holders import Holders
@@ -205,30 +206,33 @@ class Registry:
         for capability in agent.manifest.capabilities:
             declared = capability.name.encode()
             self._declared.setdefault(declared, {})[agent] = None
+            exact = Choice(agent, capability, declared, capability.idempotent, 0)
             for name in _asked_as(capability.name):
                 declaring = self._askable.setdefault(name, {})
-                if agent in declaring:
-                    continue
-                declaring[agent] = None
-                for grant, group in self._groups.get(name, {}).items():
-                    self._add(agent, name, grant, group)
+                if agent not in declaring or name == declared:
+                    declaring[agent] = None
+                    for grant, group in self._groups.get(name, {}).items():
+                        self._add(exact if name == declared else _choice(agent, name), grant, group)
             if EVERYTHING not in (groups := self._groups.setdefault(declared, {})):
                 groups[EVERYTHING] = self._fill(declared, EVERYTHING, Holders())
 
     def _fill(self, name: bytes, grant: Grant, group: Holders) -> Holders:
         for agent in self._askable[name]:
-            self._add(agent, name, grant, group)
+            self._add(_choice(agent, name), grant, group)
         return group
 
-    def _add(self, agent: Registration, name: bytes, grant: Grant, group: Holders) -> None:
-        choice = _choice(agent, name)
-        if choice is not None and choice.tier < _FALLBACK and _permits(grant, choice):
-            group.add(choice)
-            agent.groups[group] = None
-            if len(group) > 1:  # else there is nothing to choose from, and nobody has to be told
-                for member in group if len(group) == 2 else (choice,):  # noqa: PLR2004  the first is told from now on
-                    member.agent.mailbox.on_eased = member.agent.eased
-                    group.eased(member.agent)
+    def _add(self, choice: Choice | None, grant: Grant, group: Holders) -> None:
+        if choice is None or choice.tier == _FALLBACK or not _permits(grant, choice):
+            return
+        group.add(choice)
+        agent = choice.agent
+        agent.groups[group] = None
+        if len(group) == 2:  # noqa: PLR2004  with one there was nothing to choose from, and it was told nothing
+            for other in group:
+                other.agent.mailbox.on_eased = other.agent.eased
+                group.eased(other.agent)
+        elif len(group) > 2:  # noqa: PLR2004
+            agent.mailbox.on_eased = agent.eased
 
     def _unindex(self, agent: Registration) -> None:
         for group in agent.groups:
@@ -267,6 +271,7 @@ def _permits(grant: Grant, choice: Choice) -> bool:
     return grant is EVERYTHING or grant.permits(choice.name.decode(errors="replace"), choice.agent.manifest.agent)
 
 
+@lru_cache(maxsize=4096)
 def _asked_as(name: str) -> list[bytes]:
     """The names under which `Manifest.resolve` finds a capability: its own, what it ends with, and what it is below."""
     words = name.split(".")

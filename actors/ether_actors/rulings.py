@@ -19,7 +19,7 @@ from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
-from ether_broker.ids import to_text
+from ether_broker.ids import made_at, to_text
 from ether_broker.mailbox import Offer
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
@@ -29,6 +29,10 @@ __all__ = ["Rulings"]
 
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
+_VOLATILE: Final = int(Flag.VOLATILE)
+_BROKER_LOST: Final = (
+    "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
+)
 _ROUTED: Final = int(Flag.ROUTED)
 _UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
@@ -74,7 +78,9 @@ class Rulings:
         if entry is not None:
             if is_own and entry.source == header.source and entry.delegator.lost:
                 entry.delegator = session
-        elif request_id in records.ended or (resent and records.ended.has_dropped and records.journal.trouble is None):
+        elif request_id in records.ended or (
+            records.ended.may_have_dropped(request_id) and records.journal.trouble is None
+        ):  # fmt: skip
             outcome = records.outcome(request_id)
             if outcome is None and request_id not in records.ended:
                 return False
@@ -92,6 +98,8 @@ class Rulings:
         if header.source not in session.agents:
             raise forged(header)
         deadline = header.deadline or now + DEFAULT_TIMEOUT
+        if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(header.request_id):
+            raise Refusal(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         parent = self._selection.parent(header)
         if parent is not None:
             deadline = min(deadline, parent.deadline)
@@ -125,6 +133,12 @@ class Rulings:
             )  # fmt: skip
         if offer is Offer.SEND:
             self._delivery.send(entry)
+
+    def _may_have_run(self, request_id: bytes) -> bool:
+        """Whether a broker before this one may have given it out: what did not wait for the journal may not be in there."""
+        recovered = self._records.recovered_at
+        made = made_at(request_id)
+        return recovered is not None and (made is None or made < recovered)
 
     # -- responses -----------------------------------------------------------------------------------------------
 

@@ -117,6 +117,8 @@ class Supervisor:
         records = self.records
         records.now, records.wall = now, wall
         history = read_history(records.journal)
+        if history.next > 1:
+            records.recovered_at = wall
         history.begin(boot, now, wall)
         recover(records, self._membership, self.leasing, history)
         records.journal.put_checkpoint(history.next, history.pack())
@@ -251,6 +253,8 @@ class Supervisor:
         for session in router.sessions:
             for token, cursor in session.cursors.items():
                 is_old = cursor.position < tap.first
+                if is_old:
+                    cursor.position = max(cursor.position, journal.first)  # its old part may have been removed
                 if is_old and cursor.position >= self.records.durable and journal.identity:
                     self._must_feed = True  # not in the ring any more and not in the journal yet
                     continue

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 
-__all__ = ["NO_ID", "foreign_id", "new_id", "to_bytes", "to_text"]
+__all__ = ["NO_ID", "foreign_id", "made_at", "new_id", "to_bytes", "to_text"]
 
 NO_ID = bytes(16)
 """Stands for "none" in a header, as in the parent of a root delegation."""
@@ -63,6 +63,11 @@ def to_bytes(text: str) -> bytes:
         ValueError: it is not a UUID.
     """
     return uuid.UUID(text).bytes
+
+
+def made_at(request_id: bytes) -> float | None:
+    """When a request id was made, as Unix time by the clock of who made it; None where it does not say: it is no UUIDv7."""
+    return int.from_bytes(request_id[:6]) / 1000 if request_id[6] >> 4 == 7 else None  # noqa: PLR2004  the version
 
 
 def foreign_id(text: str) -> bytes:

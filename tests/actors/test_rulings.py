@@ -12,7 +12,7 @@ from ether_actors.selection import MAX_DEPTH
 from ether_broker.mailbox import Limits
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
-from tests.actors.peers import Bus, Peer
+from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.rulings_shell import ROOM, chain, pair
 
 # -- accepting ---------------------------------------------------------------------------------------------------
@@ -77,6 +77,48 @@ def test_the_same_request_again_folds_into_the_first_while_it_runs_and_after_it_
     assert a.work() == [number]
     assert [received.status for received in d.inbox] == [Status.COMPLETED] * 2, "the same outcome, once for each ask"
     assert bus.reasons() == ["duplicate", "duplicate"]
+
+
+@pytest.mark.parametrize("parent", [7, 8], ids=["a parent that is unknown", "itself"])
+def test_a_parent_that_is_not_known_is_refused(parent: int):
+    bus, d, a = pair()
+
+    d.delegate("d", number=8, parent=parent)
+    bus.step()
+
+    assert (refusal := d.outcome()).code == "unknown_parent"
+    assert refusal.status is Status.REJECTED_CONTEXT
+    assert a.work() == []
+
+
+def test_what_a_request_sent_again_hears_is_for_its_delegator_only():
+    bus, d, a = pair()
+    other = bus.delegator("other")
+    number = d.delegate("d")
+    bus.step()
+    a.respond("a", number)
+    bus.step()
+
+    other.delegate("other", number=number)
+    bus.step()
+
+    assert other.outcomes() == {}
+    assert bus.reasons() == ["duplicate"]
+
+
+def test_a_response_says_of_its_names_and_flags_what_the_ledger_has():
+    bus, d, a = pair()
+    number = d.delegate("d")
+    bus.step()
+
+    a.send(
+        Kind.RESPONSE, request_id=request_id(number), source=b"a", target=b"forged", capability=b"made.up",
+        status=Status.COMPLETED, flags=int(Flag.UNCOLLECTED),
+    )  # fmt: skip
+    bus.step()
+
+    header = d.outcome().header
+    assert (header.target, header.capability, header.flags & Flag.UNCOLLECTED) == (b"d", b"x.y", 0)
 
 
 def test_a_request_that_was_refused_has_had_its_outcome():

@@ -236,6 +236,10 @@ class Rows:
             return found[0], found[1]
         return self.anchor()
 
+    def first(self) -> int:
+        """The number of the oldest envelope that retention has left, or will find."""
+        return read_meta(self._connection, self._path).anchor[1]
+
     def anchor(self) -> tuple[int, bytes]:
         """The number and the hash of the last commit that retention removed, or those before the first one."""
         seq, _, digest = read_meta(self._connection, self._path).anchor

@@ -75,7 +75,7 @@ class SqliteJournal:
     def first(self) -> int:
         """The number of the oldest envelope; see `Journal.first`."""
         with self._reading:
-            return self._read(lambda rows: rows.anchor()[0])
+            return self._read(lambda rows: rows.first())
 
     @property
     def committed(self) -> int:

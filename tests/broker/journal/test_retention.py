@@ -44,6 +44,7 @@ def test_what_is_old_and_below_the_checkpoint_goes(journal: SqliteJournal):
         assert next(reader.entries(after=1000.0)).number == 151
     assert journal.read(150) is None
     assert journal.read(151) is not None
+    assert journal.first == 151
 
 
 @pytest.mark.parametrize(("number", "left"), [(None, 1), (1, 1), (155, 151), (301, 301)])
