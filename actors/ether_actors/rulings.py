@@ -30,9 +30,7 @@ __all__ = ["Rulings"]
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
-_BROKER_LOST: Final = (
-    "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
-)
+_BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
 _UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
