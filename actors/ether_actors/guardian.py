@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ether_actors.agent import Agent
+from ether_actors.agent_adapter import is_agent
 from ether_actors.cell import Cell
 from ether_actors.child_spec import ChildSpec, SupervisorSpec
 from ether_actors.restart_events import (
@@ -89,10 +90,10 @@ class GuardianHost(Protocol):
 
 
 def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
-    """The class or callable that a child spec names.
+    """What makes the agent of a child spec; a text names a class, and nothing else that a module may have.
 
     Raises:
-        InvalidSpec: there is no such module or name, or it cannot be called.
+        InvalidSpec: there is no such module or name, or it is no class of an agent.
     """
     if not isinstance(start, str):
         return start
@@ -104,8 +105,9 @@ def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
     except (ImportError, AttributeError) as error:
         msg = f"{start!r} cannot be started: {error}. Write module:Class, with the module importable from here."
         raise InvalidSpec(msg) from error
-    if not callable(found):
-        msg = f"{start!r} is a {type(found).__name__}, not an agent class or a callable that makes an agent."
+    if not isinstance(found, type) or not is_agent(found):
+        what = "" if isinstance(found, type) else f" (it is a {type(found).__name__})"
+        msg = f"{start} is not an Agent{what}: derive it from ether.Agent."
         raise InvalidSpec(msg)
     return found
 

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from ether.cluster_file import (
@@ -230,9 +229,9 @@ def _scalar(section: str, key: str, text: str, name: str) -> Any:
     if field is None or _takes_text(field.annotation):
         return text
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise InvalidSpec(f"{name} is {text!r}, which is no value of {section}.{key}.") from None
+        return YamlDocument(text, name).data
+    except InvalidSpec:
+        raise InvalidSpec(f"{name} is {text[:80]!r}, which is no value of {section}.{key}.") from None
 
 
 def _takes_text(annotation: Any) -> bool:

@@ -23,10 +23,9 @@ from ether.runtime import Runtime
 from ether.stopping import Stopping
 from ether.terminal import log_to_stderr, say
 from ether_actors.agent import Agent
-from ether_actors.agent_adapter import is_agent
 from ether_actors.child_spec import ChildSpec, Restart, SupervisorSpec
 from ether_actors.guardian import resolve
-from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NameTaken, Rejected
+from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, NameTaken, Rejected
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import KeysLike, ServerKey
@@ -188,8 +187,6 @@ def _start(bus: Runtime, posting: Posting) -> None:
         return
     make = resolve(agent.start)
     cls = make if isinstance(make, type) and issubclass(make, Agent) else None
-    if cls is None and isinstance(make, type) and not is_agent(make):
-        raise InvalidSpec(f"{agent.start} is not an Agent: derive it from ether.Agent.")
     bus.node.hosting.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
 
 

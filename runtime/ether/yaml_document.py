@@ -13,12 +13,16 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from ether_broker.errors import InvalidSpec
+from ether_broker.text import printable
 
 __all__ = ["Place", "YamlDocument"]
 
 Key = str | int
 _MOST: Final = 100_000
 """Values of a document; aliases of aliases can make more of a few lines than any machine can hold."""
+_DEEPEST: Final = 64
+"""Levels of a document; PyYAML takes a level of Python's stack or several for each."""
+_DEEP: Final = f"this is nested more than {_DEEPEST} deep."
 _WIDEST: Final = 60
 """Characters of the caret line at most."""
 
@@ -32,6 +36,25 @@ class Place(NamedTuple):
     """Characters, of the first line."""
 
 
+class _TooDeep(yaml.MarkedYAMLError):
+    """The nesting is deeper than 64."""
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader; it gives up where the nesting is too deep, before Python does."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self._depth == _DEEPEST:
+            raise _TooDeep(None, None, None, self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+
 class YamlDocument:
     """One document.
 
@@ -40,7 +63,7 @@ class YamlDocument:
         name: of the file, for errors.
 
     Raises:
-        InvalidSpec: it is no YAML, or has a key twice; the message points at it.
+        InvalidSpec: it is no YAML, has a key twice, or is nested more than 64 deep; the message points at it.
     """
 
     def __init__(self, text: str, name: str) -> None:
@@ -49,7 +72,7 @@ class YamlDocument:
         self._keys: dict[tuple[Key, ...], yaml.Node] = {}
         self._values: dict[tuple[Key, ...], yaml.Node] = {}
         try:
-            loader = yaml.SafeLoader(text)
+            loader = _Loader(text)
             node = loader.get_single_node()
             if node is not None:
                 self._index(node, ())
@@ -58,7 +81,8 @@ class YamlDocument:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = Place(1, 1, 1) if mark is None else Place(mark.line + 1, mark.column + 1, 1)
-            raise InvalidSpec(self.explain(place, f"not YAML: {error.problem or error.context}")) from None
+            problem = _DEEP if isinstance(error, _TooDeep) else f"not YAML: {error.problem or error.context}"
+            raise InvalidSpec(self.explain(place, problem)) from None
         except yaml.YAMLError as error:
             first, _, _ = str(error).partition("\n")
             raise InvalidSpec(f"{name}: not YAML: {first}.") from None
@@ -100,9 +124,12 @@ class YamlDocument:
         if place.line > len(self._lines):
             return head
         line = self._lines[place.line - 1]
+        start = max(0, place.column - 1 - _WIDEST) if len(line) > 2 * _WIDEST else 0
+        shown = line[start : start + 2 * _WIDEST]
+        before = printable(shown[: place.column - 1 - start])
+        length = max(1, min(place.length, len(shown) - len(before), _WIDEST))
         margin = " " * len(str(place.line))
-        caret = " " * (place.column - 1) + "^" * max(1, min(place.length, len(line) - place.column + 1, _WIDEST))
-        return f"{head}\n  {place.line} | {line}\n  {margin} | {caret}"
+        return f"{head}\n  {place.line} | {printable(shown)}\n  {margin} | {' ' * len(before)}{'^' * length}"
 
     def _index(self, node: yaml.Node, path: tuple[Key, ...]) -> None:
         """Note where everything stands; an alias stands where its anchor does, and is not followed into itself."""
@@ -110,6 +137,8 @@ class YamlDocument:
         while left:
             node, path, above = left.pop()
             self._values[path] = node
+            if len(path) > _DEEPEST:  # by way of aliases
+                raise InvalidSpec(self.explain(_place(node), _DEEP))
             if len(self._values) > _MOST:
                 raise InvalidSpec(f"{self.name} has more than {_MOST:,} values: is it the right file?")
             if id(node) in above:

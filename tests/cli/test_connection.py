@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,22 @@ def test_no_broker_is_one_line_that_names_the_fix(alone: Command, folder: Path, 
         f"ether: broker_unavailable: No broker listens at ipc://{folder}/ether/default.sock: "
         "start one with `ether up`, or name another with --connect.\n"
     )
+
+
+def test_the_users_other_buses_are_named_where_his_own_is_not_there() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="ether-named-"))
+    try:
+        (folder / "ether").mkdir(mode=0o700)
+        (folder / "ether/gone.sock").touch()
+        crew = f"ipc://{folder}/ether/crew.sock"
+        with Runtime(bind=crew):
+            done = Command(folder, None)("agents")
+            given = Command(folder, f"ipc://{folder}/ether/none.sock")("agents")
+    finally:
+        shutil.rmtree(folder)
+
+    assert done.err.endswith(f"or name another with --connect. These are there: {crew}.\n")
+    assert "These are there" not in given.err
 
 
 def test_an_error_is_json_where_json_is_asked_for(alone: Command) -> None:

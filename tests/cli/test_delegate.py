@@ -205,10 +205,6 @@ def test_agents_may_be_brought_along(alone: Command) -> None:
     assert (done.code, done.out) == (0, "Hello, Ada\n")
 
 
-def test_what_makes_an_agent_may_be_brought_along_too(alone: Command) -> None:
-    assert alone("delegate", "test.echo", "--agent", f"{AGENTS}:make_greeter").json == {}
-
-
 @pytest.mark.parametrize(
     ("agent", "said"),
     [
@@ -217,6 +213,8 @@ def test_what_makes_an_agent_may_be_brought_along_too(alone: Command) -> None:
         (f"{AGENTS}:Greter", "has no 'Greter'. Did you mean 'Greeter'?"),
         (f"{AGENTS}:NotAnAgent", "is no Agent: derive it from ether.Agent"),
         (f"{AGENTS}:GATE", "is no Agent"),
+        (f"{AGENTS}:make_greeter", "is no Agent"),
+        ("os:abort", "os:abort is no Agent"),
         (f"{AGENTS}:Broken", "did not start: RuntimeError: no licence"),
         (f"{AGENTS}:Impossible", "declares 'test.echo' twice"),
     ],

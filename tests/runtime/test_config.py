@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +251,40 @@ def test_a_broker_that_only_this_machine_reaches_is_not_advertised(tmp_path: Pat
 def test_a_name_that_is_too_long_for_the_network_is_not_advertised():
     with pytest.raises(InvalidSpec, match="63 characters"):
         ClusterSpec.of(1, name="x" * 64, bind="tcp://*:1", advertise=True)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "a: " + "{a: " * 100_000, "- " * 100_000, "? " * 5_000])
+def test_what_is_nested_too_deep_is_told_with_its_place(tmp_path: Path, text: str):
+    told = refusal(tmp_path, text)
+
+    assert re.match(r"cluster\.yaml:1:\d+: this is nested more than 64 deep\.\n", told)
+    assert len(told) < 500
+
+
+def test_aliases_nest_no_deeper_than_anything_else(tmp_path: Path):
+    text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 100))
+
+    assert "this is nested more than 64 deep." in refusal(tmp_path, text)
+
+
+def test_a_variable_is_no_way_round_the_bound(tmp_path: Path):
+    told = refusal(tmp_path, FULL, {"ETHER_CLUSTER__DRAIN": "[" * 100_000})
+
+    assert "is no value of cluster.drain" in told
+
+
+def test_a_long_line_is_told_in_part_with_the_caret_where_it_belongs(tmp_path: Path):
+    text = "cluster: {" + "name: a, " + " " * 300 + "drian: 1}\nnodes: [{name: n}]\n"
+
+    head, line, caret = refusal(tmp_path, text).splitlines()
+
+    assert "has no key 'drian'" in head
+    assert line[caret.index("^") :].startswith("drian")
+    assert len(line) < 140
+
+
+def test_signs_that_a_terminal_obeys_are_written_out_in_the_line_that_is_told(tmp_path: Path):
+    _, line, caret = refusal(tmp_path, 'cluster: {name: "\u202e", drian: 1}\nnodes: [{name: n}]\n').splitlines()[-3:]
+
+    assert "\u202e" not in line
+    assert line[caret.index("^") :].startswith("drian")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["load_agent", "start_agent"]
 
 
-def load_agent(text: str) -> Callable[..., ComposableAgent]:
-    """Import an agent's class, or what makes one; modules of the folder that we are in are found too.
+def load_agent(text: str) -> type[ComposableAgent]:
+    """Import an agent's class; modules of the folder that we are in are found too.
 
     Raises:
         InvalidSpec: it is no `module:Class`, cannot be imported, or is no agent.
@@ -34,10 +33,10 @@ def load_agent(text: str) -> Callable[..., ComposableAgent]:
     except AttributeError:
         msg = f"Module {module_name!r} has no {path!r}.{nearest(path, _agents_of(module))}"
         raise InvalidSpec(msg) from None
-    if not callable(found) or (isinstance(found, type) and not is_agent(found)):
+    if not isinstance(found, type) or not is_agent(found):
         msg = f"{text} is no Agent: derive it from ether.Agent.{nearest(path, _agents_of(module))}"
         raise InvalidSpec(msg)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _import(name: str) -> ModuleType:
@@ -65,7 +64,7 @@ def _agents_of(module: ModuleType) -> list[str]:
     ]
 
 
-def start_agent(bus: Runtime, text: str, agent: Callable[..., ComposableAgent]) -> None:
+def start_agent(bus: Runtime, text: str, agent: type[ComposableAgent]) -> None:
     """Start an agent that `load_agent` gave for the text.
 
     Raises:
@@ -73,7 +72,7 @@ def start_agent(bus: Runtime, text: str, agent: Callable[..., ComposableAgent]) 
         EtherError: as `Runtime.start`.
     """
     try:
-        bus.start(agent, name=None if isinstance(agent, type) else AgentSpec(text).base_name)
+        bus.start(agent)
     except EtherError:
         raise
     except Exception as error:

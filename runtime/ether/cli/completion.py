@@ -29,8 +29,11 @@ def complete_capabilities(incomplete: str) -> list[str]:
 
 
 def complete_endpoints(incomplete: str) -> list[str]:
-    """This user's own bus."""
-    return [known for known in (default_endpoint(),) if known.startswith(incomplete)]
+    """This user's own buses."""
+    from ether.cli.connection import others
+
+    own = default_endpoint()
+    return [known for known in (own, *others(own)) if known.startswith(incomplete)]
 
 
 def _ask(incomplete: str, names: _Names) -> list[str]:

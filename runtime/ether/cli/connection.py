@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ether_broker.endpoint import LAN, check_endpoint, default_endpoint, lan_name
@@ -14,12 +16,15 @@ from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
 if TYPE_CHECKING:
     from ether.runtime import Runtime
 
-__all__ = ["any_bus", "embedded", "is_listening", "joined", "pause", "wait_for"]
+__all__ = ["any_bus", "embedded", "is_listening", "joined", "others", "pause", "wait_for"]
 
 _PATIENCE: Final = 5.0
 """Seconds that a broker which listens may take to answer."""
 _KNOCK: Final = 2.0
 """Seconds for a TCP connection to be made."""
+_GLANCE: Final = 0.2
+"""Seconds for another bus of this user to take a connection."""
+_NAMED: Final = 5
 _PAUSE: Final = 0.05
 
 
@@ -85,10 +90,19 @@ def wait_for(connect: str | None, wait: float, keys: str | None = None, server_k
     limit = time.monotonic() + wait
     while not is_listening(url):
         if time.monotonic() >= limit:
-            msg = f"No broker listens at {url}: start one with `ether up`, or name another with --connect."
+            found = [] if connect else others(url)
+            there = f" These are there: {', '.join(found)}." if found else ""
+            msg = f"No broker listens at {url}: start one with `ether up`, or name another with --connect.{there}"
             raise BrokerUnavailable(msg)
         pause()
     return url
+
+
+def others(url: str) -> list[str]:
+    """The addresses of this user's other buses that run, as `ether up --name` binds them: five at most."""
+    folder = Path(url.removeprefix("ipc://")).parent
+    found = (f"ipc://{path}" for path in sorted(folder.glob("*.sock")) if f"ipc://{path}" != url)
+    return list(itertools.islice((one for one in found if is_listening(one, _GLANCE)), _NAMED))
 
 
 def _known(keys: str | None, server_key: str | None) -> list[str]:

@@ -60,6 +60,8 @@ def read_json(text: str, option: str) -> Any:
             raise UsageError(msg) from error
     try:
         return json.loads(text)
+    except RecursionError:
+        raise UsageError(f"{source} is nested deeper than can be read.") from None
     except ValueError as error:
         where = f"{error.lineno}:{error.colno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else error
         msg = f"{source} is not JSON: {where}."
@@ -92,7 +94,7 @@ def _free(words: Sequence[str]) -> list[tuple[str, Any]]:
 def _value(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=str)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
