@@ -206,37 +206,21 @@ def test_a_review_of_files_with_hostile_names_writes_none_of_it(alone: Command, 
     assert "PWNED" in (tmp_path / "review.md").read_text(encoding="utf-8")
 
 
-LOUD = '''
-import logging, sys
-from ether import Agent, capability
-from tests.hostile_text import HOSTILE
+def test_what_processes_of_a_cluster_say_is_obeyed_by_nobody(alone: Command) -> None:
+    done = alone.process("up", "tests.cli.loud_agents:Failing", "--durability", "memory")
 
-class Loud(Agent):
-    """Says it to everybody."""
-
-    def __init__(self):
-        print(HOSTILE)
-        print(HOSTILE, file=sys.stderr)
-        logging.getLogger("ether.agent").warning(HOSTILE)
-
-    @capability("loud.do")
-    def do(self): ...
-
-class Failing(Agent):
-    def on_start(self):
-        raise ValueError(HOSTILE)
-'''
+    assert done.code != 0
+    for said in (
+        "printed \\x1b]0;PWNED",
+        "on stderr \\x1b]0;PWNED",
+        "logged \\x1b]0;PWNED",
+        "ValueError: \\x1b]0;PWNED",
+    ):
+        assert said in done.err
+    check(Done(done.code, done.out, done.err.replace(f"| {FORGED}", "").replace(f"| # {FORGED}", "")))
 
 
-def test_what_processes_of_a_cluster_say_is_obeyed_by_nobody(alone: Command, tmp_path: Path) -> None:
-    (tmp_path / "loud_agents.py").write_text(LOUD)
-    path = f"{tmp_path}:{Path(__file__).parents[2]}"
-    done = alone.process("up", "loud_agents:Failing", "--durability", "memory", PYTHONPATH_EXTRA=path)
-
-    check(done)
-
-
-def test_the_wall_is_seen_by_the_tests_themselves() -> None:
+def test_hostile_text_is_hostile() -> None:
     assert len(obeyed(HOSTILE)) > 20
     assert obeyed("plain text\n\tof two lines, naïve cafe\u0301") == []
 
