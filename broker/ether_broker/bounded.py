@@ -81,6 +81,7 @@ def check_shape(value: Any, bounds: Bounds) -> None:
 
 def _unpacker(body: bytes, bounds: Bounds, tally: _Tally) -> Any:
     unpacker = msgpack.Unpacker(
+        read_size=len(body) or 1,  # else a buffer of 1 MiB is taken for each
         max_buffer_size=bounds.size, max_array_len=bounds.values, max_map_len=bounds.values, max_ext_len=0,
         max_str_len=bounds.size, max_bin_len=bounds.size, ext_hook=_refuse, list_hook=tally, object_hook=tally,
     )  # fmt: skip
