@@ -17,6 +17,7 @@ class Work:
     """A delegation on its way through a cell."""
 
     __slots__ = (
+        "accepted_at",
         "cancelled",
         "cancelled_at",
         "envelope",
@@ -34,6 +35,8 @@ class Work:
         self.external_id: str | None = None
         """The id that the delegator's own vocabulary has for it, once it has been read."""
         self.task: Task | None = None
+        self.accepted_at = 0.0
+        """Seconds by the node's clock, when ACCEPTED was last said; 0.0 is never."""
         self.runner: Any = None
         """The asyncio task of an `async def` handler."""
         self.cancelled = False

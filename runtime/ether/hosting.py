@@ -6,7 +6,7 @@ broker ──► Node.received ──► take ──► Cell.post
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ether.answering import Answering
@@ -28,8 +28,8 @@ from ether_broker.wire import Flag, Header, Kind, pack_envelope
 __all__ = ["Hosting"]
 
 _RESENT: Final = int(Flag.RESENT)
-_ACCEPT_AFTER: Final = 0.5
-"""Seconds after which the first sign of long work, ACCEPTED, is sent."""
+_EARLY: Final = 0.01
+"""Seconds by which a heartbeat may come early."""
 
 
 class Hosting:
@@ -54,6 +54,8 @@ class Hosting:
         self._machinery = machinery
         self._stay = stay
         self._cells: dict[bytes, Cell] = {}
+        self._busy: dict[bytes, Cell] = {}
+        """Those of the cells that may have work."""
         self._leaving: set[bytes] = set()
         """Agents that take nothing new."""
 
@@ -167,6 +169,8 @@ class Hosting:
             if cell is None or self._stay.is_draining or header.target in self._leaving:
                 msg = f"{header.target.decode(errors='replace')} is not on this node."
                 raise errors.Closed(msg)  # noqa: TRY301  one way out for all
+            if not cell.works:
+                self._busy[header.target] = cell
             cell.post(header, envelope)
         except errors.MailboxFull as error:
             self._answering.refuse(header, Status.REJECTED_OVERLOAD, error, retry_after=1.0)
@@ -194,15 +198,35 @@ class Hosting:
                 cell.cancel(request_id, work.header.attempt)
 
     def examine(self) -> dict[str, dict[str, object]]:
-        """Say ACCEPTED for long work, give up what hangs, and tell the loads of those that work: {agent: load}."""
+        """Give up what hangs, and tell the loads of those that work: {agent: load}."""
         loads = {}
         now = self._machinery.monotonic()
-        for cell in self.cells:
-            if cell.works:
-                loads[cell.name] = cell.load()
-                self._say_accepted(cell, now)
-                self._give_up_hanging(cell, now)
+        for cell in self._busy_cells():
+            loads[cell.name] = cell.load()
+            self._give_up_hanging(cell, now)
         return loads
+
+    def say_accepted(self) -> None:
+        """Say ACCEPTED for what has been at work for half a heartbeat, and then each heartbeat; called each half.
+
+        So the first comes within one heartbeat. Short work is over before it would be worth a message.
+        """
+        now, beat = self._machinery.monotonic(), self._stay.heartbeat - _EARLY
+        for cell in self._busy_cells():
+            for work in list(cell.works.values()):
+                task = work.task
+                if task is None or work.cancelled:
+                    continue
+                if now - work.accepted_at >= beat if work.accepted_at else now - task.started >= beat / 2:
+                    work.accepted_at = now
+                    self._answering.accept(work)
+
+    def _busy_cells(self) -> Iterator[Cell]:
+        for name, cell in list(self._busy.items()):
+            if cell.works and self._cells.get(name) is cell:
+                yield cell
+            else:
+                del self._busy[name]
 
     def _give_up_hanging(self, cell: Cell, now: float) -> None:
         work = cell.overdue(now)
@@ -210,13 +234,6 @@ class Hosting:
             msg = f"{cell.name} hangs: its handler went on {now - work.cancelled_at:.0f} s after its delegation ended."
             self._answering.crashed(cell, errors.AgentCrash(msg))
             cell.abandon(work)
-
-    def _say_accepted(self, cell: Cell, now: float) -> None:
-        """ACCEPTED is the heartbeat of long work: short work is over before it would be worth a message."""
-        for work in list(cell.works.values()):
-            task = work.task
-            if task is not None and not work.cancelled and now - task.started > _ACCEPT_AFTER:
-                self._answering.accept(work)
 
     # -- going ---------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,9 @@ class Node:
         self._session = Session(
             name, uplink, machinery, stay, broker_clock, self.hosting, self.watching, self.delegating
         )  # fmt: skip
-        self._next_beat = 0.0
+        self._uplink = uplink
+        self._next_look = 0.0
+        self._is_beat = False
 
     @property
     def endpoint(self) -> str:
@@ -169,20 +171,25 @@ class Node:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def ticked(self) -> None:
-        """Show life, fire timers, relieve the pool, and end what the broker will not end any more."""
+        """Show life, say that long work goes on, fire timers, and end what the broker will not end any more."""
         machinery = self.machinery
         now = machinery.monotonic()
         self._session.ticked()
         machinery.pool.relieve()
         for call in self._timers.take_due(now):
             machinery.run(call)
-        if now < self._next_beat:
+        if now < self._next_look:
             return
-        self._next_beat = now + self._stay.heartbeat
+        self._next_look = now + self._stay.heartbeat / 2
+        self.hosting.say_accepted()
+        self._is_beat = not self._is_beat
+        if not self._is_beat:
+            self._uplink.flush()
+            return
         self._session.show_life(self.hosting.examine())
         self.delegating.end_overdue(now)
         self._session.seek()
 
     def next_tick(self) -> float:
         """When `ticked` has something to do, by this node's clock."""
-        return min(self._next_beat, self._timers.next_due())
+        return min(self._next_look, self._timers.next_due())

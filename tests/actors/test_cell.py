@@ -11,6 +11,7 @@ from ether.testing import TestRuntime
 from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.capability import capability
 from ether_actors.cell import TURN
+from ether_actors.handle import Handle
 from ether_actors.task import Task
 from ether_broker.delegation import Delegation
 from ether_broker.errors import UnknownAgent
@@ -228,3 +229,34 @@ def test_long_work_says_that_it_goes_on():
         statuses = [response.status for response in handle.stream()]
 
     assert statuses == [Status.ACCEPTED] * 3 + [Status.COMPLETED]
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.1, 0.25, 0.49, 0.5, 0.51, 0.75, 0.99])
+def test_accepted_comes_within_a_second_of_the_start_and_then_each_second(offset: float):
+    with TestRuntime() as bus:
+        bus.start(Worker)
+        bus.advance(offset)
+        handle = bus.delegate("work.nap", {"seconds": 9.9})
+        told: list[int] = []
+        for _ in range(9):
+            bus.advance(1.0)
+            told.append(len(bus_updates(handle)))
+
+    assert told == list(range(1, 10))
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.3, 0.7])
+def test_short_work_says_nothing_before_its_outcome(offset: float):
+    with TestRuntime() as bus:
+        bus.start(Worker)
+        bus.advance(offset)
+        handle = bus.delegate("work.nap", {"seconds": 0.4})
+        bus.advance(0.5)
+
+        assert [response.status for response in handle.stream()] == [Status.COMPLETED]
+
+
+def bus_updates(handle: Handle) -> list[object]:
+    seen: list[object] = []
+    handle.listen(seen.append)
+    return seen
