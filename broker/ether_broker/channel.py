@@ -173,10 +173,17 @@ class Channel:
             return Verdict.NEW
         if number <= self.received:
             return Verdict.REPEAT
-        if self._asked == self.received and now - self._asked_at < _ASK_AGAIN:
-            return Verdict.GAP
+        return Verdict.ASK if self.misses(number, now) else Verdict.GAP
+
+    def misses(self, number: int, now: float) -> bool:
+        """Whether to ask for the frames up to a number that the other end has sent: one is missing, and was not just asked for.
+
+        Without it nobody would notice that the last frames before a silence were lost with their connection.
+        """
+        if number <= self.received or (self._asked == self.received and now - self._asked_at < _ASK_AGAIN):
+            return False
         self._asked, self._asked_at = self.received, now
-        return Verdict.ASK
+        return True
 
     @property
     def owes(self) -> bool:
@@ -189,9 +196,9 @@ class Channel:
         return join_frame((), self.session, 0, self.settled)
 
     def heartbeat(self, clock: float) -> bytes:
-        """A frame, outside the count, that tells the broker's clock, and what was taken, settled or not."""
+        """A frame, outside the count, that tells the broker's clock, what was taken, settled or not, and what was sent."""
         self._told = self.settled
-        body = pack({"clock": clock, "received": self.received})
+        body = pack({"clock": clock, "received": self.received, "sent": self.sent})
         return join_frame((pack_envelope(Kind.HEARTBEAT, body=body),), self.session, 0, self.settled)
 
     def ask(self) -> bytes:
@@ -224,13 +231,16 @@ def receive(
     elif session:
         return None  # of an earlier session
     if not number:
+        is_missing = False
         if envelopes and envelopes[0][0] == _RESEND_KIND:
             rewind()
         elif envelopes:
             if envelopes[0][0] == _HEARTBEAT_KIND:
-                channel.taken = unpack(envelopes[0][HEADER.size :]).get("received", 0)
+                told = unpack(envelopes[0][HEADER.size :])
+                channel.taken = told.get("received", 0)
+                is_missing = channel.misses(told.get("sent", 0), now)
             take(envelopes)
-        return None
+        return channel.ask() if is_missing else None
     verdict = channel.take(number, now)
     if verdict is Verdict.ASK:
         return channel.ask()

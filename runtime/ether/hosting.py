@@ -206,11 +206,15 @@ class Hosting:
             self._give_up_hanging(cell, now)
         return loads
 
-    def say_accepted(self) -> None:
+    def say_accepted(self) -> bool:
         """Say ACCEPTED for what has been at work for half a heartbeat, and then each heartbeat; called each half.
 
         So the first comes within one heartbeat. Short work is over before it would be worth a message.
+
+        Returns:
+            Whether anything was said.
         """
+        is_said = False
         now, beat = self._machinery.monotonic(), self._stay.heartbeat - _EARLY
         for cell in self._busy_cells():
             for work in list(cell.works.values()):
@@ -220,6 +224,8 @@ class Hosting:
                 if now - work.accepted_at >= beat if work.accepted_at else now - task.started >= beat / 2:
                     work.accepted_at = now
                     self._answering.accept(work)
+                    is_said = True
+        return is_said
 
     def _busy_cells(self) -> Iterator[Cell]:
         for name, cell in list(self._busy.items()):

@@ -181,10 +181,10 @@ class Node:
         if now < self._next_look:
             return
         self._next_look = now + self._stay.heartbeat / 2
-        self.hosting.say_accepted()
+        if self.hosting.say_accepted():
+            self._uplink.flush()
         self._is_beat = not self._is_beat
         if not self._is_beat:
-            self._uplink.flush()
             return
         self._session.show_life(self.hosting.examine())
         self.delegating.end_overdue(now)

@@ -385,3 +385,26 @@ def test_what_the_broker_says_it_has_is_not_astray_though_it_is_not_acknowledged
     broker.settled = broker.received
     receive(node, broker.heartbeat(14.5), 0.0, lambda _envelopes: None, lambda: None)
     assert (node.astray, node.first) == (0, 0)
+
+
+def test_the_last_frames_before_a_silence_are_asked_for_when_they_were_lost():
+    node, broker = Channel(7), Channel(7)
+    receive(node, broker.pack([b"one"]), 0.0, lambda _envelopes: None, lambda: None)
+    lost = [broker.pack([b"two"]), broker.pack([b"three"])]
+    broker.sent = broker.last
+
+    asked = receive(node, broker.heartbeat(12.5), 0.0, lambda _envelopes: None, lambda: None)
+    again = receive(node, broker.heartbeat(12.5), 0.1, lambda _envelopes: None, lambda: None)
+
+    assert asked is not None
+    assert (read_frame(asked).envelopes, again) == ([pack_envelope(Kind.RESEND)], None)
+    for frame in lost:
+        receive(node, frame, 0.2, lambda _envelopes: None, lambda: None)
+    assert receive(node, broker.heartbeat(13.5), 1.0, lambda _envelopes: None, lambda: None) is None
+
+
+def test_a_frame_that_waits_for_the_disk_is_not_asked_for():
+    node, broker = Channel(7), Channel(7)
+    broker.pack([b"sealed"])
+
+    assert receive(node, broker.heartbeat(12.5), 0.0, lambda _envelopes: None, lambda: None) is None
