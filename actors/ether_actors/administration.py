@@ -131,7 +131,7 @@ class Administration:
             data=data, timestamp=records.wall,
         )  # fmt: skip
         envelope = pack_response(response, capability=header.capability, target=header.source)
-        records.end(session, SUPERVISOR.encode(), b"", envelope, is_volatile=False)
+        records.end(session, header.request_id, SUPERVISOR.encode(), b"", envelope, is_volatile=False)
 
     # -- lists, in pages -----------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class Delivery:
         """Give a delegation its one outcome."""
         records, session = self._records, entry.delegator
         records.ledger.advance(entry, State.ENDED)
-        records.end(session, entry.agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
+        records.end(session, entry.request_id, entry.agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
         if session.lost and not session.is_expected:
             records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
         self.count(status, entry)

@@ -41,8 +41,9 @@ class Ended:
     def __init__(self, *, most: int = REMEMBERED, size: int = _MOST_BYTES) -> None:
         self._most = most
         self._size = size
-        self._newer: dict[bytes, Ending] = {}
-        self._older: dict[bytes, Ending] = {}
+        self._newer: dict[bytes, tuple[bytes, bytes, int]] = {}
+        self._older: dict[bytes, tuple[bytes, bytes, int]] = {}
+        """Plain tuples: the garbage collector stops looking at them, as it does not at named ones."""
         self._uncollected: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()
         """{request id: (delegator, outcome)}, oldest first."""
         self._of: dict[bytes, dict[bytes, None]] = {}
@@ -57,16 +58,17 @@ class Ended:
 
     def get(self, request_id: bytes) -> Ending | None:
         """How that delegation ended, if it is remembered."""
-        return self._newer.get(request_id) or self._older.get(request_id)
+        found = self._newer.get(request_id) or self._older.get(request_id)
+        return None if found is None else Ending._make(found)
 
-    def note(self, request_id: bytes, ending: Ending) -> None:
-        """Remember that a delegation has ended."""
-        self._newer[request_id] = ending
+    def note(self, request_id: bytes, by: bytes, source: bytes, number: int) -> None:
+        """Remember that a delegation has ended; the arguments are those of `Ending`."""
+        self._newer[request_id] = by, source, number
         if len(self._newer) >= self._most:
             self._drop(self._older)
             self._older, self._newer = self._newer, {}
 
-    def _drop(self, endings: dict[bytes, Ending]) -> None:
+    def _drop(self, endings: dict[bytes, tuple[bytes, bytes, int]]) -> None:
         self.has_dropped = self.has_dropped or bool(endings)
         self._dropped = max((self._dropped, *(request_id for request_id in endings if made_at(request_id) is not None)))
 
@@ -119,9 +121,9 @@ class Ended:
     def restarted(self) -> None:
         """Count every outcome as uncollected: nobody knows what the delegators had got when the broker ended."""
         for endings in (self._older, self._newer):
-            for request_id, ending in endings.items():
-                if ending.source and request_id not in self._uncollected:
-                    self.keep(request_id, ending.source)
+            for request_id, (_, source, _) in endings.items():
+                if source and request_id not in self._uncollected:
+                    self.keep(request_id, source)
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -147,7 +149,7 @@ class Ended:
                 if (type(request_id), type(by), type(source), type(number)) != (bytes, bytes, bytes, int):
                     msg = f"{request_id!r:.80} ended by {by!r:.80} for {source!r:.80} in {number!r:.80}"
                     raise TypeError(msg)
-                endings[request_id] = Ending(by, source, number)
+                endings[request_id] = by, source, number
         has_dropped, dropped = state["dropped"]
         if (type(has_dropped), type(dropped)) != (bool, bytes):
             msg = f"dropped: {dropped!r:.80}"

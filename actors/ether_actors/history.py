@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ether_actors.ended import REMEMBERED, Ended, Ending
+from ether_actors.ended import REMEMBERED, Ended
 from ether_broker.errors import EtherError, JournalCorrupt
 from ether_broker.ids import to_bytes
 from ether_broker.payload import pack, unpack
@@ -146,7 +146,7 @@ class History:
         delegator = b"" if envelope.startswith(_QUESTION, target) else envelope[source:target]
         if envelope[3] & _UNCOLLECTED:
             self.ended.keep(request_id, delegator)
-        self.ended.note(request_id, Ending(envelope[HEADER.size : source], delegator, number))
+        self.ended.note(request_id, envelope[HEADER.size : source], delegator, number)
 
     def _event(self, envelope: bytes) -> None:
         body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])

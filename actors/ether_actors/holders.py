@@ -38,11 +38,13 @@ class Holders:
     Not promised: that the order is exact for an agent whose load fell without `eased`.
     """
 
-    __slots__ = ("_heap", "_members", "_turn")
+    __slots__ = ("_heap", "_members", "_only", "_turn")
 
     def __init__(self) -> None:
         self._members: dict[Registration, _Member] = {}
         self._heap: list[_Item] = []
+        self._only: Choice | None = None
+        """The one member, where there is one."""
         self._turn = 0
 
     def __len__(self) -> int:
@@ -55,6 +57,7 @@ class Holders:
     def add(self, choice: Choice) -> None:
         """Enter an agent, or what it declares now."""
         member = self._members[choice.agent] = _Member(choice)
+        self._only = choice if len(self._members) == 1 else None
         self._enter(member)
 
     def discard(self, agent: Registration) -> None:
@@ -62,6 +65,7 @@ class Holders:
         member = self._members.pop(agent, None)
         if member is not None:
             member.item = None
+        self._only = next(iter(self)) if len(self._members) == 1 else None
 
     def eased(self, agent: Registration) -> None:
         """Note that an agent has less to do, or takes work again: its turn comes after that of its equals."""
@@ -69,9 +73,9 @@ class Holders:
 
     def choose(self, without: Container[Registration] = ()) -> Choice | None:
         """The best that takes work: of the lowest tier, with least to do, then the lightest, then the most confident."""
-        if len(self._members) == 1:
-            (member,) = self._members.values()
-            return member.choice if _takes(member.choice.agent) and member.choice.agent not in without else None
+        only = self._only
+        if only is not None:
+            return only if _takes(only.agent) and only.agent not in without else None
         heap = self._heap
         passed: list[_Item] = []
         best: Choice | None = None

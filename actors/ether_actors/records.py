@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
-from ether_actors.ended import Ended, Ending
+from ether_actors.ended import Ended
 from ether_actors.ledger import Ledger
 from ether_actors.registry import Registry
 from ether_broker.codec import pack_response
@@ -39,8 +39,6 @@ _CHARGED: Final = frozenset({
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
 _RETRY_JOURNAL: Final = 1.0
-_ID: Final = slice(16, 32)
-"""Of an envelope: its request id."""
 _SUPERVISOR: Final = b"ether"
 QUESTION: Final = b"ether."
 """What the capabilities of the bus itself begin with."""
@@ -112,20 +110,22 @@ class Records:
         envelope = pack_response(response, capability=header.capability, target=header.source)
         source = b"" if header.capability.startswith(QUESTION) else header.source
         session.input.spend(_ANSWER)
-        self.end(session, _SUPERVISOR, source, envelope, is_volatile=bool(header.flags & VOLATILE))
+        self.end(session, header.request_id, _SUPERVISOR, source, envelope, is_volatile=bool(header.flags & VOLATILE))
         return envelope
 
-    def end(self, session: Session, by: bytes, source: bytes, envelope: bytes, *, is_volatile: bool) -> None:
+    def end(
+        self, session: Session, request_id: bytes, by: bytes, source: bytes, envelope: bytes, *, is_volatile: bool
+    ) -> None:  # fmt: skip
         """Give a delegator the outcome of a delegation that was accepted, or refused, and remember it.
 
         Args:
             session: the delegator's node; while it is lost the outcome is kept to be collected.
+            request_id: the delegation's.
             by: the agent that gave the outcome.
             source: the delegator; empty for a question to the bus, whose answer is of the moment and is not kept for anybody.
             envelope: the outcome.
             is_volatile: whether it may leave before it is in the journal.
         """
-        request_id = envelope[_ID]
         if session.lost and source:
             envelope = mark(envelope, Flag.UNCOLLECTED)
             self.ended.keep(request_id, source, b"" if self.journal.identity else envelope)
@@ -133,7 +133,7 @@ class Records:
             self.router.send_aside(session, envelope)
         else:
             self.router.send(session, envelope)
-        self.ended.note(request_id, Ending(by, source, self.tap.next + len(self.passing)))
+        self.ended.note(request_id, by, source, self.tap.next + len(self.passing))
         self.passing.append(envelope)
 
     def outcome(self, request_id: bytes) -> bytes | None:

@@ -152,9 +152,11 @@ class Registry:
         """
         group = self._group(capability, grant)
         choice = group.choose(without) if group is not None else None
-        fallbacks = self._group(_ANY, EVERYTHING)
-        if choice is not None or fallbacks is None or capability == _ANY:
+        if choice is not None or capability == _ANY:
             return choice
+        fallbacks = self._group(_ANY, EVERYTHING)
+        if fallbacks is None:
+            return None
         barred = set(without)
         while (found := fallbacks.choose(barred)) is not None:
             choice = self._fallback(found.agent, capability, grant)
@@ -182,12 +184,10 @@ class Registry:
 
     def _group(self, name: bytes, grant: Grant) -> Holders | None:
         """Who may do it, for a delegator with that grant; None when nobody declares it."""
-        declaring = self._askable.get(name)
-        if declaring is None:
-            return None
-        groups = self._groups.setdefault(name, {})
-        group = groups.get(grant)
-        if group is None:
+        groups = self._groups.get(name)
+        group = groups.get(grant) if groups is not None else None
+        if group is None and (declaring := self._askable.get(name)) is not None:
+            groups = self._groups.setdefault(name, {})
             self._make_room(len(declaring))
             group = groups[grant] = self._made[name, grant] = self._fill(name, grant, Holders())
         return group

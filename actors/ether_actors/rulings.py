@@ -19,7 +19,7 @@ from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
-from ether_broker.ids import made_at, to_text
+from ether_broker.ids import NO_ID, made_at, to_text
 from ether_broker.mailbox import Offer
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
@@ -52,7 +52,11 @@ class Rulings:
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
         records = self._records
-        if self._came_before(session, header, envelope):
+        request_id, ended = header.request_id, records.ended
+        may_be_known = (
+            records.ledger.get(request_id) is not None or request_id in ended or ended.may_have_dropped(request_id)
+        )
+        if may_be_known and self._came_before(session, header, envelope):
             return
         if records.journal.trouble is not None:
             records.refuse_unwritten(session, header)
@@ -76,9 +80,7 @@ class Rulings:
         if entry is not None:
             if is_own and entry.source == header.source and entry.delegator.lost:
                 entry.delegator = session
-        elif request_id in records.ended or (
-            records.ended.may_have_dropped(request_id) and records.journal.trouble is None
-        ):  # fmt: skip
+        elif request_id in records.ended or records.journal.trouble is None:
             outcome = records.outcome(request_id)
             if outcome is None and request_id not in records.ended:
                 return False
@@ -98,7 +100,7 @@ class Rulings:
         deadline = header.deadline or now + DEFAULT_TIMEOUT
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(header.request_id):
             raise Refusal(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
-        parent = self._selection.parent(header)
+        parent = self._selection.parent(header) if header.parent != NO_ID else None
         if parent is not None:
             deadline = min(deadline, parent.deadline)
         deadline = min(deadline, now + LONGEST_TIMEOUT)
@@ -140,7 +142,7 @@ class Rulings:
 
     # -- responses -----------------------------------------------------------------------------------------------
 
-    def response(self, session: Session, header: Header, envelope: bytes) -> None:
+    def response(self, session: Session, header: Header, envelope: bytes) -> None:  # noqa: C901  a case a row
         """Take a specialist's response; what is illegal, twice or late becomes a dead letter and changes nothing."""
         records = self._records
         entry = records.ledger.get(header.request_id)
@@ -148,7 +150,8 @@ class Rulings:
         if entry is None:
             self._late(session, header, envelope, status)
             return
-        envelope = _addressed(header, envelope, entry)
+        if header.target != entry.source or header.capability != entry.capability or header.flags & _UNCOLLECTED:
+            envelope = _addressed(header, envelope, entry)
         if status is Status.CANCELLED and header.attempt < entry.attempt:
             return  # confirms the CANCEL of an earlier attempt
         if header.source != entry.agent.name or session is not entry.agent.session:
@@ -166,10 +169,11 @@ class Rulings:
             records.ledger.advance(entry, State.RUNNING)
             self._delivery.forward(entry, envelope)
             records.passing.append(envelope)
-        elif header.flags & _HANDED_BACK and entry.state is State.RUNNING:
-            records.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
         elif header.flags & _HANDED_BACK:
-            self._reassignment.handed_back(entry)
+            if entry.state is State.RUNNING:
+                records.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
+            else:
+                self._reassignment.handed_back(entry)
         else:
             self._delivery.finish(entry, status, envelope)
 
@@ -227,6 +231,4 @@ class Rulings:
 def _addressed(header: Header, envelope: bytes, entry: Entry) -> bytes:
     """A response as it goes on: observers choose by its names and the journal believes its flags, so they are the ledger's."""
     flags = header.flags & ~_UNCOLLECTED
-    if header.target == entry.source and header.capability == entry.capability and header.flags == flags:
-        return envelope
     return rehead(header, envelope, target=entry.source, capability=entry.capability, flags=flags)

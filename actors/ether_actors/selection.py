@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final
 
@@ -12,7 +13,6 @@ from ether_actors.refusal import Refusal, cycle, too_deep
 from ether_actors.registration import Choice, Condition, Registration
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import AccessDenied, nearest
-from ether_broker.ids import NO_ID
 from ether_broker.manifest import ANY, Interface
 from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.status import Status
@@ -24,6 +24,7 @@ MAX_DEPTH: Final = 128
 """Delegations in a chain; a longer one is taken for a runaway recursion."""
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _ANYTHING: Final = ANY.encode()
+_NOBODY: Final[frozenset[Registration]] = frozenset()
 _SHOWN: Final = 8
 _LOOKED_AT: Final = 1_000
 """Names among which a similar one is looked for."""
@@ -35,14 +36,12 @@ class Selection:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    def parent(self, header: Header) -> Entry | None:
-        """The open delegation that a delegation is made for; None for a root.
+    def parent(self, header: Header) -> Entry:
+        """The open delegation that a delegation is made for, as its header says.
 
         Raises:
             Refusal: its parent is unknown, has ended, is not its delegator's, or is as deep as a chain may be.
         """
-        if header.parent == NO_ID:
-            return None
         records = self._records
         parent = records.ledger.get(header.parent)
         if parent is None:
@@ -133,7 +132,7 @@ class Selection:
 
     def _any(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
         registry, capability = self._records.registry, header.capability
-        blocked = _blocked(parent) if parent is not None else set()
+        blocked = _blocked(parent) if parent is not None else _NOBODY
         choice = self._best(capability, grant, parent, blocked)
         if choice is not None:
             return choice
@@ -153,12 +152,14 @@ class Selection:
         raise self._refused(grant, header, parent, "no_holder", f"No agent holds {name_of(capability)!r}.{hint}")
 
     def _best(
-        self, capability: bytes, grant: Grant, parent: Entry | None, without: set[Registration]
+        self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
     ) -> Choice | None:  # fmt: skip
-        """The best of those that take such a delegation; what do not are entered in `without`."""
+        """The best of those that take such a delegation."""
         registry = self._records.registry
-        while (choice := registry.choose(capability, grant, without)) is not None and not _takes(choice.agent, parent):
-            without.add(choice.agent)
+        choice = registry.choose(capability, grant, without)
+        while choice is not None and not _takes(choice.agent, parent):
+            without = {*without, choice.agent}
+            choice = registry.choose(capability, grant, without)
         return choice
 
     def _refused(
@@ -189,6 +190,6 @@ def _is_cycle(agent: Registration, parent: Entry) -> bool:
     return sum(entry.agent is agent for entry in parent.ancestors()) >= agent.manifest.max_concurrency
 
 
-def _blocked(parent: Entry) -> set[Registration]:
+def _blocked(parent: Entry) -> frozenset[Registration]:
     counts = Counter(entry.agent for entry in parent.ancestors())
-    return {agent for agent, count in counts.items() if count >= agent.manifest.max_concurrency}
+    return frozenset(agent for agent, count in counts.items() if count >= agent.manifest.max_concurrency)

@@ -18,8 +18,10 @@ _BASE: Final = {
     Kind.CANCEL: 1, Kind.TAP_ACK: 1, Kind.DELEGATION: 2, Kind.RESPONSE: 2, Kind.REGISTER: 12, Kind.HELLO: 12,
 }  # fmt: skip
 _BASES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
-_OPAQUE: Final = bytes([Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK])
-"""Kinds whose bodies the broker passes on unread, but for what is asked of the bus itself."""
+_HEADER: Final = HEADER.size
+_DELEGATION: Final = int(Kind.DELEGATION)
+_OPAQUE: Final = bytes([Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK])
+"""Kinds whose bodies the broker passes on unread; as it does a DELEGATION's, but for what is asked of the bus itself."""
 _QUESTION: Final = b"ether."
 _N_SOURCE: Final = 4
 _N_TARGET: Final = 5
@@ -44,13 +46,13 @@ def cost_of(envelope: bytes) -> int:
     within text count too where they look the same.
     """
     size = len(envelope)
-    if size < HEADER.size:
+    if size < _HEADER:
         return 4
     kind = envelope[0]
     points = _BASES[kind] + (size >> 13)
-    if kind in _OPAQUE and not (
-        kind == Kind.DELEGATION
-        and envelope.startswith(_QUESTION, HEADER.size + envelope[_N_SOURCE] + envelope[_N_TARGET])
-    ):
+    if kind == _DELEGATION:
+        if not envelope.startswith(_QUESTION, _HEADER + envelope[_N_SOURCE] + envelope[_N_TARGET]):
+            return points
+    elif kind in _OPAQUE:
         return points
     return min(points + ((size - len(envelope.translate(None, _CONTAINERS))) >> 4), DEAREST + 1)
