@@ -155,7 +155,8 @@ class History:
             handle(self, body)
 
     def _agent_up(self, body: dict[str, Any]) -> None:
-        self.agents[body["agent"]] = Present(body["manifest"], body["node"], body["incarnation"])
+        manifest = self.agents[body["like"]].manifest if "like" in body else body["manifest"]
+        self.agents[body["agent"]] = Present(manifest, body["node"], body["incarnation"])
 
     def _agent_down(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])

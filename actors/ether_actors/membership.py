@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.deadlines import DEFAULT_TIMEOUT
 from ether_actors.delivery import Delivery
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
-from ether_actors.quota import MOST_DOWN, check_agent, check_monitor, check_observer, load_of, said_of_itself
+from ether_actors.quota import MOST_DOWN, check_monitor, check_observer, let_go, load_of, said_of_itself
 from ether_actors.reassignment import Reassignment
-from ether_actors.records import SUPERVISOR, Records
+from ether_actors.records import Records
+from ether_actors.registering import Registering
 from ether_actors.registration import Condition, Registration
-from ether_broker.bounded import CONTROL, MANIFEST, Bounds, read
+from ether_broker.bounded import CONTROL, Bounds, read
 from ether_broker.errors import (
     AccessDenied,
     AuthenticationFailed,
-    DuplicateAgent,
     EtherError,
-    IncompatibleVersion,
     InvalidEnvelope,
     InvalidManifest,
     NodeRefused,
@@ -28,7 +26,7 @@ from ether_broker.errors import (
 )
 from ether_broker.ids import to_text
 from ether_broker.manifest import Manifest
-from ether_broker.model import MAX_NAME, NAME_PATTERN
+from ether_broker.model import MAX_NAME
 from ether_broker.payload import MAX_PAYLOAD, pack
 from ether_broker.router import Session
 from ether_broker.tap import Cursor
@@ -40,12 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Membership"]
 
-_MOST_MANIFESTS: Final = 1_000
-_LARGE: Final = 16 << 10
-"""Bytes of a manifest that is not kept for the next agent of its class."""
 _HELLO: Final = 4 << 10
 """Bytes of a HELLO."""
-_NAME: Final = re.compile(NAME_PATTERN)
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
 _FORGET_AFTER: Final = 600.0
@@ -62,9 +56,10 @@ class Membership:
         self._monitors: dict[bytes, dict[bytes, Session]] = {}
         self._down_since: dict[bytes, float] = {}
         self._homecoming = Homecoming(records, delivery, reassignment)
+        self.registering = Registering(records, self._homecoming, reassignment)
+        """Takes in agents."""
         self.collecting = self._homecoming.collecting
         """What delegators that are back wait for."""
-        self._manifests: dict[bytes, Manifest] = {}
         self._identities: dict[Session, Identity] = {}
         """Whose each session is, where connections have keys."""
         self._next_beat = 0.0
@@ -254,57 +249,6 @@ class Membership:
 
     # -- agents --------------------------------------------------------------------------------------------------
 
-    def register(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Enter an agent into the registry, or tell its node why not."""
-        records = self._records
-        try:
-            check_agent(session, header.source, len(envelope) - header.body, len(records.registry))
-            manifest = self._manifest(header, envelope)
-            if manifest.agent == SUPERVISOR or manifest.agent.startswith("node:"):
-                msg = f"The name {manifest.agent!r} is the bus's own: choose another."
-                raise InvalidManifest(msg)  # noqa: TRY301  one way out for all
-            self._check_may_host(session, manifest.agent)
-            known = records.registry.get(manifest.agent.encode())
-            before = None if known is None else known.session
-            if known is not None and before is not None and self._homecoming.is_another_life(before, session):
-                self._reassignment.lost(known, "its node was started anew")
-            agent = records.registry.register(manifest, session)
-        except (
-            AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion, TooMuch
-        ) as error:  # fmt: skip
-            records.router.refusals.note(session.node, error.code, error)
-            body = pack({"code": error.code, "message": str(error)})
-            records.router.send(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
-            return
-        session.manifests += len(envelope) - header.body
-        records.router.send(
-            session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=agent.name)
-        )  # fmt: skip
-        records.event(
-            "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,
-            incarnation=session.digest, manifest=envelope[header.body :],
-        )  # fmt: skip
-        self._homecoming.reclaim(agent, before)
-        self._reassignment.returned(agent)
-
-    def _check_may_host(self, session: Session, agent: str) -> None:
-        if self._records.access.may_register(session.node, agent):
-            return
-        raise AccessDenied(f"The node {session.node!r} may not host {agent!r}: the access list does not have it.")
-
-    def _manifest(self, header: Header, envelope: bytes) -> Manifest:
-        """The manifest under the agent's name; agents of one class send the same bytes, which are read once."""
-        body = envelope[header.body :]
-        name = header.source.decode(errors="replace")
-        known = self._manifests.get(body)
-        if known is None:
-            known = Manifest.parse({**_map(header, envelope, MANIFEST), "agent": name})
-            if len(self._manifests) < _MOST_MANIFESTS and len(body) < _LARGE:
-                self._manifests[body] = known
-        if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
-            Manifest.parse({"agent": name})
-        return known.model_copy(update={"agent": name})
-
     def unregister(self, session: Session, header: Header, envelope: bytes) -> None:
         """Note that an agent drains (HANDED_BACK), restarts or left; only its own node may say so.
 
@@ -341,6 +285,7 @@ class Membership:
         records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason or "left")
         self._tell_monitors(agent.name, reason or "left")
         self._reassignment.gone(agent)
+        let_go(agent)
         records.registry.remove(agent)
 
     def _agents_of(self, session: Session) -> list[Registration]:

@@ -7,32 +7,38 @@ from typing import TYPE_CHECKING, Any, Final
 from ether_broker.errors import InvalidEnvelope, TooMuch
 
 if TYPE_CHECKING:
+    from ether_actors.registration import Registration
     from ether_broker.router import Session
 
 __all__ = [
     "MOST_AGENTS",
+    "MOST_AT_A_TIME",
     "MOST_DOWN",
     "MOST_HELD",
     "MOST_IN_ALL",
     "MOST_MANIFESTS",
     "MOST_MONITORS",
     "MOST_OBSERVERS",
-    "check_agent",
+    "check_agents",
     "check_held",
     "check_monitor",
     "check_observer",
+    "hold",
+    "let_go",
     "load_of",
     "said_of_itself",
 ]
 
-MOST_AGENTS: Final = 16_384
-"""Agents that a node may register."""
-MOST_IN_ALL: Final = 131_072
+MOST_AGENTS: Final = 100_000
+"""Agents that a node may have."""
+MOST_AT_A_TIME: Final = 64
+"""Of them those that one REGISTER may name."""
+MOST_IN_ALL: Final = 262_144
 """Agents of all nodes together, and those that are down and not forgotten."""
-MOST_DOWN: Final = 16_384
+MOST_DOWN: Final = 131_072
 """Of them those that are down; the one that was so longest is forgotten first."""
 MOST_MANIFESTS: Final = 64 << 20
-"""Bytes of their manifests."""
+"""Bytes of the manifests that its agents have, each counted once."""
 _MANIFEST: Final = 256 << 10
 """Bytes of one."""
 MOST_OBSERVERS: Final = 64
@@ -47,28 +53,52 @@ _LOAD: Final = ("running", "waiting", "busy_for")
 _TEXT: Final = 200
 
 
-def check_agent(session: Session, name: bytes, size: int, registered: int) -> None:
-    """Check that a node may register one more agent.
+def check_agents(session: Session, names: list[str], packed: bytes, registered: int) -> None:
+    """Check that a node may register some more agents.
 
     Args:
         session: the node's.
-        name: of the agent.
-        size: bytes of its manifest.
+        names: of the agents.
+        packed: their manifest.
         registered: agents of all nodes together.
 
     Raises:
-        TooMuch: it has as many as it may, or their manifests are too large.
+        TooMuch: it would have more than it may, or their manifests are too large.
     """
-    if size > _MANIFEST:
-        raise TooMuch(f"The manifest has {size:,} bytes, and {_MANIFEST:,} is the most.")
-    if name not in session.agents and len(session.agents) >= MOST_AGENTS:
-        raise TooMuch(f"The node has {len(session.agents):,} agents, which is the most: start another node.")
-    if registered >= MOST_IN_ALL:
-        raise TooMuch(f"The bus has {registered:,} agents, which is the most.")
-    if session.manifests + size > MOST_MANIFESTS:
+    if len(packed) > _MANIFEST:
+        raise TooMuch(f"The manifest has {len(packed):,} bytes, and {_MANIFEST:,} is the most.")
+    fresh = sum(name.encode(errors="replace") not in session.agents for name in names)
+    if fresh and len(session.agents) + fresh > MOST_AGENTS:
         raise TooMuch(
-            f"The node has registered {session.manifests:,} bytes of manifests; {MOST_MANIFESTS:,} is the most."
+            f"The node has {len(session.agents):,} agents, and {MOST_AGENTS:,} is the most: start another node."
         )
+    if registered + fresh > MOST_IN_ALL:
+        raise TooMuch(f"The bus has {registered:,} agents, and {MOST_IN_ALL:,} is the most.")
+    if packed not in session.manifests and session.manifest_bytes + len(packed) > MOST_MANIFESTS:
+        raise TooMuch(
+            f"The node's agents have {session.manifest_bytes:,} bytes of manifests, and {MOST_MANIFESTS:,} is the most."
+        )
+
+
+def hold(agent: Registration, packed: bytes) -> None:
+    """Count the manifest with which an agent was registered to its node."""
+    session = agent.session
+    agent.packed = packed
+    if packed not in session.manifests:
+        session.manifest_bytes += len(packed)
+    session.manifests[packed] += 1
+
+
+def let_go(agent: Registration) -> None:
+    """Count out the manifest of an agent that leaves, or gets another."""
+    session, packed = agent.session, agent.packed
+    if packed not in session.manifests:
+        return
+    session.manifests[packed] -= 1
+    if not session.manifests[packed]:
+        del session.manifests[packed]
+        session.manifest_bytes -= len(packed)
+    agent.packed = b""
 
 
 def check_observer(session: Session, token: bytes, topics: list[str]) -> None:

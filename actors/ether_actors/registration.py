@@ -54,6 +54,8 @@ class Registration:
     session: Session
     mailbox: Mailbox[Any]
     """Of ledger entries."""
+    packed: bytes = b""
+    """The manifest as its session said it, and holds it."""
     condition: Condition = Condition.UP
     work: dict[Any, None] = field(default_factory=dict)
     """Its ledger entries without an outcome, in the order in which they were given to it."""

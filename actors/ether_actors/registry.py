@@ -73,13 +73,10 @@ class Registry:
         Raises:
             DuplicateAgent: a living agent has the name.
         """
+        self.check_free(manifest.agent, session)
         known = self._agents.get(manifest.agent.encode())
         if known is None:
             return self._enter(manifest, session, Condition.UP)
-        is_taken = known.condition is not Condition.DOWN and not known.session.lost
-        if is_taken and known.session is not session:
-            msg = f"An agent named {manifest.agent!r} lives on node {known.session.node!r}: choose another name."
-            raise DuplicateAgent(msg)
         self._unindex(known)
         known.session.agents.pop(known.name, None)
         session.agents[known.name] = known
@@ -89,6 +86,17 @@ class Registry:
         self._index(known)
         self.condition(known, Condition.UP, reset=is_elsewhere)
         return known
+
+    def check_free(self, name: str, session: Session) -> None:
+        """Check that a node may register an agent of that name.
+
+        Raises:
+            DuplicateAgent: a living agent of another node has it.
+        """
+        known = self._agents.get(name.encode())
+        if known is None or known.session is session or known.session.lost or known.condition is Condition.DOWN:
+            return
+        raise DuplicateAgent(f"An agent named {name!r} lives on node {known.session.node!r}: choose another name.")
 
     def restore(self, manifest: Manifest, session: Session, condition: Condition) -> Registration:
         """Enter an agent as a journal knows it; its mailbox takes work and gives none until it registers again."""

@@ -227,7 +227,7 @@ class Supervisor:
                     self._must_feed |= not cursor.has_credit
                     cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
             case Kind.REGISTER:
-                membership.register(session, header, envelope)
+                membership.registering.register(session, header, envelope)
             case Kind.UNREGISTER:
                 membership.unregister(session, header, envelope)
             case Kind.OBSERVE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -37,8 +37,10 @@ class Session:
     """Number of the last of its frames that was handled whole."""
     owner: str = ""
     """The key of its connections, where they have keys."""
-    manifests: int = 0
-    """Bytes of the manifests that it registered."""
+    manifests: Counter[bytes] = field(default_factory=Counter)
+    """The manifests that its agents have now, packed: {manifest: agents that have it}."""
+    manifest_bytes: int = 0
+    """Bytes of them, each counted once."""
     monitors: dict[bytes, bytes] = field(default_factory=dict)
     """What it wants to be told of: {token: agent or `node:NAME`}."""
     held: int = 0

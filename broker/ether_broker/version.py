@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 PROTOCOL_MAJOR: Final = 2
-PROTOCOL_MINOR: Final = 0
+PROTOCOL_MINOR: Final = 1
 SCHEMA_VERSION: Final = "1.0"
 """Major and minor of the envelopes: a minor adds optional fields, a major may change the meaning of one."""
 

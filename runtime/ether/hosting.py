@@ -17,6 +17,7 @@ from ether.uplink import Uplink
 from ether_actors.agent import Agent
 from ether_actors.cell import Cell
 from ether_actors.dispatcher import LoopDispatcher
+from ether_actors.quota import MOST_AT_A_TIME
 from ether_actors.work import Work
 from ether_broker import errors
 from ether_broker.errors import EtherError
@@ -30,6 +31,8 @@ __all__ = ["Hosting"]
 _RESENT: Final = int(Flag.RESENT)
 _EARLY: Final = 0.01
 """Seconds by which a heartbeat may come early."""
+_AT_A_TIME: Final = 4
+"""REGISTERs whose answers are waited for at a time."""
 
 
 class Hosting:
@@ -137,16 +140,17 @@ class Hosting:
             return error
 
     def _announce(self, cells: list[Cell]) -> BaseException | None:
-        tokens = [new_id() for _ in cells]
-        envelopes = [_registration(cell, token) for cell, token in zip(cells, tokens, strict=True)]
-        for reply in self._questions.ask(envelopes, tokens):
-            if reply.kind == Kind.ERROR:
-                return refusal(reply.body, errors.UsageError)
+        wanted = list(_registrations(cells))
+        for first in range(0, len(wanted), _AT_A_TIME):  # so that what else this node says does not stand behind it all
+            part = wanted[first : first + _AT_A_TIME]
+            for reply in self._questions.ask([envelope for _, envelope in part], [token for token, _ in part]):
+                if reply.kind == Kind.ERROR:
+                    return refusal(reply.body, errors.UsageError)
         return None
 
     def registrations(self) -> list[bytes]:
         """REGISTER of every agent, for a broker that does not know them any more."""
-        return [_registration(cell, new_id()) for cell in self.cells if cell.agent is not None]
+        return [envelope for _, envelope in _registrations([cell for cell in self.cells if cell.agent is not None])]
 
     def holding(self) -> dict[str, dict[bytes, int]]:
         """What each agent has and has not answered: {agent: {request id: attempt}}."""
@@ -297,7 +301,19 @@ class Hosting:
             cell.stop()
 
 
-def _registration(cell: Cell, token: bytes) -> bytes:
-    assert cell.agent is not None
-    body = type(cell.agent).packed_manifest()
-    return pack_envelope(Kind.REGISTER, request_id=token, source=cell.name.encode(), body=body)
+def _registrations(cells: list[Cell]) -> Iterator[tuple[bytes, bytes]]:
+    """(token, REGISTER) of the agents, those of one class together: their manifest travels once."""
+    kinds: dict[bytes, list[str]] = {}
+    for cell in cells:
+        assert cell.agent is not None
+        kinds.setdefault(type(cell.agent).packed_manifest(), []).append(cell.name)
+    for manifest, names in kinds.items():
+        for first in range(0, len(names), MOST_AT_A_TIME):
+            some, token = names[first : first + MOST_AT_A_TIME], new_id()
+            if len(some) == 1:
+                yield token, pack_envelope(Kind.REGISTER, request_id=token, source=some[0].encode(), body=manifest)
+            else:
+                yield (
+                    token,
+                    pack_envelope(Kind.REGISTER, request_id=token, body=pack({"agents": some, "manifest": manifest})),
+                )

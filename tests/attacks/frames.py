@@ -189,7 +189,7 @@ class Arena:
         ended = sum(count for status, count in records.outcomes.items() if status)
         assert len(ledger) <= records.accepted <= len(ledger) + ended
         for session in records.router.sessions:
-            assert len(session.agents) <= 16_384
+            assert len(session.agents) <= 100_000
             assert len(session.cursors) <= 64
 
 

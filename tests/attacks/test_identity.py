@@ -197,7 +197,7 @@ def test_a_manifest_has_a_bound_and_so_have_those_of_a_node_together():
     bus = Bus()
     peer = bus.node("n")
     peer.register_manifest(Manifest(agent="large", notes="n" * (257 << 10)))
-    peer.session.manifests = 64 << 20
+    peer.session.manifest_bytes = 64 << 20
     peer.register_manifest(Manifest(agent="last"))
     bus.step()
 

@@ -1,0 +1,128 @@
+"""How agents come into the registry: one, or many of one manifest, which then travels and is kept once. Sans-IO."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ether_actors.homecoming import Homecoming
+from ether_actors.quota import MOST_AT_A_TIME, check_agents, hold, let_go
+from ether_actors.reassignment import Reassignment
+from ether_actors.records import SUPERVISOR, Records
+from ether_broker.bounded import MANIFEST, read
+from ether_broker.errors import (
+    AccessDenied,
+    DuplicateAgent,
+    IncompatibleVersion,
+    InvalidEnvelope,
+    InvalidManifest,
+    TooMuch,
+)
+from ether_broker.manifest import Manifest
+from ether_broker.model import MAX_NAME, NAME_PATTERN
+from ether_broker.payload import pack
+from ether_broker.router import Session
+from ether_broker.wire import Header, Kind, name_of, pack_envelope
+
+__all__ = ["Registering"]
+
+_MOST_MANIFESTS: Final = 1_000
+_LARGE: Final = 16 << 10
+"""Bytes of a manifest that is not kept for the next agent of its class."""
+_AGENT: Final = 4
+"""Points that each agent of a REGISTER costs; see `ether_broker.cost`."""
+_NAME: Final = re.compile(NAME_PATTERN)
+
+
+class Registering:
+    """Takes REGISTER."""
+
+    def __init__(self, records: Records, homecoming: Homecoming, reassignment: Reassignment) -> None:
+        self._records = records
+        self._homecoming = homecoming
+        self._reassignment = reassignment
+        self._manifests: dict[bytes, Manifest] = {}
+
+    def register(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Enter the agents of a REGISTER into the registry, all or none, and tell their node which."""
+        records = self._records
+        try:
+            names, packed = _read(header, envelope)
+            session.input.spend(_AGENT * len(names))
+            check_agents(session, names, packed, len(records.registry))
+            manifest = self._manifest(names[0], packed)
+            for name in names:
+                self._check(session, name)
+        except (
+            AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion, TooMuch
+        ) as error:  # fmt: skip
+            records.router.refusals.note(session.node, error.code, error)
+            body = pack({"code": error.code, "message": str(error)})
+            records.router.send(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            return
+        records.router.send(
+            session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=header.source)
+        )  # fmt: skip
+        for name in names:
+            said: dict[str, object] = {"manifest": packed} if name == names[0] else {"like": names[0]}
+            self._enter(session, manifest.model_copy(update={"agent": name}), packed, said)
+
+    def _enter(self, session: Session, manifest: Manifest, packed: bytes, said: dict[str, object]) -> None:
+        records = self._records
+        known = records.registry.get(manifest.agent.encode())
+        before = None if known is None else known.session
+        if known is not None and before is not None and self._homecoming.is_another_life(before, session):
+            self._reassignment.lost(known, "its node was started anew")
+        if known is not None:
+            let_go(known)
+        agent = records.registry.register(manifest, session)
+        hold(agent, packed)
+        records.event(
+            "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,
+            incarnation=session.digest, **said,
+        )  # fmt: skip
+        self._homecoming.reclaim(agent, before)
+        self._reassignment.returned(agent)
+
+    def _check(self, session: Session, name: str) -> None:
+        """Raise for a name that is none, is the bus's own, is taken, or that the node may not host."""
+        if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+            Manifest.parse({"agent": name})
+        if name == SUPERVISOR or name.startswith("node:"):
+            raise InvalidManifest(f"The name {name!r} is the bus's own: choose another.")
+        if not self._records.access.may_register(session.node, name):
+            raise AccessDenied(f"The node {session.node!r} may not host {name!r}: the access list does not have it.")
+        self._records.registry.check_free(name, session)
+
+    def _manifest(self, name: str, packed: bytes) -> Manifest:
+        """The manifest under that name; agents of one class send the same bytes, which are read once."""
+        known = self._manifests.get(packed)
+        if known is None:
+            known = Manifest.parse({**_map(packed), "agent": name})
+            if len(self._manifests) < _MOST_MANIFESTS and len(packed) < _LARGE:
+                self._manifests[packed] = known
+        return known
+
+
+def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes]:
+    """The names of a REGISTER's agents and their manifest as it was packed."""
+    packed = envelope[header.body :]
+    body = {} if header.source else _map(packed)
+    if "agents" not in body:
+        return [name_of(header.source)], packed
+    names, manifest = body.get("agents"), body.get("manifest")
+    if (
+        not isinstance(names, list) or not 0 < len(names) <= MOST_AT_A_TIME or not isinstance(manifest, bytes)
+        or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names)
+    ):  # fmt: skip
+        msg = f"REGISTER of several: agents is a list of 1 to {MOST_AT_A_TIME} names, and manifest one packed manifest."
+        raise InvalidEnvelope(msg)
+    return names, manifest
+
+
+def _map(packed: bytes) -> dict[str, Any]:
+    body = read(packed, MANIFEST) if packed else {}
+    if not isinstance(body, dict):
+        msg = f"A manifest is a map, and this one is a {type(body).__name__}."
+        raise InvalidEnvelope(msg)
+    return body
