@@ -21,6 +21,7 @@ from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
 from ether_broker.ids import NO_ID, made_at, to_text
 from ether_broker.mailbox import Offer
+from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
 from ether_broker.wire import Flag, Header, name_of, read_header, rehead
@@ -75,19 +76,25 @@ class Rulings:
     def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2)."""
         records, request_id, resent = self._records, header.request_id, header.flags & _RESENT
-        is_own = header.source in session.agents
+        is_own, first = header.source in session.agents, header.source
         entry = records.ledger.get(request_id)
         if entry is not None:
-            if is_own and entry.source == header.source and entry.delegator.lost:
+            first = entry.source
+            if is_own and first == header.source and entry.delegator.lost:
                 entry.delegator = session
         elif request_id in records.ended or records.journal.trouble is None:
             outcome = records.outcome(request_id)
             if outcome is None and request_id not in records.ended:
                 return False
-            if outcome is not None and is_own and read_header(outcome).target == header.source:
+            first = header.source if outcome is None else read_header(outcome).target
+            if outcome is not None and is_own and first == header.source:
                 records.router.send(session, outcome)
         else:
             return False
+        if is_own and first != header.source:
+            message = "Another delegator has a delegation of this id, or had one: choose another request id."
+            error = ErrorInfo(code="duplicate_request", message=message)
+            self._delivery.tell(session, request_id, Status.REJECTED_CONTEXT, error, header.source)
         if not resent:
             records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
         return True

@@ -10,7 +10,7 @@ from ether_actors.agent import Agent
 from ether_actors.capability import capability
 from ether_actors.composable import ComposableAgent, perform
 from ether_actors.task import Task
-from ether_broker.delegation import Delegation
+from ether_broker.delegation import Delegation, OutputContract
 from ether_broker.errors import UsageError
 from ether_broker.response import Response
 from ether_broker.status import AgentStatus, Status
@@ -46,6 +46,10 @@ class Scout(Agent):
     @capability("scout.half")
     def half(self, task: Task) -> Response:
         return task.respond(Status.PARTIAL, data=[1], unresolved=("the rest",))
+
+    @capability("scout.refuse")
+    def refuse(self, task: Task) -> Response:
+        return task.respond(Status.REJECTED_CONTEXT, summary="Which city?")
 
     @capability("scout.ask")
     def ask(self, task: Task):
@@ -136,6 +140,29 @@ def test_a_response_of_the_handlers_own_is_the_outcome():
     out = output("half")
 
     assert (out.status, out.data) == (AgentStatus.PARTIAL, {"value": [1]})
+
+
+@pytest.mark.parametrize("action", ["half", "refuse", "count"])
+def test_every_output_tells_its_task_how_long_it_took_and_when_it_was(action: str):
+    out = output(action, **({"text": "a"} if action == "count" else {}))
+
+    assert out.task_id == "t1"
+    assert set(out.metadata) >= {"duration_ms", "timestamp"}
+
+
+def test_a_refusal_of_the_handlers_own_says_why_in_its_data():
+    out = output("refuse")
+
+    assert (out.status, out.data) == (AgentStatus.ERROR, {"error": "Which city?"})
+
+
+def test_bounds_hold_off_the_bus_too():
+    contract = OutputContract(expected_sections=("Sources",))
+    asked = Delegation(request_id="x", capability="scout.count", params={"text": "a"}, output_contract=contract)
+
+    response = perform(Scout(), asked)
+
+    assert (response.status, response.data) == (Status.PARTIAL, 1)
 
 
 def test_off_the_bus_a_task_has_no_deadline_and_nobody_to_delegate_to():

@@ -102,7 +102,7 @@ def test_what_a_request_sent_again_hears_is_for_its_delegator_only():
     other.delegate("other", number=number)
     bus.step()
 
-    assert other.outcomes() == {}
+    assert other.outcome().code == "duplicate_request"
     assert bus.reasons() == ["duplicate"]
 
 
