@@ -20,7 +20,7 @@ from ether_actors import pykka_message
 from ether_actors.agent import Agent, call_hook
 from ether_actors.agent_adapter import agent_of
 from ether_actors.capability import Handler, WrongResult
-from ether_actors.dispatcher import Dispatcher
+from ether_actors.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.handler_failure import is_crash, judge, refusal
 from ether_actors.pool import Room
 from ether_actors.settling import settled
@@ -256,21 +256,39 @@ class Cell:
         return True
 
     def overdue(self, now: float) -> Work | None:
-        """A plain handler that goes on too long after its delegation has ended: it hangs."""
+        """Work whose handler goes on too long after its delegation has ended: it hangs, or swallows its cancellation."""
         limit = None if self.agent is None else self.agent.hang_limit
         if limit is None or self.state is not CellState.RUNNING:
             return None
         for work in list(self.works.values()):
-            is_plain = work.task is not None and work.runner is None
-            if work.cancelled and is_plain and now - work.cancelled_at > limit:
+            if work.cancelled and work.task is not None and now - work.cancelled_at > limit:
                 return work
         return None
 
+    @property
+    def uses_loop(self) -> bool:
+        """Whether a handler of the agent runs in the event loop."""
+        is_async = any(handler.is_async for handler in self._handlers.values())
+        return is_async or isinstance(self._dispatcher, LoopDispatcher)
+
+    def in_loop(self) -> list[Work]:
+        """What has begun in the event loop and not ended; a plain handler of an `AsyncAgent` has no runner."""
+        is_loop = isinstance(self._dispatcher, LoopDispatcher)
+        return [work for work in list(self.works.values()) if work.task and (work.runner is not None or is_loop)]
+
     def abandon(self, work: Work) -> None:
-        """Give a hanging handler up: its thread is left to itself and what it says is not heard. The agent has crashed."""
-        response = self._refuse(work, Status.CANCELLED, "abandoned", "The handler went on and was given up.")
+        """Give a hanging handler up: its place is free, and what it may yet say comes late. The agent has crashed.
+
+        A plain handler's thread is left to itself, as is the task of an `async def` that swallows its cancellation.
+        """
+        if not work.end():
+            return  # it has just ended by itself
+        if work.cancelled:
+            response = self._refuse(work, Status.CANCELLED, "abandoned", "The handler went on and was given up.")
+        else:
+            message = "The event loop in which it ran stood still and was given up."
+            response = self._refuse(work, Status.FAILED_EXECUTION, "agent_crashed", message)
         self._finish(work, response)
-        work.is_abandoned = True
         self.inbox.done()
 
     def _cancel(self, work: Work) -> None:
@@ -299,8 +317,8 @@ class Cell:
                 is_done = self._turn_away(item)
             else:
                 is_done = self._run(item)
-                if item.is_abandoned:
-                    return
+                if is_done and (item.cancelled or item.is_over) and not item.end():
+                    return  # it was given up, and so was this thread
             handled += 1
             if not is_done:  # an async def keeps its place until it ends
                 item = inbox.take(wanted)
@@ -382,12 +400,11 @@ class Cell:
         except BaseException as error:  # noqa: BLE001  trap 2, and a cancelled handler has to be answered for
             self._fail(work, error)
         finally:
-            self.inbox.done()
+            if work.end():
+                self.inbox.done()
             self._host.flush()
 
     def _complete(self, work: Work, task: Task, handler: Handler, value: Any) -> None:
-        if work.is_abandoned:
-            return
         value = handler.result(value)
         if not isinstance(value, Response):
             payload = Payload.of(value, where="the result")
@@ -408,7 +425,7 @@ class Cell:
         }))  # fmt: skip
 
     def _fail(self, work: Work, error: BaseException) -> None:
-        if work.is_abandoned:
+        if work.is_over:
             logger.info("%s: a handler that was given up ended with %r", self.name, error)
             return
         response, has_crashed = judge(work, self.name, error, self._host.wall())
@@ -420,8 +437,6 @@ class Cell:
         return refusal(work, self.name, status, code, message, self._host.wall(), **fields)
 
     def _finish(self, work: Work, response: Response) -> None:
-        if work.is_abandoned:
-            return
         if work.task is not None:
             work.task.close()
             if work.task.is_bound:

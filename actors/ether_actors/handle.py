@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -18,6 +19,8 @@ from ether_broker.status import RUNNING
 from ether_broker.wire import Header, read_header
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ether_broker.delegation import Delegation
 
 __all__ = ["Handle", "Owner", "Stream", "as_completed"]
@@ -184,7 +187,7 @@ class Handle:
             future: asyncio.Future[None] = loop.create_future()
 
             def wake(_handle: Handle) -> None:
-                loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
+                _call_in(loop, lambda: None if future.done() else future.set_result(None))
 
             self.add_done_callback(wake)
             yield from future.__await__()
@@ -289,7 +292,7 @@ class Stream:
         self._handle._owner.flush()  # noqa: SLF001  as above
 
         def forward(update: _Update | None) -> None:
-            loop.call_soon_threadsafe(queue.put_nowait, update)
+            _call_in(loop, lambda: queue.put_nowait(update))
 
         self._handle.listen(forward)
         while (update := await queue.get()) is not None:
@@ -324,3 +327,9 @@ def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Ite
             raise WaitTimeout(msg) from None
         waiting.discard(handle)
         yield handle
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    """Have a loop call something; not if it was closed meanwhile, where nobody waits any more."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)

@@ -2,86 +2,167 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
     import asyncio
+    from traceback import StackSummary
 
 __all__ = ["LoopThread"]
 
 logger = logging.getLogger("ether.loop")
 
+_ANSWERED: Final = -1
+_TICKS: Final = 5
+"""Without an answer; they pass only while this process runs."""
+_FRAMES: Final = 12
+
 
 class LoopThread:
     """Runs coroutines for other threads."""
+
+    STANDS_STILL: ClassVar = 0.5
+    """Seconds without coming round after which it stands still."""
 
     def __init__(self, name: str = "ether-loop") -> None:
         self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._left: list[threading.Thread] = []
+        """Threads of loops that were given up."""
         self._calls: deque[Callable[[], None]] = deque()
         self._woken = False
         self._closed = False
+        self._tasks = 0
+        self._is_draining = False
+        self._unanswered = _ANSWERED
 
     def call(self, call: Callable[[], None]) -> None:
         """Run a callable in the loop's thread soon; a burst of calls wakes the loop once. Dropped after `close`."""
         if self._closed:
             return
         self._calls.append(call)
-        loop = self._loop or self._start()
+        self._wake()
+
+    def _wake(self) -> None:
         with self._lock:
             if self._woken or self._closed:
                 return
             self._woken = True
-        loop.call_soon_threadsafe(self._drain)
+            loop = self._loop or self._start()
+        loop.call_soon_threadsafe(self._drain, loop)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a coroutine; in the loop's thread only."""
         assert self._loop is not None
-        return self._loop.create_task(coroutine)
+        task = self._loop.create_task(coroutine)
+        self._tasks += 1
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.get_loop() is self._loop:
+            self._tasks -= 1
 
     def cancel(self, task: asyncio.Task[None]) -> None:
         """Cancel a coroutine; any thread may call it. One that was just spawned gets to its first await before.
 
         asyncio would end it without running a line of it, its `finally` included.
         """
-
-        def after_its_start() -> None:
-            task.get_loop().call_soon(task.cancel)
-
-        self.call(after_its_start)
+        loop = task.get_loop()
+        with contextlib.suppress(RuntimeError):  # the loop was given up, and has ended since
+            loop.call_soon_threadsafe(lambda: loop.call_soon(task.cancel))
 
     @property
     def is_current(self) -> bool:
         """Whether the caller is the loop's thread, which must not be blocked."""
         return self._thread is threading.current_thread()
 
-    def _drain(self) -> None:
+    def _drain(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         with self._lock:
+            if loop is not self._loop:
+                return
             self._woken = False
-        calls = self._calls
-        while calls:
+        self._is_draining = True
+        while self._calls and loop is self._loop:
             try:
-                calls.popleft()()
+                self._calls.popleft()()
             except Exception:
                 logger.exception("a call in the event loop raised; this is a bug of the bus")
+        if loop is self._loop:
+            self._is_draining = False
+
+    # -- a loop that stands still --------------------------------------------------------------------------------
+
+    def ticked(self) -> bool:
+        """Called about every 0.1 s; whether something has kept the loop from coming round for half a second.
+
+        An idle loop is not woken.
+        """
+        loop = self._loop
+        if loop is None or self._closed:
+            return False
+        if self._unanswered == _ANSWERED:
+            if self._tasks or self._is_draining or self._calls:
+                self._unanswered = 0
+                loop.call_soon_threadsafe(self._came_round, loop)
+        else:
+            self._unanswered += 1
+        return self.stands_still
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether something keeps it; where neither a call nor a task does, the machine gives its thread no time."""
+        return self._unanswered >= _TICKS and (self._is_draining or self.task is not None)
+
+    def _came_round(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop is self._loop:
+            self._unanswered = _ANSWERED
+
+    @property
+    def task(self) -> asyncio.Task[Any] | None:
+        """What the loop runs at the moment; None for a plain call, too."""
+        import asyncio
+
+        return None if self._loop is None else asyncio.current_task(self._loop)
+
+    def stack(self) -> StackSummary:
+        """Where the loop's thread is at the moment: its newest frames, the newest last."""
+        import sys
+        import traceback
+
+        thread = self._thread
+        frames = sys._current_frames()  # noqa: SLF001  there is no other way to another thread's stack
+        frame = None if thread is None else frames.get(thread.ident or 0)
+        return traceback.StackSummary() if frame is None else traceback.extract_stack(frame, _FRAMES)
+
+    def give_up(self) -> None:
+        """Leave the loop to what it stands still in; another one takes what comes. The old one ends when it can."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            if loop is None or thread is None or self._closed:
+                return
+            self._left = [left for left in self._left if left.is_alive()] + [thread]
+            self._loop = self._thread = None
+            self._woken = self._is_draining = False
+            self._tasks, self._unanswered = 0, _ANSWERED
+        loop.call_soon_threadsafe(loop.stop)
+        if self._calls:
+            self._wake()
 
     def _start(self) -> asyncio.AbstractEventLoop:
         import asyncio
 
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._loop,), name=self._name, daemon=True
-                )  # fmt: skip
-                self._thread.start()
-            return self._loop
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True)
+        self._thread.start()
+        return self._loop
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         import asyncio
@@ -103,6 +184,9 @@ class LoopThread:
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
+            left = self._left
         if loop is not None and thread is not None and thread.is_alive():
             loop.call_soon_threadsafe(loop.stop)
             thread.join(timeout)
+        for thread in left:
+            thread.join(timeout / len(left))

@@ -141,7 +141,10 @@ class Membership:
         for name, load in told.items():
             agent = registry.get(name)
             if agent is not None and agent.session is session and isinstance(load, dict):
-                agent.load = load_of(load)
+                before, agent.load = agent.load, load_of(load)
+                blocking = agent.load.get("blocking")
+                if isinstance(blocking, dict) and "blocking" not in before:
+                    self._records.event("loop_blocked", agent=agent.manifest.agent, node=session.node, **blocking)
         session.loaded = frozenset(told)
 
     def bye(self, session: Session) -> None:

@@ -50,6 +50,7 @@ MOST_HELD: Final = 1 << 18
 """Request ids that a node may say it holds."""
 _SAID: Final = ("host", "pid", "version", "python", "key")
 _LOAD: Final = ("running", "waiting", "busy_for")
+_BLOCKING: Final = ("capability", "request_id", "at")
 _TEXT: Final = 200
 
 
@@ -161,8 +162,14 @@ def said_of_itself(info: dict[str, Any]) -> dict[str, object]:
 
 
 def load_of(said: dict[str, Any]) -> dict[str, object]:
-    """What is kept of an agent's load in a HEARTBEAT: numbers."""
-    return {key: said[key] for key in _LOAD if isinstance(said.get(key), int | float)}
+    """What is kept of an agent's load in a HEARTBEAT: numbers, and a few short words on what blocks its event loop."""
+    load: dict[str, object] = {key: said[key] for key in _LOAD if isinstance(said.get(key), int | float)}
+    blocking = said.get("blocking")
+    if isinstance(blocking, dict):
+        seconds = blocking.get("seconds")
+        told = {key: str(blocking.get(key, ""))[:_TEXT] for key in _BLOCKING}
+        load["blocking"] = {**told, "seconds": seconds if isinstance(seconds, int | float) else 0.0}
+    return load
 
 
 def _short(value: Any) -> object:

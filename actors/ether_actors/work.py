@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from ether_actors.capability import Misfit
@@ -12,22 +13,16 @@ from ether_broker.wire import Header
 
 __all__ = ["Work"]
 
+_ending = threading.Lock()
+
 
 class Work:
     """A delegation on its way through a cell."""
 
     __slots__ = (
-        "accepted_at",
-        "cancelled",
-        "cancelled_at",
-        "envelope",
-        "external_id",
-        "header",
-        "is_abandoned",
-        "is_orphaned",
-        "runner",
-        "task",
-    )
+        "accepted_at", "cancelled", "cancelled_at", "envelope", "external_id", "header", "is_disowned", "is_orphaned",
+        "is_over", "runner", "task",
+    )  # fmt: skip
 
     def __init__(self, header: Header, envelope: bytes) -> None:
         self.header = header
@@ -44,8 +39,16 @@ class Work:
         self.cancelled_at = 0.0
         self.is_orphaned = False
         """Whether its agent crashed while it ran."""
-        self.is_abandoned = False
-        """Whether its handler was given up: it hangs, and nobody waits for what it may yet say."""
+        self.is_disowned = False
+        """Whether it was asked for by a broker that was lost, and nothing is said of it."""
+        self.is_over = False
+        """Whether its place is free again: its handler has ended, or was given up."""
+
+    def end(self) -> bool:
+        """Note that it is over; whether the caller is the first to do so."""
+        with _ending:
+            was, self.is_over = self.is_over, True
+        return not was
 
     def read(self) -> Delegation:
         """What is asked, whole.

@@ -60,7 +60,6 @@ class Answering:
         self.stop_requested = stop_requested
         self._uplink = uplink
         self._stay = stay
-        self._orphans: set[Work] = set()
         self._answered: dict[bytes, int] = {}
         self._answered_before: dict[bytes, int] = {}
 
@@ -68,8 +67,7 @@ class Answering:
 
     def answer(self, work: Work, response: Response) -> None:
         """Send an outcome; one that cannot travel becomes FAILED_EXECUTION."""
-        if self._orphans and work in self._orphans:
-            self._orphans.discard(work)
+        if work.is_disowned:
             return
         header = work.header
         self.remember(header)
@@ -87,8 +85,7 @@ class Answering:
 
     def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
         """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
-        if self._orphans and work in self._orphans:
-            self._orphans.discard(work)
+        if work.is_disowned:
             return
         self.remember(work.header)
         try:
@@ -153,7 +150,3 @@ class Answering:
             Kind.RESPONSE, status=Status.CANCELLED, request_id=cancel.request_id, source=cancel.target,
             capability=cancel.capability, attempt=cancel.attempt, body=pack({}),
         ))  # fmt: skip
-
-    def disown(self, work: Work) -> None:
-        """Say nothing of what still runs for a broker that was lost: it must not be taken for another run's answer."""
-        self._orphans.add(work)

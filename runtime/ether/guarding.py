@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ether.hosting import Hosting
 from ether.machinery import Machinery
 from ether.timers import Timers
+from ether.warning import warn_unread
 from ether_actors.cell import Cell
 from ether_broker import errors
 
@@ -44,7 +45,7 @@ class Guarding:
         self.announce = hosting.announce
         self.restarting = hosting.restarting
         self.leave = hosting.leave
-        self.on_escalation: Callable[[str, str], None] = lambda _tree, _reason: None
+        self.on_escalation: Callable[[str, str], None] = _warn
         """Told when a supervision tree gave up: its id and why."""
         self._guardians: list[Guardian] = []
 
@@ -105,3 +106,7 @@ class Guarding:
             guardian.stop()
         for guardian in list(self._guardians):
             guardian.wait(max(0.5, end - time.monotonic()))
+
+
+def _warn(tree: str, reason: str) -> None:
+    warn_unread(logger, f"{tree} gave up and is gone from the bus: {reason}.")

@@ -198,7 +198,7 @@ class Hosting:
         """Call off everything that was asked by a broker that was lost; nothing is said of it."""
         for cell in self.cells:
             for request_id, work in list(cell.works.items()):
-                self._answering.disown(work)
+                work.is_disowned = True  # it must not be taken for another broker's answer
                 cell.cancel(request_id, work.header.attempt)
 
     def examine(self) -> dict[str, dict[str, object]]:
@@ -238,12 +238,34 @@ class Hosting:
             else:
                 del self._busy[name]
 
+    def find_in_loop(self, runner: object) -> tuple[str, Work | None]:
+        """The agent and the work whose handler the event loop runs: in that task of asyncio, or as a plain call."""
+        for cell in self._busy_cells():
+            for work in cell.in_loop():
+                if work.runner is runner:
+                    return cell.name, work
+        return "", None
+
     def _give_up_hanging(self, cell: Cell, now: float) -> None:
         work = cell.overdue(now)
-        if work is not None and work.task is not None:
-            msg = f"{cell.name} hangs: its handler went on {now - work.cancelled_at:.0f} s after its delegation ended."
-            self._answering.crashed(cell, errors.AgentCrash(msg))
-            cell.abandon(work)
+        if work is None:
+            return
+        loop = self._machinery.loop
+        is_lost = loop.stands_still and work in cell.in_loop()
+        msg = f"{cell.name} hangs: its handler went on {now - work.cancelled_at:.0f} s after its delegation ended."
+        self._answering.crashed(cell, errors.AgentCrash(msg))
+        cell.abandon(work)
+        if is_lost:
+            self._lose_loop()
+            loop.give_up()  # what had not begun in it begins in the next
+
+    def _lose_loop(self) -> None:
+        """Start the agents anew whose handlers run in a loop that is to be given up: what they hold may belong to it."""
+        for cell in self.cells:
+            if cell.uses_loop:
+                self._answering.crashed(cell, errors.AgentCrash("The event loop stood still and was given up."))
+                for work in cell.in_loop():
+                    cell.abandon(work)
 
     # -- going ---------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,10 @@ broker ── link ──► Node.received ─┬─► Hosting ─► Cell.post
 
 Its parts call each other downwards only:
 
-    Node       ─► Session, Guarding, and those below
+    Node       ─► Session, Guarding, LoopWatch, and those below
     Session    ─► Hosting, Watching, Delegating
     Guarding   ─► Hosting, Timers
+    LoopWatch  ─► Hosting
     Hosting    ─► Questions, Answering
     Watching   ─► Questions
     Answering  ─► Delegating
@@ -30,6 +31,7 @@ from ether.broker_clock import BrokerClock
 from ether.delegating import Delegating
 from ether.guarding import Guarding
 from ether.hosting import Hosting
+from ether.loop_watch import LoopWatch
 from ether.machinery import Machinery
 from ether.questions import Questions
 from ether.session import Session
@@ -79,6 +81,7 @@ class Node:
         self._session = Session(
             name, uplink, machinery, stay, broker_clock, self.hosting, self.watching, self.delegating
         )  # fmt: skip
+        self._loop_watch = LoopWatch(self.hosting, machinery)
         self._uplink = uplink
         self._next_look = 0.0
         self._is_beat = False
@@ -176,6 +179,8 @@ class Node:
         now = machinery.monotonic()
         self._session.ticked()
         machinery.pool.relieve()
+        if self._loop_watch.ticked(now):
+            self._show_life(now)
         for call in self._timers.take_due(now):
             machinery.run(call)
         if now < self._next_look:
@@ -186,9 +191,14 @@ class Node:
         self._is_beat = not self._is_beat
         if not self._is_beat:
             return
-        self._session.show_life(self.hosting.examine())
+        self._show_life(now)
         self.delegating.end_overdue(now)
         self._session.seek()
+
+    def _show_life(self, now: float) -> None:
+        loads = self.hosting.examine()
+        self._loop_watch.tell(loads, now)
+        self._session.show_life(loads)
 
     def next_tick(self) -> float:
         """When `ticked` has something to do, by this node's clock."""

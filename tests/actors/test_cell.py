@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -13,12 +14,14 @@ from ether_actors.capability import capability
 from ether_actors.cell import TURN
 from ether_actors.handle import Handle
 from ether_actors.task import Task
+from ether_actors.work import Work
 from ether_broker.delegation import Delegation
 from ether_broker.errors import UnknownAgent
 from ether_broker.ids import to_text
 from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.response import Response
 from ether_broker.status import Status
+from ether_broker.wire import Kind, pack_envelope, read_header
 from tests.actors.worker import Worker, fail_with
 
 
@@ -260,3 +263,42 @@ def bus_updates(handle: Handle) -> list[object]:
     seen: list[object] = []
     handle.listen(seen.append)
     return seen
+
+
+def test_an_async_handler_that_swallows_its_cancellation_is_given_up_and_what_it_says_is_late():
+    class Stubborn(Agent):
+        hang_limit = 3.0
+        made = 0
+
+        def on_start(self) -> None:
+            type(self).made += 1
+
+        @capability("stubborn.go")
+        async def go(self, seconds: float) -> str:
+            end = asyncio.get_running_loop().time() + seconds
+            while (left := end - asyncio.get_running_loop().time()) > 0:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(left)
+            return "at last"
+
+    with TestRuntime() as bus:
+        bus.start(Stubborn)
+        first = bus.delegate("stubborn.go", {"seconds": 20.0}, timeout=1.0)
+        second = bus.delegate("stubborn.go", {"seconds": 0.0}, timeout=30.0)
+        bus.advance(3.5)
+        assert first.result().status is Status.TIMEOUT
+        assert not second.done
+
+        bus.advance(2.0)
+
+        assert second.result().data == "at last"
+        assert Stubborn.made == 2
+        bus.advance(20.0)
+        assert [letter.reason for letter in bus.dead_letters()] == ["late"]
+        assert bus.dead_letters()[0].request_id == first.id
+
+
+def test_the_place_of_work_that_was_given_up_is_free_once_however_its_handler_ends():
+    work = Work(read_header(pack_envelope(Kind.DELEGATION)), b"")
+
+    assert [work.end() for _ in range(3)] == [True, False, False]

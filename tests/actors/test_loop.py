@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ether_actors.loop import LoopThread
+from tests.support import wait_until
 
 PATIENCE = 10.0
 
@@ -118,3 +119,101 @@ def test_closing_twice_is_once(loop: LoopThread):
 
     loop.close()
     loop.close()
+
+
+def stand_still(loop: LoopThread) -> None:
+    """Tick until it is found to stand still, as a node does every 0.1 s."""
+    for _ in range(6):
+        assert not loop.stands_still
+        loop.ticked()
+    assert loop.stands_still
+
+
+def test_an_idle_loop_is_not_woken(loop: LoopThread, monkeypatch: pytest.MonkeyPatch):
+    ran = threading.Event()
+    loop.call(ran.set)
+    assert ran.wait(PATIENCE)
+    wait_until(lambda: not loop._is_draining)
+    woken: list[object] = []
+    monkeypatch.setattr(loop._loop, "call_soon_threadsafe", lambda *call: woken.append(call))
+
+    assert not any(loop.ticked() for _ in range(20))
+
+    assert woken == []
+    monkeypatch.undo()
+
+
+def test_a_loop_that_works_and_comes_round_does_not_stand_still(loop: LoopThread):
+    spawned(loop, asyncio.sleep(PATIENCE))
+
+    for _ in range(20):
+        loop.ticked()
+        wait_until(lambda: loop._unanswered < 0)
+
+    assert not loop.stands_still
+
+
+@pytest.mark.parametrize("kind", ["task", "call"])
+def test_a_loop_that_is_kept_stands_still_until_it_comes_round(loop: LoopThread, kind: str):
+    release, began = threading.Event(), threading.Event()
+
+    def keep() -> None:
+        began.set()
+        release.wait(PATIENCE)
+
+    async def work() -> None:
+        keep()
+
+    loop.call(keep if kind == "call" else lambda: loop.spawn(work()))
+    assert began.wait(PATIENCE)
+
+    stand_still(loop)
+    assert (loop.task is not None) == (kind == "task")
+    assert "keep" in [frame.name for frame in loop.stack()]
+
+    release.set()
+    wait_until(lambda: not loop.ticked())
+
+
+def test_a_loop_whose_thread_gets_no_time_is_not_kept_by_anybody(loop: LoopThread):
+    task = spawned(loop, asyncio.sleep(PATIENCE))
+    loop._unanswered = 10  # as if the machine had not run the thread
+
+    assert loop.task is None
+    assert not loop.stands_still
+    loop.cancel(task)
+
+
+def test_a_loop_that_was_given_up_is_replaced_and_ends_when_it_can(loop: LoopThread):
+    release, began = threading.Event(), threading.Event()
+    ended: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            ended.append("cancelled")
+
+    async def block() -> None:
+        began.set()
+        release.wait(PATIENCE)
+
+    waiting = spawned(loop, wait())
+    loop.call(lambda: loop.spawn(block()))
+    assert began.wait(PATIENCE)
+    thread = loop._thread
+    assert thread is not None
+    ran: list[object] = []
+    loop.call(lambda: ran.append(threading.current_thread()))
+
+    loop.give_up()
+
+    wait_until(lambda: ran)
+    assert ran[0] is loop._thread
+    assert ran[0] is not thread
+    assert not loop.ticked()
+    assert ended == []
+    release.set()
+    thread.join(PATIENCE)
+    assert ended == ["cancelled"]
+    loop.cancel(waiting)  # its loop is closed: nothing is left to cancel

@@ -136,3 +136,29 @@ class Slow(Agent):
 
 class NoAgent:
     """Not an agent."""
+
+
+class Blocker(Agent):
+    """Keeps the event loop of its node, as a client library without `await` does."""
+
+    hang_limit = 0.5
+
+    @capability("block.until")
+    async def until(self, gate: str) -> str:
+        while not Path(gate).exists():  # noqa: ASYNC240  what it is for
+            time.sleep(0.01)  # noqa: ASYNC251  as above
+        return "late"
+
+
+class Passer(Agent):
+    """Async, and beside a `Blocker`."""
+
+    max_concurrency = 2
+
+    @capability("pass.by")
+    async def by(self) -> int:
+        return threading.get_ident()
+
+    @capability("pass.slowly")
+    async def slowly(self) -> None:
+        await asyncio.sleep(60)

@@ -117,7 +117,10 @@ def _params(row: Mapping[str, Any]) -> str:
 
 
 def _condition(row: Mapping[str, Any]) -> str:
-    """How it is, and since when it has been at work, or without a sign of life."""
+    """How it is, and since when it has been at work, without a sign of life, or in the way of all async handlers."""
+    blocking = row["load"].get("blocking")
+    if blocking and not row["stalled_for"]:
+        return f"blocks {seconds(blocking.get('seconds'))} at {blocking.get('at')}"
     for word in ("stalled", "busy"):
         if row[f"{word}_for"]:
             return f"{word} {seconds(row[f'{word}_for'])}"

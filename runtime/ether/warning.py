@@ -1,0 +1,20 @@
+"""Warnings for a program that has set up no logging."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+
+__all__ = ["warn_unread"]
+
+
+def warn_unread(logger: logging.Logger, message: str) -> None:
+    """Issue what was logged as a RuntimeWarning too, if nobody reads the log."""
+    found: logging.Logger | None = logger
+    while found is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in found.handlers):
+            return
+        found = found.parent if found.propagate else None
+    with contextlib.suppress(RuntimeWarning):  # under `-W error`: what warns here is a thread of the bus
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
