@@ -257,7 +257,23 @@ def numbers_begin_anew(story: Story) -> None:
     story.observed["observer-1"].append(again)
 
 
+def a_bus_is_not_back_when_its_disk_is(story: Story) -> None:
+    story.happen("fault", 110.0, begin=110.0, number=1, fault="fill", seconds=5.0)
+    story.happen("mended", 115.0, number=1)
+    for number in range(30):
+        story.done(f"d{number + 2}", 115.0 + number / 100, took=5.5)
+
+
+def what_was_refused_without_a_journal_is_in_it(story: Story) -> None:
+    story.ask("d2", 120.0)
+    story.answer("d2", 120.1, "REJECTED_OVERLOAD", "journal_unavailable")
+    story.passes(delegation("d2", 130.0), 121.0)
+    story.passes(outcome("d2", "TIMEOUT", "expired"), 130.1)
+
+
 KEPT: list[tuple[Callable[[Story], None], set[str]]] = [
+    (a_bus_is_not_back_when_its_disk_is, {"back"}),
+    (what_was_refused_without_a_journal_is_in_it, {"never-left"}),
     (what_was_accepted_never_ends, {"lost"}),
     (an_outcome_is_kept_and_nobody_collects_it, {"uncollected"}),
     (an_outcome_is_told_that_the_journal_does_not_have, {"other"}),
@@ -389,6 +405,28 @@ def test_what_reaches_the_broker_after_its_deadline_ends_there_and_then(story: S
     story.end()
 
     assert story.rules() == set()
+
+
+def test_a_bus_has_five_seconds_and_may_refuse_work_until_then(kept: Story) -> None:
+    kept.happen("fault", 110.0, begin=110.0, number=1, fault="fill", seconds=5.0)
+    kept.happen("mended", 115.0, number=1)
+    kept.ask("refused", 112.0)
+    kept.answer("refused", 112.1, "REJECTED_OVERLOAD", "journal_unavailable")
+    for number in range(30):
+        kept.done(f"d{number + 2}", 115.0 + number / 100, took=4.5)
+    _finish(kept)
+
+    assert kept.rules() == set()
+
+
+def test_what_the_broker_could_not_write_may_reach_its_delegator_too_late(kept: Story) -> None:
+    kept.happen("fault", 105.0, begin=105.0, number=1, fault="lock", seconds=20.0)
+    kept.happen("mended", 125.0, number=1)
+    kept.ask("d2", 104.0)
+    kept.tell("delegator-1", "unknown", 116.0, id="d2", status="TIMEOUT", code="broker_unreachable", mark="", attempt=1)
+    _finish(kept)
+
+    assert "unfounded" not in kept.rules()
 
 
 def test_a_lost_node_is_a_reason_for_node_lost_and_for_another_run(story: Story) -> None:

@@ -17,7 +17,7 @@ from ether.torture.checker import judge
 from ether.torture.diary import Diary, read_diary
 from ether.torture.evidence import read_evidence
 from ether.torture.nemesis import Nemesis
-from ether.torture.plan import delegator_names, make_plan
+from ether.torture.plan import delegator_names, make_faults, make_plan
 from ether.torture.report import Report, make_report
 from ether.torture.settings import Settings
 from ether.torture.stage import Stage
@@ -98,8 +98,15 @@ def _torture(settings: Settings, folder: Path, stage: Stage) -> None:
     """Let the nemesis loose, and wait until it is done and the delegators are, or out of patience."""
     began = stage.begin()
     plan = make_plan(settings)
-    with contextlib.closing(Diary(folder / "nemesis.jsonl")) as diary, Nemesis(stage, plan, began, diary) as nemesis:
+    faults = make_faults(settings, stage.disk.faults) if stage.disk is not None else ()
+    with (
+        contextlib.closing(Diary(folder / "nemesis.jsonl")) as diary,
+        Nemesis(stage, plan, began, diary, disk=stage.disk, faults=faults) as nemesis,
+    ):
         settings.tell(f"{len(plan)} strikes and {settings.delegations:,} delegations in {settings.seconds:g} s")
+        if stage.disk is not None:
+            cannot = "" if stage.disk.is_mounted else "; it cannot be filled: that needs the right to mount"
+            settings.tell(f"the journal's disk fails {len(faults)} times{cannot}")
         limit = began + settings.seconds + _PATIENCE
         told = time.monotonic()
         while not (nemesis.done.is_set() and all(_finished(folder, settings))):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ether.torture.evidence import Evidence, read_evidence
-from ether.torture.rules import lives, outcomes, runs, sights, times
+from ether.torture.rules import disk, lives, outcomes, runs, sights, times
 from ether.torture.rules.rule import Rule, Violation
 
 __all__ = ["RULES", "check", "judge"]
@@ -17,6 +17,7 @@ RULES: Final[tuple[Rule, ...]] = (
     runs.twice, runs.same_attempt, runs.invented, runs.unasked, runs.contradicted, runs.given_up,
     times.overdue, times.early, times.expired,
     sights.gaps, sights.resumed, sights.faces, sights.rolling, sights.chain, sights.settled,
+    disk.back,
     lives.crashed, lives.unfinished, lives.orphans, lives.unexpected, lives.unfounded,
 )  # fmt: skip
 

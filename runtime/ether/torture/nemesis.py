@@ -5,13 +5,15 @@ from __future__ import annotations
 import heapq
 import itertools
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, Self
 
 from ether.torture.diary import Diary
-from ether.torture.plan import Action, Strike
+from ether.torture.disk import Disk
+from ether.torture.plan import Action, FaultPlan, Strike
 from ether.warden import ProcessStatistics
 from ether_actors.tree import Lifecycle
 
@@ -45,9 +47,15 @@ class Nemesis:
         plan: what is to be done.
         began: when the load began; the plan's times count from there.
         diary: where it says what it did.
+        disk: under the journal.
+        faults: what goes wrong with that.
     """
 
-    def __init__(self, theatre: Theatre, plan: Iterable[Strike], began: float, diary: Diary) -> None:
+    def __init__(
+        self, theatre: Theatre, plan: Iterable[Strike], began: float, diary: Diary, *, disk: Disk | None = None,
+        faults: Iterable[FaultPlan] = (),
+    ) -> None:  # fmt: skip
+        self._disk = disk
         self._theatre = theatre
         self._diary = diary
         self._numbers = itertools.count()
@@ -63,6 +71,8 @@ class Nemesis:
         """Strikes so far."""
         for strike in plan:
             self._push(began + strike.at, lambda strike=strike: self._strike(strike, strike.names, _TRIES))  # type: ignore[misc]
+        for fault in faults:
+            self._push(began + fault.at, lambda fault=fault: self._break_disk(fault))  # type: ignore[misc]
         self._thread = threading.Thread(target=self._run, name="ether-nemesis", daemon=True)
 
     def __enter__(self) -> Self:
@@ -74,6 +84,8 @@ class Nemesis:
         self._thread.join()
         for name in self._paused:
             self._continue(name)
+        if self._disk is not None:
+            self._disk.mend()
 
     def _push(self, at: float, call: Callable[[], None]) -> None:
         heapq.heappush(self._events, (at, next(self._numbers), call))
@@ -132,6 +144,25 @@ class Nemesis:
         self.struck += 1
         for name in missing:
             self._diary.write("missed", number=strike.number, action=strike.action, victim=strike.victim, name=name)
+
+    def _break_disk(self, plan: FaultPlan) -> None:
+        assert self._disk is not None
+        at = time.monotonic()
+        try:
+            self._disk.break_by(plan.fault)
+        except (
+            OSError,
+            sqlite3.Error,
+        ) as error:  # such as a lock that the broker has, or a journal that is not made yet
+            self._diary.write("missed", number=plan.number, action=plan.fault, victim="disk", name=str(error))
+            return
+        self._diary.write("fault", number=plan.number, fault=plan.fault, begin=at, seconds=plan.seconds)
+        self._push(at + plan.seconds, lambda: self._mend_disk(plan))
+
+    def _mend_disk(self, plan: FaultPlan) -> None:
+        assert self._disk is not None
+        self._disk.mend()
+        self._diary.write("mended", number=plan.number)
 
     def _resume(self, name: str) -> None:
         self._paused.remove(name)

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ether.torture.diary import Line
-from ether.torture.plan import Action
+from ether.torture.plan import Action, Fault
 from ether.torture.settings import Victim
 
-__all__ = ["Crash", "Outage", "Outages", "read_outages"]
+__all__ = ["Crash", "DiskFault", "Outage", "Outages", "read_outages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,16 @@ class Crash:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class DiskFault:
+    """A time in which something was wrong with the disk under the journal."""
+
+    number: int
+    fault: Fault
+    begin: float
+    end: float = math.inf
+
+
 @dataclass(slots=True)
 class Outages:
     """All of a campaign."""
@@ -45,6 +55,8 @@ class Outages:
     stalls: list[tuple[float, float]] = field(default_factory=list)
     """When the machine was too busy for a bystander to get its turn."""
     crashes: list[Crash] = field(default_factory=list)
+    disk: list[DiskFault] = field(default_factory=list)
+    """What was wrong with the disk, in order."""
     missed: int = 0
     """Strikes that found nobody."""
 
@@ -63,7 +75,7 @@ class Outages:
         return total
 
 
-def read_outages(lines: Iterable[Line]) -> Outages:
+def read_outages(lines: Iterable[Line]) -> Outages:  # noqa: C901  a case a row
     """Read the nemesis' diary."""
     found = Outages()
     struck: dict[int, list[int]] = {}
@@ -71,28 +83,29 @@ def read_outages(lines: Iterable[Line]) -> Outages:
         match line["event"]:
             case "strike":
                 struck.setdefault(line["pid"], []).append(len(found.all))
-                found.all.append(
-                    Outage(
-                        line["number"],
-                        Action(line["action"]),
-                        Victim(line["victim"]),
-                        line["name"],
-                        line["pid"],
-                        line["begin"],
-                    )
-                )
+                found.all.append(_outage(line))
             case "continue":
                 _close(found, line, paused=True)
             case "up":
                 _close(found, line, paused=False)
             case "down":
-                if not any(found.all[index].action is not Action.PAUSE for index in struck.get(line["pid"], ())):
+                if all(found.all[index].action is Action.PAUSE for index in struck.get(line["pid"], ())):
                     found.crashes.append(Crash(line["name"], line["pid"], line["at"]))
             case "stall":
                 found.stalls.append((line["at"] - line["seconds"], line["at"]))
+            case "fault":
+                found.disk.append(DiskFault(line["number"], Fault(line["fault"]), line["begin"]))
+            case "mended":
+                found.disk.append(replace(found.disk.pop(), end=line["at"]))
             case "missed":
                 found.missed += 1
     return found
+
+
+def _outage(line: Line) -> Outage:
+    return Outage(
+        line["number"], Action(line["action"]), Victim(line["victim"]), line["name"], line["pid"], line["begin"]
+    )  # fmt: skip
 
 
 def _close(found: Outages, line: Line, *, paused: bool) -> None:

@@ -9,12 +9,18 @@ from typing import Final
 
 from ether.torture.settings import Settings, Victim
 
-__all__ = ["BROKER", "Action", "Strike", "delegator_names", "make_plan", "node_names", "observer_names"]
+__all__ = [
+    "BROKER", "Action", "Fault", "FaultPlan", "Strike", "delegator_names", "make_faults", "make_plan", "node_names",
+    "observer_names",
+]  # fmt: skip
 
 BROKER: Final = "broker"
 _SHORTEST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 6.0
 """Seconds; a node is given up after 3, so some of the paused come back as strangers."""
+_LONGEST_FAULT: Final = 6.0
+_CALM: Final = (1.0, 8.0)
+"""Seconds between two faults of the disk."""
 _WEIGHTS: Final = {Victim.BROKER: 3, Victim.NODE: 5, Victim.DELEGATOR: 3, Victim.OBSERVER: 2, Victim.CLUSTER: 1}
 
 
@@ -28,6 +34,20 @@ class Action(StrEnum):
     """SIGSTOP, and SIGCONT some time later."""
     RESTART = "restart"
     """SIGTERM: an orderly end."""
+
+
+@unique
+class Fault(StrEnum):
+    """What goes wrong with the disk under the journal, and then ends."""
+
+    FILL = "fill"
+    """It is full to the last byte."""
+    LOCK = "lock"
+    """Another program holds SQLite's lock on the journal."""
+    PROTECT = "protect"
+    """It is read-only for whoever opens a file from now on."""
+    REMOVE = "remove"
+    """The journal is not where it was, and then it is there again."""
 
 
 _ACTIONS: Final = {Action.KILL: 5, Action.PAUSE: 3, Action.RESTART: 2}
@@ -46,6 +66,17 @@ class Strike:
     """The processes; several only for a whole cluster."""
     seconds: float = 0.0
     """Of a pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """One fault of the disk, as planned."""
+
+    number: int
+    at: float
+    """Seconds from the beginning of the load."""
+    fault: Fault
+    seconds: float
 
 
 def node_names(settings: Settings) -> tuple[str, ...]:
@@ -71,6 +102,23 @@ def make_plan(settings: Settings) -> tuple[Strike, ...]:
         return ()
     times = sorted(dice.uniform(0.0, settings.seconds) for _ in range(settings.kills))
     return tuple(_strike(number, at, targets, dice) for number, at in enumerate(times, 1))
+
+
+def make_faults(settings: Settings, known: tuple[Fault, ...]) -> tuple[FaultPlan, ...]:
+    """Draw the faults of the disk, one after the other; none unless the settings ask for them.
+
+    Args:
+        settings: of the campaign.
+        known: those that are possible here.
+    """
+    dice = random.Random(f"faults/{settings.seed}")  # noqa: S311  a plan is no secret
+    found: list[FaultPlan] = []
+    at = dice.uniform(*_CALM)
+    while settings.journal_faults and at < settings.seconds:
+        seconds = dice.uniform(_SHORTEST_PAUSE, _LONGEST_FAULT)
+        found.append(FaultPlan(len(found) + 1, at, dice.choice(known), seconds))
+        at += seconds + dice.uniform(*_CALM)
+    return tuple(found)
 
 
 def _targets(settings: Settings) -> dict[Victim, tuple[tuple[str, ...], ...]]:

@@ -39,6 +39,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"node killed to outcome at the caller     {_spread(report.node_recovery)}"
     yield f"broker killed to the first new outcome   {_spread(report.broker_recovery)}"
     yield f"broker up again to the same              {_spread(report.broker_reached)}"
+    if settings.get("journal_faults"):
+        yield f"disk well again to the first COMPLETED   {_spread(report.disk_recovery)}"
 
 
 def _verdict(report: Report) -> str:

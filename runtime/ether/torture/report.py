@@ -13,6 +13,7 @@ from typing import Any
 
 from ether.torture.evidence import Ending, Evidence
 from ether.torture.plan import BROKER, Action
+from ether.torture.rules.disk import disk_recoveries
 from ether.torture.rules.rule import Violation
 
 __all__ = ["Report", "Spread", "make_report"]
@@ -56,6 +57,8 @@ class Report:
     """From the SIGKILL of the broker to the first outcome, at any delegator, that was produced after it."""
     broker_reached: Spread
     """From when it was up again to that."""
+    disk_recovery: Spread
+    """From the end of a fault of the journal's disk to the first COMPLETED at any delegator."""
     messages: int
     """Seen by observers."""
     gaps: int
@@ -80,6 +83,7 @@ def make_report(evidence: Evidence, violations: tuple[Violation, ...], folder: P
     roots = [op for op in evidence.ops.values() if op.parent is None]
     times = [op.at for op in roots] + [ending.at for endings in evidence.endings.values() for ending in endings]
     strikes = Counter(f"{outage.action} {_kind(outage.name)}" for outage in evidence.struck)
+    strikes.update(f"{fault.fault} disk" for fault in evidence.outages.disk)
     stretches = [stretch for sight in evidence.sights for stretch in sight.stretches]
     return Report(
         settings=evidence.settings,
@@ -94,6 +98,7 @@ def make_report(evidence: Evidence, violations: tuple[Violation, ...], folder: P
         node_recovery=Spread.of(_node_recoveries(evidence)),
         broker_recovery=Spread.of(after for after, _ in _broker_recoveries(evidence)),
         broker_reached=Spread.of(after for _, after in _broker_recoveries(evidence)),
+        disk_recovery=Spread.of(after for _, after in disk_recoveries(evidence) if after < math.inf),
         messages=sum(len(stretch.messages) for stretch in stretches),
         gaps=sum(last - first + 1 for stretch in stretches for first, last in stretch.reported),
         seconds=max(times) - min(times) if times else 0.0,

@@ -69,6 +69,8 @@ class Settings:
     """Strikes in this time; -1 is one every two seconds."""
     durability: Durability = Durability.JOURNAL
     victims: tuple[Victim, ...] = tuple(Victim)
+    journal_faults: bool = False
+    """Whether the disk under the journal is full, locked, read-only or away at times."""
     transport: str = "ipc"
     """`ipc`, or `tcp` on the loopback."""
     keep: Path | None = None
@@ -87,6 +89,10 @@ class Settings:
             raise UsageError(f"transport={self.transport!r}: choose tcp or ipc.")
         if self.seconds < 0 or self.kills < -1:
             raise UsageError("seconds and kills cannot be negative.")
+        if self.journal_faults and self.durability is not Durability.JOURNAL:
+            raise UsageError(
+                "Without a journal its disk cannot fail: leave journal faults out, or ask for durability journal."
+            )
         if self.kills and not self.victims:
             raise UsageError("There is no victim: name one, or ask for 0 kills.")
         if not self.seconds:

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 from ether.cluster import Cluster
 from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
+from ether.torture.disk import Disk
 from ether.torture.plan import BROKER, delegator_names, node_names, observer_names
 from ether.torture.settings import Durability, Settings
 from ether.warden import ProcessSpec, ProcessStatistics, Warden
@@ -57,6 +58,8 @@ class Stage:
         self._began = 0.0
         self.mark = uuid.uuid4().hex
         """The value of the mark."""
+        self.disk: Disk | None = None
+        """Under the journal, where that is to fail."""
         self.scratch = Path()
         """A folder for what the processes may leave, such as the broker's socket; none of it may be left."""
 
@@ -65,6 +68,8 @@ class Stage:
             self.scratch = Path(tempfile.mkdtemp(prefix="ether-torture-"))
             stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
             stack.enter_context(_environment({MARK: self.mark, "TMPDIR": str(self.scratch)}))
+            if self._settings.journal_faults:
+                self.disk = stack.enter_context(Disk(self._folder, JOURNAL))
             self.cluster = stack.enter_context(Cluster(self._spec(), on_output=self._on_output))
             self._stack = stack.pop_all()
         return self
@@ -124,7 +129,8 @@ class Stage:
         settings = self._settings
         bind = f"ipc://{self.scratch}/broker.sock" if settings.transport == "ipc" else "tcp://127.0.0.1:*"
         nodes = tuple(NodeSpec(name, _cast(str(self._folder), name)) for name in node_names(settings))
-        journal = str(self._folder / JOURNAL) if settings.durability is Durability.JOURNAL else None
+        path = self._folder / JOURNAL if self.disk is None else self.disk.journal
+        journal = str(path) if settings.durability is Durability.JOURNAL else None
         return ClusterSpec(
             nodes, bind=bind, journal=journal, drain=_DRAIN, start_timeout=_START, log_level="warning",
             intensity=_ENDLESS, period=1.0, backoff=_DOWN,

@@ -67,6 +67,10 @@ def torture(
     durability: Annotated[
         Durability, typer.Option("--durability", help="Whether the bus keeps what it has accepted beyond its broker.")
     ] = Durability.JOURNAL,
+    journal_faults: Annotated[
+        bool,
+        typer.Option("--journal-faults", help="Fill, lock, protect and take away the journal's disk at times, too."),
+    ] = False,
     transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
     keep: Keep = None,
     check: Annotated[
@@ -92,7 +96,7 @@ def torture(
         given: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
         settings = Settings(
             delegations=delegations, nodes=nodes, delegators=delegators, observers=observers,
-            durability=durability, transport=transport, keep=keep, tell=out.note, **given,
+            durability=durability, journal_faults=journal_faults, transport=transport, keep=keep, tell=out.note, **given,
         )  # fmt: skip
         report = run(settings)
     if out.format is Format.JSONL:

@@ -26,6 +26,7 @@ _EXPECTED: Final = frozenset({
     ("TIMEOUT", "broker_unreachable"), ("CANCELLED", "cancelled"), ("CANCELLED", "parent_ended"), ("CANCELLED", "closed"),
     ("CANCELLED", ""), ("REJECTED_CAPABILITY", "no_holder"), ("REJECTED_CAPABILITY", "agent_down"),
     ("REJECTED_CAPABILITY", "agent_gone"), ("REJECTED_OVERLOAD", "mailbox_full"), ("REJECTED_OVERLOAD", "link_full"),
+    ("REJECTED_OVERLOAD", "journal_unavailable"),
 })  # fmt: skip
 """What can become of the work of a campaign: (status, code)."""
 
@@ -74,6 +75,8 @@ def unfounded(evidence: Evidence) -> Iterator[Violation]:
             since = op.at - _NOTICED
             if ending.code == "broker_unreachable":  # which is said near the deadline only
                 since = op.at + op.timeout - _BACK
+            if ending.code == "broker_unreachable" and _was_troubled(evidence, since, ending):
+                continue
             if not _was_away(evidence, since, ending, names):
                 yield Violation("unfounded", f"{ending.code}, and none of {', '.join(names)} had been away", request_id)
 
@@ -85,6 +88,11 @@ def _was_away(evidence: Evidence, since: float, ending: Ending, names: tuple[str
         and outage.end - outage.begin > _shortest(outage.action, ending.code)
         for outage in evidence.outages.of(*names)
     )
+
+
+def _was_troubled(evidence: Evidence, since: float, ending: Ending) -> bool:
+    """Whether the broker had an outcome, and could not say so because its disk did not take it."""
+    return any(fault.begin < ending.at and fault.end > since for fault in evidence.outages.disk)
 
 
 def _shortest(action: Action, code: str) -> float:

@@ -17,6 +17,8 @@ __all__ = ["double", "lost", "never_left", "other", "progress_in_order", "uncoll
 
 
 _NEVER: Final = {"fail": "the link refused it", "unheard": "the bus knew nothing of it"}
+_UNWRITTEN: Final = "journal_unavailable"
+"""The one outcome that no tape has: it is told because there is none at the moment."""
 
 
 def lost(evidence: Evidence) -> Iterator[Violation]:
@@ -80,7 +82,8 @@ def uncollected(evidence: Evidence) -> Iterator[Violation]:
 def other(evidence: Evidence) -> Iterator[Violation]:
     """What the delegator was told is what passed the broker."""
     told = {
-        request_id: ending for request_id, endings in evidence.endings.items() for ending in endings if ending.kind == "ok"
+        request_id: ending for request_id, endings in evidence.endings.items() for ending in endings
+        if ending.kind == "ok" and ending.code != _UNWRITTEN
     }  # fmt: skip
     for tape in evidence.tapes:
         outcomes = _outcomes(tape)
@@ -103,8 +106,9 @@ def never_left(evidence: Evidence) -> Iterator[Violation]:
         passed = {message.id for message in tape.messages if message.kind == Kind.DELEGATION}
         for request_id, endings in evidence.endings.items():
             for ending in endings:
-                if request_id in passed and ending.kind in _NEVER:
-                    yield Violation("never-left", f"{_NEVER[ending.kind]}, and {tape.source} has it", request_id)
+                why = "it was refused without a journal" if ending.code == _UNWRITTEN else _NEVER.get(ending.kind)
+                if request_id in passed and why is not None:
+                    yield Violation("never-left", f"{why}, and {tape.source} has it", request_id)
 
 
 def progress_in_order(evidence: Evidence) -> Iterator[Violation]:

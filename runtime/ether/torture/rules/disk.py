@@ -1,0 +1,47 @@
+"""The disk: when it is well again, so is the bus."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from ether.torture.evidence import Evidence
+from ether.torture.outage import DiskFault
+from ether.torture.plan import BROKER
+from ether.torture.rules.rule import Violation
+
+__all__ = ["back", "disk_recoveries"]
+
+_BACK: Final = 5.0
+"""Seconds in which the bus takes work again when the cause is gone."""
+_ENOUGH: Final = 20
+"""Delegations that somebody has to have asked for in this time, to say anything."""
+
+
+def back(evidence: Evidence) -> Iterator[Violation]:
+    """Work is done again within 5 s of the end of a fault, unless the broker is struck or the disk fails again meanwhile."""
+    for fault, after in disk_recoveries(evidence):
+        stalled = evidence.outages.stopped(fault.end, fault.end + _BACK)
+        asked = sum(fault.end < op.at < fault.end + _BACK for op in evidence.ops.values() if op.parent is None)
+        if after > _BACK + stalled and asked >= _ENOUGH:
+            said = "never" if after == math.inf else f"{after:.1f} s later"
+            yield Violation("back", f"the disk was well again at {fault.end:.3f} ({fault.fault}), work was done {said}")
+
+
+def disk_recoveries(evidence: Evidence) -> Iterator[tuple[DiskFault, float]]:
+    """Each fault after which nothing else kept the bus from its work, with the seconds from its end to the next COMPLETED."""
+    done = sorted(
+        ending.at
+        for endings in evidence.endings.values()
+        for ending in endings
+        if ending.kind == "ok" and ending.status == "COMPLETED"
+    )
+    faults = evidence.outages.disk
+    begins = [outage.begin for outage in evidence.outages.of(BROKER)] + [fault.begin for fault in faults]
+    for fault in faults:
+        if fault.end == math.inf or any(fault.end <= begin < fault.end + _BACK for begin in begins):
+            continue
+        index = bisect_left(done, fault.end)
+        yield fault, (done[index] - fault.end if index < len(done) else math.inf)
