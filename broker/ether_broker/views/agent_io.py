@@ -21,7 +21,7 @@ A body that is no dict stands as `{"value": …}`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import PlainSerializer
 
@@ -41,7 +41,7 @@ from ether_broker.views.notation import (
     read_number,
 )
 from ether_broker.views.timing import read_timing, write_timing
-from ether_broker.views.view import View
+from ether_broker.views.view import RequestView, ResponseView
 
 __all__ = ["AgentInput", "AgentOutput"]
 
@@ -49,7 +49,7 @@ _FAILED: Final = "failed"
 _WHOLE: Final = ("max_tokens", "max_iterations")
 
 
-class AgentInput(View):
+class AgentInput(RequestView):
     """The standard agent input contract."""
 
     vocabulary: ClassVar[str] = "agent_io"
@@ -65,19 +65,6 @@ class AgentInput(View):
     """Arguments of the action."""
     context: FrozenMap | None = None
     """Parent task, workflow, budget, permissions, and what else the caller's agents agree upon."""
-
-    @classmethod
-    def from_delegation(cls, delegation: Delegation) -> Self:
-        """Say a delegation in spec 1's words; `to_delegation` gives it back."""
-        return cls._of(delegation)
-
-    def to_delegation(self) -> Delegation:
-        """The delegation that this asks for; the same input gives the same, with no timestamp of its own.
-
-        Raises:
-            InvalidEnvelope: a residue under `context.ether` that is none.
-        """
-        return self._to(Delegation)
 
     def _fields(self) -> dict[str, Any]:
         context: Mapping[str, Any] = self.context or {}
@@ -117,7 +104,7 @@ class AgentInput(View):
         return {**document, "context": context} if context else document
 
 
-class AgentOutput(View):
+class AgentOutput(ResponseView):
     """The standard agent output contract."""
 
     vocabulary: ClassVar[str] = "agent_io"
@@ -134,19 +121,6 @@ class AgentOutput(View):
     """Cost, duration_ms, model, timestamp, and what else the agent has to say of the run."""
     next_actions: tuple[AgentInput, ...] | None = None
     """How the chain may go on; nothing runs them unasked."""
-
-    @classmethod
-    def from_response(cls, response: Response) -> Self:
-        """Say a response in spec 1's words; `to_response` gives it back."""
-        return cls._of(response)
-
-    def to_response(self) -> Response:
-        """The response that this is; the same output gives the same.
-
-        Raises:
-            InvalidEnvelope: a residue under `metadata.ether` that is none.
-        """
-        return self._to(Response)
 
     def _fields(self) -> dict[str, Any]:
         data = thaw(self.data)

@@ -20,7 +20,7 @@ sets the names and the time itself when they are absent.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from ether_broker.delegation import Delegation, OutputContract
 from ether_broker.frozen import FrozenDict, thaw
@@ -39,14 +39,14 @@ from ether_broker.views.notation import (
     read_time,
     write_time,
 )
-from ether_broker.views.view import View
+from ether_broker.views.view import RequestView, ResponseView
 
 __all__ = ["RequestEnvelope", "ResponseEnvelope"]
 
 _MINUTE = 60
 
 
-class RequestEnvelope(View):
+class RequestEnvelope(RequestView):
     """What a delegator sends to a specialist (§6.2)."""
 
     vocabulary: ClassVar[str] = "handoff"
@@ -67,19 +67,6 @@ class RequestEnvelope(View):
     timeout_minutes: Positive | None = None
     ether: FrozenMap = FrozenDict()
     """What the others cannot say."""
-
-    @classmethod
-    def from_delegation(cls, delegation: Delegation) -> Self:
-        """Say a delegation in spec 2's words; `to_delegation` gives it back."""
-        return cls._of(delegation)
-
-    def to_delegation(self) -> Delegation:
-        """The delegation that this is; the same envelope gives the same.
-
-        Raises:
-            InvalidEnvelope: a residue under `ether` that is none.
-        """
-        return self._to(Delegation)
 
     def _fields(self) -> dict[str, Any]:
         minutes = read_number(self.timeout_minutes)
@@ -113,7 +100,7 @@ class RequestEnvelope(View):
         )
 
 
-class ResponseEnvelope(View):
+class ResponseEnvelope(ResponseView):
     """What a specialist sends back (§6.4)."""
 
     vocabulary: ClassVar[str] = "handoff"
@@ -139,19 +126,6 @@ class ResponseEnvelope(View):
     """With FAILED_EXECUTION (§11)."""
     ether: FrozenMap = FrozenDict()
     """What the others cannot say."""
-
-    @classmethod
-    def from_response(cls, response: Response) -> Self:
-        """Say a response in spec 2's words; `to_response` gives it back."""
-        return cls._of(response)
-
-    def to_response(self) -> Response:
-        """The response that this is; the same envelope gives the same.
-
-        Raises:
-            InvalidEnvelope: a residue under `ether` that is none.
-        """
-        return self._to(Response)
 
     def _fields(self) -> dict[str, Any]:
         metrics = thaw(self.metrics)

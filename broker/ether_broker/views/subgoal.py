@@ -25,7 +25,7 @@ less is PARTIAL, and under 0.3 FAILED_EXECUTION; any other status is in the resi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, PlainSerializer, WithJsonSchema
 
@@ -49,7 +49,7 @@ from ether_broker.views.notation import (
     read_number,
 )
 from ether_broker.views.timing import read_timing, write_timing
-from ether_broker.views.view import View
+from ether_broker.views.view import RequestView, ResponseView
 
 __all__ = ["AgentResponse", "SubgoalRequest"]
 
@@ -97,7 +97,7 @@ _SUBGOAL_SCHEMA: Final = {
 }
 
 
-class SubgoalRequest(View):
+class SubgoalRequest(RequestView):
     """What an agent's `execute(subgoal, context, timeout)` is called with."""
 
     vocabulary: ClassVar[str] = "subgoal"
@@ -114,19 +114,6 @@ class SubgoalRequest(View):
     capability: CapabilityName | None = None
     ether: FrozenMap = FrozenDict()
     """What the others cannot say."""
-
-    @classmethod
-    def from_delegation(cls, delegation: Delegation) -> Self:
-        """Say a delegation in spec 3's words; `to_delegation` gives it back."""
-        return cls._of(delegation)
-
-    def to_delegation(self) -> Delegation:
-        """The delegation that this asks for; the same subgoal of the same query gives the same.
-
-        Raises:
-            InvalidEnvelope: a residue under `ether` that is none.
-        """
-        return self._to(Delegation)
 
     def _fields(self) -> dict[str, Any]:
         goal = self.subgoal
@@ -169,7 +156,7 @@ class SubgoalRequest(View):
 _CRITICALITIES: Final = frozenset(item.value for item in Criticality)
 
 
-class AgentResponse(View):
+class AgentResponse(ResponseView):
     """What every agent returns (spec 3, "Required Format")."""
 
     vocabulary: ClassVar[str] = "subgoal"
@@ -191,11 +178,6 @@ class AgentResponse(View):
     metadata: FrozenMap
     """`duration_ms`, `model_used`, `tokens_used`, `agent_version`, `retries`, `warnings`, `debug_info`, …"""
 
-    @classmethod
-    def from_response(cls, response: Response) -> Self:
-        """Say a response in spec 3's words; `to_response` gives it back."""
-        return cls._of(response)
-
     def to_response(self, request_id: str | None = None) -> Response:
         """The response that this is; the same gives the same.
 
@@ -206,7 +188,7 @@ class AgentResponse(View):
         Raises:
             InvalidEnvelope: a residue under `metadata.ether` that is none.
         """
-        response = self._to(Response)
+        response = super().to_response()
         return response if request_id is None else response.model_copy(update={"request_id": request_id})
 
     def _fields(self) -> dict[str, Any]:

@@ -22,13 +22,15 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, Self, TypeVar
 
+from ether_broker.delegation import Delegation
 from ether_broker.errors import EtherError, InvalidEnvelope, nearest
 from ether_broker.frozen import freeze, thaw
 from ether_broker.model import Model
+from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.views.residue import difference, patch, pieces, same
 
-__all__ = ["BARE", "RESERVED", "View", "plain", "read"]
+__all__ = ["BARE", "RESERVED", "RequestView", "ResponseView", "View", "plain", "read"]
 
 RESERVED: Final = "ether"
 """The key of a view that has what the vocabulary cannot say."""
@@ -195,3 +197,37 @@ class View(Model):
         if cls.home is None:
             return {**document, RESERVED: residue}
         return {**document, cls.home: {**(document.get(cls.home) or {}), RESERVED: residue}}
+
+
+class RequestView(View):
+    """A delegation in other words."""
+
+    @classmethod
+    def from_delegation(cls, delegation: Delegation) -> Self:
+        """Say a delegation in these words; `to_delegation` gives it back."""
+        return cls._of(delegation)
+
+    def to_delegation(self) -> Delegation:
+        """The delegation that this asks for; the same request gives the same, with no timestamp of its own.
+
+        Raises:
+            InvalidEnvelope: a residue that is none.
+        """
+        return self._to(Delegation)
+
+
+class ResponseView(View):
+    """A response in other words."""
+
+    @classmethod
+    def from_response(cls, response: Response) -> Self:
+        """Say a response in these words; `to_response` gives it back."""
+        return cls._of(response)
+
+    def to_response(self) -> Response:
+        """The response that this is; the same gives the same.
+
+        Raises:
+            InvalidEnvelope: a residue that is none.
+        """
+        return self._to(Response)
