@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ether import Runtime, Status, as_completed
+from ether import Budget, OutputContract, Runtime, Status, as_completed
 from ether.cluster import Cluster
+from ether.views import AgentInput, AgentOutput
 from tests.runtime.agents import Caller, Worker
 from tests.runtime.script import script
 
@@ -78,3 +79,20 @@ def test_the_same_code_does_the_same_everywhere(place: Place, tmp_path: Path):
     assert nobody.status is Status.REJECTED_CAPABILITY
     assert running.result(10.0).status is Status.CANCELLED
     assert texts == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize("place", [embedded, clustered, joined])
+def test_the_contract_of_a_delegation_holds_everywhere(place: Place, tmp_path: Path):
+    with place(tmp_path) as bus:
+        asked = AgentInput(task_id="task-7", agent="worker", action="work.alone", params={}).to_delegation()
+        first, second = bus.send(asked).result(10.0), bus.send(asked).result(10.0)
+        falls = bus.delegate("work.alone", to="nobody", fallback=True).result(10.0)
+        late = bus.delegate("work.once", {"folder": str(tmp_path)}, budget=Budget(max_time_sec=0.3)).result(10.0)
+        contract = OutputContract(expected_sections=("agent", "Sources"))
+        partial = bus.delegate("work.alone", output_contract=contract).result(10.0)
+
+    assert [AgentOutput.from_response(response).task_id for response in (first, second)] == ["task-7"] * 2
+    assert first == second
+    assert falls.data["agent"] == "worker"
+    assert late.status is Status.TIMEOUT
+    assert (partial.status, len(partial.unresolved), partial.data["agent"]) == (Status.PARTIAL, 1, "worker")
