@@ -21,16 +21,15 @@ from ether_broker.codec import read_delegation
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import EtherError, InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.ids import NO_ID, to_text
+from ether_broker.names import MAX_RESOURCE, is_resource
 from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import Status
 from ether_broker.wire import Header, read_header
 
-__all__ = ["MAX_RESOURCE", "Leasing"]
+__all__ = ["Leasing"]
 
-MAX_RESOURCE: Final = 4_096
-"""Bytes of a resource's name: Linux's longest path."""
 _SHOWN: Final = 100
 """Claims that are shown of those that wait for a lease."""
 _NEVER: Final = float("inf")
@@ -253,9 +252,9 @@ def _named(held: Held) -> dict[str, Any]:
 
 def _resource(params: dict[str, Any]) -> str:
     resource = params.get("resource")
-    if not isinstance(resource, str) or not resource or len(resource.encode()) > MAX_RESOURCE:
+    if not isinstance(resource, str) or not is_resource(resource):
         shown = repr(resource)[:80]
-        msg = f"params.resource is {shown} and has to be a text of 1 to {MAX_RESOURCE:,} bytes."
+        msg = f"params.resource is {shown} and has to be a printable text of 1 to {MAX_RESOURCE:,} bytes."
         raise InvalidEnvelope(msg)
     return resource
 

@@ -20,13 +20,11 @@ from ether_broker.errors import (
     AuthenticationFailed,
     EtherError,
     InvalidEnvelope,
-    InvalidManifest,
     NodeRefused,
     TooMuch,
 )
 from ether_broker.ids import to_text
-from ether_broker.manifest import Manifest
-from ether_broker.model import MAX_NAME
+from ether_broker.names import MAX_NAME, is_name, is_topic
 from ether_broker.payload import MAX_PAYLOAD, pack
 from ether_broker.router import Session
 from ether_broker.tap import Cursor
@@ -308,8 +306,8 @@ class Membership:
         if type(since) is not int or since < 0:
             msg = f"OBSERVE: from is {since!r} and has to be a whole number; 0 is from now on."
             raise InvalidEnvelope(msg)
-        if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
-            msg = f"OBSERVE: topics is {topics!r} and has to be a list of texts."
+        if not isinstance(topics, list) or not all(isinstance(topic, str) and is_topic(topic) for topic in topics):
+            msg = f"OBSERVE: topics is {topics!r} and has to be a list of begins of capabilities."
             raise InvalidEnvelope(msg)
         check_observer(session, header.request_id, topics)
         position = since or self._records.tap.next
@@ -357,13 +355,11 @@ class Membership:
 
 
 def _check_name(node: str) -> None:
-    try:
-        Manifest.parse({"agent": node})
-    except InvalidManifest:
+    if not is_name(node.encode()):
         raise NodeRefused(
             f"{node[:MAX_NAME]!r} is no name of a node: up to {MAX_NAME} letters, digits and _ . : @ / -, "
             "of which the first is a letter, a digit or _."
-        ) from None
+        )
 
 
 def _map(header: Header, envelope: bytes, bounds: Bounds = CONTROL) -> dict[str, Any]:

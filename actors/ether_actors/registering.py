@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from ether_actors.homecoming import Homecoming
@@ -19,7 +18,7 @@ from ether_broker.errors import (
     TooMuch,
 )
 from ether_broker.manifest import Manifest
-from ether_broker.model import MAX_NAME, NAME_PATTERN
+from ether_broker.names import is_name
 from ether_broker.payload import pack
 from ether_broker.router import Session
 from ether_broker.wire import Header, Kind, name_of, pack_envelope
@@ -31,7 +30,6 @@ _LARGE: Final = 16 << 10
 """Bytes of a manifest that is not kept for the next agent of its class."""
 _AGENT: Final = 4
 """Points that each agent of a REGISTER costs; see `ether_broker.cost`."""
-_NAME: Final = re.compile(NAME_PATTERN)
 
 
 class Registering:
@@ -86,7 +84,7 @@ class Registering:
 
     def _check(self, session: Session, name: str) -> None:
         """Raise for a name that is none, is the bus's own, is taken, or that the node may not host."""
-        if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+        if not is_name(name.encode()):
             Manifest.parse({"agent": name})
         if name == SUPERVISOR or name.startswith("node:"):
             raise InvalidManifest(f"The name {name!r} is the bus's own: choose another.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -13,7 +12,6 @@ from ether_actors.registration import Choice, Condition, Registration
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import ANY, Manifest
-from ether_broker.model import CAPABILITY_PATTERN, MAX_NAME
 from ether_broker.router import Session
 from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.sorted_keys import SortedKeys
@@ -28,7 +26,6 @@ _MOST_MEMBERS: Final = 1 << 19
 """Members that these groups have together."""
 _MOST_RESOLVED: Final = 64
 """Names of capabilities that are remembered of each agent."""
-_IS_NAME: Final = re.compile(CAPABILITY_PATTERN).fullmatch
 
 
 class Registry:
@@ -270,9 +267,7 @@ def _choice(agent: Registration, asked: bytes) -> Choice | None:
     tier = 0 if capability.name == name else 2 if capability.name == ANY else 1
     if tier < _FALLBACK:
         return Choice(agent, capability, capability.name.encode(), capability.idempotent, tier)
-    if len(name) > MAX_NAME or not _IS_NAME(name):
-        return None
-    return Choice(agent, capability, name.encode(), capability.idempotent, tier)
+    return Choice(agent, capability, asked, capability.idempotent, tier)
 
 
 def _permits(grant: Grant, choice: Choice) -> bool:

@@ -33,6 +33,7 @@ from ether_broker.ids import NO_ID, new_id, to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
+from ether_broker.names import check_names
 from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.router import Router, Session, topic_of
 from ether_broker.tap import Tap
@@ -180,6 +181,7 @@ class Supervisor:
         try:
             header = read_header(envelope)
             request_id, kind = header.request_id, header.kind
+            check_names(header.source, header.target, header.capability)
             if session is None:
                 self._greet(routing_id, header, envelope)
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size

@@ -51,6 +51,7 @@ _IN_HEADER: Final = frozenset(
         "schema_version",
     }
 )
+_ROUTING: Final = _IN_HEADER - {"schema_version"}
 _PAYLOADS: Final = {"params_payload": "params", "context_payload": "context_slice", "data_payload": "data"}
 _READ_AS: Final = {alias: field for field, alias in _PAYLOADS.items()}
 _PLAIN: Final[dict[str, tuple[type, type[Model] | None]]] = {
@@ -259,6 +260,8 @@ def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[s
         else:
             is_plain = is_plain and (kind is str or value > 0.0)  # type: ignore[operator]  # as above
             fields[name] = value
+    if not is_plain and (twice := _ROUTING.intersection(fields)):
+        raise InvalidEnvelope(f"The body has {', '.join(sorted(twice))}, which the header alone may say.")
     return fields, is_plain
 
 

@@ -8,7 +8,7 @@ import stat
 from typing import Final
 
 from ether_broker.errors import InvalidEndpoint
-from ether_broker.model import NAME_PATTERN
+from ether_broker.names import NAME_PATTERN
 
 __all__ = ["LAN", "check_endpoint", "default_endpoint", "is_exposed", "lan_name", "prepare_endpoint"]
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 
 from ether_broker.errors import InvalidEnvelope, UsageError, nearest
 from ether_broker.frozen import FrozenDict, freeze, thaw
+from ether_broker.names import CAPABILITY_PATTERN, MAX_NAME, NAME_PATTERN
 from ether_broker.version import SCHEMA_PATTERN, check_schema_version
 
 __all__ = ["AgentName", "CapabilityName", "FrozenMap", "Model", "SchemaVersion"]
-
-NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]*$"
-CAPABILITY_PATTERN: Final = r"^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\*)$"
-MAX_NAME: Final = 200
 
 AgentName = Annotated[str, Field(pattern=NAME_PATTERN, max_length=MAX_NAME)]
 """Letters, digits and `_ . : @ / -`, at most 200."""

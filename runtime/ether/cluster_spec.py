@@ -19,7 +19,7 @@ from ether_actors.child_spec import Backoff, Restart
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.mailbox import Limits
-from ether_broker.model import NAME_PATTERN
+from ether_broker.names import NAME_PATTERN
 from ether_broker.security.access import Access
 
 __all__ = ["DRAIN", "AgentLike", "AgentSpec", "ClusterSpec", "NodeSpec", "Posting", "agent_specs", "postings"]

@@ -299,6 +299,7 @@ def test_a_lease_is_not_released_by_another_agent_or_node():
         ("ether.lease", {}),
         ("ether.lease", {"resource": ""}),
         ("ether.lease", {"resource": 7}),
+        ("ether.lease", {"resource": "r\x1b[2J"}),
         ("ether.lease", {"resource": "x" * 4_097}),
         ("ether.lease", {"resource": "r", "wait": -1}),
         ("ether.lease", {"resource": "r", "wait": float("nan")}),

@@ -233,3 +233,16 @@ def test_a_mutated_envelope_is_read_or_refused_with_our_own_errors(delegation, d
 def test_an_id_has_its_canonical_text_whatever_form_it_came_in():
     assert id_bytes(REQUEST) == id_bytes(REQUEST.replace("-", "").upper())
     assert to_text(id_bytes(REQUEST)) == REQUEST
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("parent", REQUEST), ("request_id", REQUEST), ("from_agent", "eve"), ("to_agent", "eve"), ("capability", "b.c"),
+     ("attempt", 2), ("durability", "memory"), ("status", 2)],
+)  # fmt: skip
+def test_a_body_says_nothing_that_the_header_says(name, value):
+    for kind, read in ((Kind.DELEGATION, read_delegation), (Kind.RESPONSE, read_response)):
+        header, envelope = body_of({"timestamp": 1.0, name: value}, kind=kind, status=2 if kind is Kind.RESPONSE else 0)
+
+        with pytest.raises(InvalidEnvelope, match=f"The body has {name}, which the header alone may say"):
+            read(header, envelope)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from ether_broker.errors import InvalidSpec
-from ether_broker.model import NAME_PATTERN
+from ether_broker.names import NAME_PATTERN
 from ether_broker.version import PROTOCOL_MAJOR
 
 __all__ = ["MAX_NAME", "SERVICE_TYPE", "Advert"]

@@ -12,7 +12,7 @@ from ether_broker.delegation import Delegation
 from ether_broker.errors import nearest
 from ether_broker.frozen import freeze, thaw
 from ether_broker.ids import foreign_id, to_text
-from ether_broker.model import NAME_PATTERN
+from ether_broker.names import NAME_PATTERN
 from ether_broker.response import Response
 from ether_broker.status import Status
 

@@ -1,0 +1,82 @@
+"""The grammar of the names that travel; docs/protocol.md has the same, and a test compares them.
+
+What is held to it at the broker's edge can stand in a log, a journal or a table as it is: it has no blank, no control sign, and
+nothing that a terminal, Markdown or a shell would take for more than a name.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from ether_broker.errors import InvalidEnvelope
+
+__all__ = [
+    "CAPABILITY_PATTERN",
+    "MAX_NAME",
+    "MAX_RESOURCE",
+    "NAME_PATTERN",
+    "TOPIC_PATTERN",
+    "check_names",
+    "is_capability",
+    "is_name",
+    "is_resource",
+    "is_topic",
+]
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]*$"
+"""Of an agent, a node, a cluster."""
+CAPABILITY_PATTERN: Final = r"^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\*)$"
+TOPIC_PATTERN: Final = r"^([A-Za-z0-9_.-]*|\*)$"
+"""Of what an observer asks for: the begin of a capability, and so also nothing at all."""
+MAX_NAME: Final = 200
+MAX_RESOURCE: Final = 4_096
+"""Bytes of a resource's name: Linux's longest path."""
+
+_KNOWN: Final = 16_384
+"""Names that are remembered to be good or not: a look at one costs a twentieth of a match."""
+_matches_name: Final = re.compile(NAME_PATTERN.encode()).fullmatch
+_matches_capability: Final = re.compile(CAPABILITY_PATTERN.encode()).fullmatch
+_matches_topic: Final = re.compile(TOPIC_PATTERN).fullmatch
+
+
+@lru_cache(maxsize=_KNOWN)
+def is_name(name: bytes) -> bool:
+    """Whether an agent or a node can have the name."""
+    return len(name) <= MAX_NAME and _matches_name(name) is not None
+
+
+@lru_cache(maxsize=_KNOWN)
+def is_capability(name: bytes) -> bool:
+    """Whether a capability can have the name, or be asked for by it."""
+    return len(name) <= MAX_NAME and _matches_capability(name) is not None
+
+
+def is_topic(topic: str) -> bool:
+    """Whether an observer can ask for it."""
+    return len(topic) <= MAX_NAME and _matches_topic(topic) is not None
+
+
+def is_resource(name: str) -> bool:
+    """Whether a lease can be on it: any text without signs that are not printable, of 1 to 4,096 bytes."""
+    return name.isprintable() and 0 < len(name.encode()) <= MAX_RESOURCE
+
+
+def check_names(source: bytes, target: bytes, capability: bytes) -> None:
+    """Check the names of a header, each of which may be empty.
+
+    Raises:
+        InvalidEnvelope: one of them is none that anybody can have.
+    """
+    if (not source or is_name(source)) and (not target or is_name(target)):
+        if not capability or is_capability(capability):
+            return
+        raise InvalidEnvelope(
+            f"{capability!r} is no capability: up to {MAX_NAME} letters, digits and _ -, in words with dots between them."
+        )
+    wrong = target if not source or is_name(source) else source
+    raise InvalidEnvelope(
+        f"{wrong!r} is no name of an agent: up to {MAX_NAME} letters, digits and _ . : @ / -, of which the first is a "
+        "letter, a digit or _."
+    )
