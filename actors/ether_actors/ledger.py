@@ -11,6 +11,7 @@ from ether_broker.wire import Flag
 
 if TYPE_CHECKING:
     from ether_actors.registration import Choice, Registration
+    from ether_actors.stream import Stream
     from ether_broker.router import Session
     from ether_broker.wire import Header
 
@@ -49,7 +50,7 @@ class Entry:
 
     __slots__ = (
         "agent", "attempt", "capability", "children", "deadline", "delegator", "depth", "envelope", "holds_credit",
-        "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "request_id", "size", "slot", "source",
+        "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "progress", "request_id", "size", "slot", "source",
         "state",
     )  # fmt: skip
 
@@ -65,6 +66,8 @@ class Entry:
     idempotent: bool
     pinned: bool
     """Whether the delegator named the agent."""
+    progress: Stream | None
+    """What it may still tell of itself, once it has told something."""
     parent: Entry | None
     """The open delegation whose handler made this one; it ends this one with itself. None for a root, and after the end."""
     children: dict[Entry, None] | None
@@ -99,6 +102,7 @@ class Entry:
         self.pinned = pinned
         self.parent = parent
         self.children = None
+        self.progress = None
         self.depth = 1 if parent is None else parent.depth + 1
         self.number = 0
         self.deadline = deadline

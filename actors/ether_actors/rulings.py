@@ -14,6 +14,7 @@ from typing import Final
 from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
+from ether_actors.progress import Progress
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
@@ -47,6 +48,8 @@ class Rulings:
         self._delivery = delivery
         self._selection = selection
         self._reassignment = reassignment
+        self.progress = Progress(records, delivery)
+        """Signs of running work."""
 
     # -- delegations ---------------------------------------------------------------------------------------------
 
@@ -173,15 +176,14 @@ class Rulings:
             detail = f"status {header.status} for a delegation that is {entry.state.name}"
             records.bury(Reason.ILLEGAL, envelope, session, detail)
         elif status in RUNNING:
-            records.ledger.advance(entry, State.RUNNING)
-            self._delivery.forward(entry, envelope)
-            records.passing.append(envelope)
+            self.progress.take(entry, status, envelope)
         elif header.flags & _HANDED_BACK:
             if entry.state is State.RUNNING:
                 records.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
             else:
                 self._reassignment.handed_back(entry)
         else:
+            self.progress.flush(entry)
             self._delivery.finish(entry, status, envelope)
 
     def _late(self, session: Session, header: Header, envelope: bytes, status: Status | None) -> None:

@@ -141,6 +141,7 @@ class Supervisor:
             records.router.arrive(routing_id, message, now)
         for queue, envelope, cost in records.router.turns.take():
             self._take(queue.session, queue.routing_id, envelope, cost)
+        self._rulings.progress.due()
         self._rulings.due()
         self.leasing.due()
         self.trimming.due()
@@ -173,7 +174,10 @@ class Supervisor:
         if self._membership.collecting.has_more:
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
-        beat = min(self._membership.next_beat, self._feed_at, self.leasing.next_due(), self.trimming.next_due())
+        beat = min(
+            self._membership.next_beat, self._feed_at, self.leasing.next_due(), self.trimming.next_due(),
+            self._rulings.progress.next_due(),
+        )  # fmt: skip
         return beat if deadline is None else min(beat, deadline)
 
     def _take(self, session: Session | None, routing_id: bytes, envelope: bytes, cost: int) -> None:

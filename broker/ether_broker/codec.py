@@ -66,6 +66,7 @@ _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _COMPLETED: Final = int(Status.COMPLETED)
 _VOLATILE: Final = int(Flag.VOLATILE)
+_MOST_FOLDED: Final = 1 << 53
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _packb = ormsgpack.packb
 _M = TypeVar("_M", bound=Model)
@@ -318,6 +319,8 @@ def read_delegation(header: Header, envelope: bytes) -> Delegation:
 def read_response(header: Header, envelope: bytes) -> Response:
     """Read and validate a response that came from another process; as `read_delegation`.
 
+    PROGRESS into which the bus has folded others says in `metadata["folded"]` how many.
+
     Raises:
         InvalidEnvelope: the body is no map, or its fields do not fit.
         IncompatibleVersion: it has a newer major schema version.
@@ -326,4 +329,7 @@ def read_response(header: Header, envelope: bytes) -> Response:
     _add_header(fields, header)
     status = _STATUSES.get(header.status)
     fields["status"] = header.status if status is None else status
+    metadata = fields.get("metadata", {})
+    if status is Status.PROGRESS and 1 <= header.deadline < _MOST_FOLDED and isinstance(metadata, dict):
+        fields["metadata"], is_plain = {**metadata, "folded": int(header.deadline)}, False
     return Response.trusted(fields) if is_plain and status is not None else _validated(Response, fields)

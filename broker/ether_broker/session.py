@@ -41,6 +41,10 @@ class Session:
     """The manifests that its agents have now, packed: {manifest: agents that have it}."""
     manifest_bytes: int = 0
     """Bytes of them, each counted once."""
+    progress_unsettled: int = 0
+    """Bytes of progress that its agents told and that need not be in the journal yet."""
+    progress_waiting: int = 0
+    """Bytes of progress of its agents that waits to be passed on."""
     monitors: dict[bytes, bytes] = field(default_factory=dict)
     """What it wants to be told of: {token: agent or `node:NAME`}."""
     held: int = 0

@@ -1,0 +1,144 @@
+"""How much is told of work that goes on: what is over is folded into the newest, and how much that was is told. Sans-IO.
+
+    PROGRESS ── within its bounds ──► delegator, observers, journal
+             ── beyond them ────────► waits; the next one takes its place ── in its time, or before the outcome ──► as above
+
+Whatever a specialist says, memory and journal hold a bounded part of it: each delegation passes `RATE` points a second, and
+what is on its way is bounded for each node that says it and for each that hears it. Order is kept: of one delegation only the
+newest ever waits, and it goes before the outcome.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from heapq import heappop, heappush
+from typing import Final
+
+from ether_actors.delivery import Delivery
+from ether_actors.ledger import Entry, State
+from ether_actors.records import Records
+from ether_actors.stream import BURST, Stream
+from ether_broker.router import Session
+from ether_broker.status import Status
+from ether_broker.wire import read_header, rehead
+
+__all__ = ["BURST", "RATE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
+
+RATE: Final = 256.0
+"""Points that a delegation may tell a second. A response is one point, and one for each 4 KiB."""
+UNSETTLED: Final = 4 << 20
+"""Bytes of progress that one node may have said and the journal not have yet."""
+UNHEARD: Final = 16 << 20
+"""Bytes under way to a delegator's node above which it is told no more progress for a while."""
+WAITING: Final = 4 << 20
+"""Bytes of progress of one node that may wait; what has no room is dropped, and counted as folded."""
+_AGAIN: Final = 0.25
+_4_KIB: Final = 12
+
+
+class Progress:
+    """Passes on that work goes on."""
+
+    def __init__(self, records: Records, delivery: Delivery) -> None:
+        self._records = records
+        self._delivery = delivery
+        self._due: list[tuple[float, int, Entry]] = []
+        self._order = itertools.count()
+        self._unsettled: deque[tuple[int, Session, int]] = deque()
+        """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
+
+    def take(self, entry: Entry, status: Status, envelope: bytes) -> None:
+        """Pass on ACCEPTED or PROGRESS, at once or when there is room, and by then perhaps folded into a newer one."""
+        stream = entry.progress
+        if stream is None:
+            stream = entry.progress = Stream(entry.agent.session, entry.attempt, self._records.now)
+        elif stream.attempt != entry.attempt:
+            self._fold(stream)
+            stream.session, stream.attempt, stream.folded = entry.agent.session, entry.attempt, 0
+        is_first = entry.state is not State.RUNNING
+        self._records.ledger.advance(entry, State.RUNNING)
+        if is_first or (not stream.envelope and self._may_pass(entry, stream)):
+            self._fold(stream)
+            self._pass(entry, stream, envelope)
+        elif status is not Status.ACCEPTED:  # that says nothing more
+            self._hold(entry, stream, envelope)
+
+    def flush(self, entry: Entry) -> None:
+        """Pass on what waits, as its delegation ends with the specialist's word."""
+        stream = entry.progress
+        if stream is not None and stream.envelope and stream.attempt == entry.attempt:
+            self._release(entry, stream)
+
+    def due(self) -> None:
+        """Pass on what has waited for its time."""
+        unsettled, records = self._unsettled, self._records
+        while unsettled and unsettled[0][0] < records.durable:
+            _, session, size = unsettled.popleft()
+            session.progress_unsettled -= size
+        while self._due and self._due[0][0] <= records.now:
+            entry = heappop(self._due)[2]
+            stream = entry.progress
+            assert stream is not None
+            stream.is_due = False
+            if entry.state is not State.RUNNING:
+                self._fold(stream)
+            elif stream.envelope and self._may_pass(entry, stream):
+                self._release(entry, stream)
+            elif stream.envelope:
+                self._look_again(entry, stream)
+
+    def next_due(self) -> float:
+        """When `due` has something to do, in seconds by the broker's clock."""
+        return self._due[0][0] if self._due else float("inf")
+
+    def _may_pass(self, entry: Entry, stream: Stream) -> bool:
+        now, hears = self._records.now, entry.delegator
+        stream.left = min(float(BURST), stream.left + (now - stream.at) * RATE)
+        stream.at = now
+        return (
+            stream.left > 0
+            and stream.session.progress_unsettled < UNSETTLED
+            and hears.outbox_bytes + hears.channel.retained_bytes < UNHEARD
+        )
+
+    def _pass(self, entry: Entry, stream: Stream, envelope: bytes) -> None:
+        records, session, size = self._records, stream.session, len(envelope)
+        header = read_header(envelope)
+        if header.deadline != stream.folded:
+            envelope = rehead(header, envelope, deadline=float(stream.folded))
+        stream.folded = 0
+        stream.left -= 1 + (size >> _4_KIB)
+        self._unsettled.append((records.tap.next + len(records.passing), session, size))
+        session.progress_unsettled += size
+        self._delivery.forward(entry, envelope)
+        records.passing.append(envelope)
+
+    def _hold(self, entry: Entry, stream: Stream, envelope: bytes) -> None:
+        """Let it wait in the place of what waits."""
+        self._fold(stream)
+        stream.session.progress_waiting += len(envelope)
+        stream.envelope = envelope
+        if stream.session.progress_waiting > WAITING:
+            self._fold(stream)
+        elif not stream.is_due:
+            self._look_again(entry, stream)
+
+    def _fold(self, stream: Stream) -> None:
+        """Drop what waits, if anything does: it counts as a part of what comes next."""
+        if not stream.envelope:
+            return
+        stream.session.progress_waiting -= len(stream.envelope)
+        stream.envelope = b""
+        stream.folded += 1
+        self._records.router.refusals.note(stream.session.node, "progress_folded", "it tells more than is passed on")
+
+    def _release(self, entry: Entry, stream: Stream) -> None:
+        envelope, stream.envelope = stream.envelope, b""
+        stream.session.progress_waiting -= len(envelope)
+        self._pass(entry, stream, envelope)
+
+    def _look_again(self, entry: Entry, stream: Stream) -> None:
+        stream.is_due = True
+        wait = (1.0 - stream.left) / RATE if stream.left <= 0 else _AGAIN
+        heappush(self._due, (self._records.now + wait, next(self._order), entry))

@@ -1,0 +1,32 @@
+"""What one delegation tells of itself while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ether_broker.router import Session
+
+__all__ = ["BURST", "Stream"]
+
+BURST: Final = 1_024
+"""Points of progress that a delegation may tell at once; see `ether_actors.progress`."""
+
+
+class Stream:
+    """What one delegation may still tell, and what of it waits."""
+
+    __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "session")
+
+    def __init__(self, session: Session, attempt: int, now: float) -> None:
+        self.session = session
+        """Whose node says it."""
+        self.attempt = attempt
+        self.left = float(BURST)
+        self.at = now
+        self.envelope = b""
+        """What waits; empty while nothing does."""
+        self.folded = 0
+        """How many were folded into what waits, or into what comes next."""
+        self.is_due = False
+        """Whether it will be looked at again."""

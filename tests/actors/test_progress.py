@@ -1,0 +1,215 @@
+"""Progress: bounded whatever a specialist says, the newest is never lost, order holds, and what was folded is told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ether_actors.progress import RATE, UNHEARD, UNSETTLED, WAITING
+from ether_actors.stream import BURST
+from ether_broker.codec import read_response
+from ether_broker.payload import pack
+from ether_broker.status import Status
+from ether_broker.wire import Kind
+from tests.actors.peers import Bus, Peer, request_id
+
+
+def working(*, count: int = 1) -> tuple[Bus, Peer, Peer]:
+    """A bus on which a works on d's delegations, the first of which is number 1, and has said so."""
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    for number in range(1, count + 1):
+        d.delegate("d", to="a", number=number, timeout=1e6)
+    bus.step()
+    for number in a.work():
+        a.respond("a", number, Status.ACCEPTED)
+    bus.step()
+    d.inbox.clear()
+    return bus, d, a
+
+
+def say(peer: Peer, place: int, *, number: int = 1, size: int = 0, status: Status = Status.PROGRESS) -> None:
+    body = pack({"summary": f"{place}:" + "s" * size})
+    peer.send(Kind.RESPONSE, request_id=request_id(number), source=b"a", target=b"d", status=status, body=body)
+
+
+def heard(peer: Peer) -> list[tuple[int, int]]:
+    """Take what a delegator heard: (place, how many were folded into it)."""
+    found = []
+    for received in peer.took(Kind.RESPONSE):
+        response = read_response(received.header, received.envelope)
+        found.append((int(response.summary.partition(":")[0]), response.metadata.get("folded", 0)))
+    return found
+
+
+def test_what_is_within_the_rate_is_passed_on_as_it_is():
+    bus, d, a = working()
+    for place in range(1_000):
+        say(a, place)
+    bus.step()
+
+    assert heard(d) == [(place, 0) for place in range(1_000)]
+
+
+def test_what_is_over_is_folded_into_the_newest_which_comes_in_its_time_and_says_how_many():
+    bus, d, a = working()
+    for place in range(5_000):
+        say(a, place)
+    bus.step()
+    first = heard(d)
+    assert first == [(place, 0) for place in range(BURST - 1)]  # ACCEPTED was one
+    assert bus.records.router.refusals.by_reason["progress_folded"] == 5_000 - BURST
+
+    bus.pass_time(1.0)
+    assert heard(d) == [(4_999, 5_000 - BURST)]
+    for place in range(5_000, 6_000):
+        say(a, place)
+    bus.step()
+    assert len(heard(d)) == pytest.approx(RATE, abs=3)
+
+
+def test_the_outcome_does_not_overtake_the_newest_progress():
+    bus, d, a = working()
+    for place in range(3_000):
+        say(a, place)
+    say(a, 3_000, status=Status.COMPLETED)
+    bus.step()
+
+    *_, newest, outcome = heard(d)
+    assert newest == (2_999, 3_000 - BURST)
+    assert outcome == (3_000, 0)
+    assert a.session.progress_waiting == 0
+
+
+def test_bytes_count_too_and_the_journal_gets_no_more_than_the_delegator():
+    bus, d, a = working()
+    for _ in range(10):
+        for place in range(100):
+            say(a, place, size=900_000)
+        bus.pass_time(1.0)
+    kept = [seen for seen in bus.tapped if seen.kind is Kind.RESPONSE and seen.status is Status.PROGRESS]
+
+    assert len(kept) == len(heard(d)) < 20
+
+
+def test_accepted_says_nothing_more_than_the_progress_that_waits():
+    bus, d, a = working()
+    for place in range(2_000):
+        say(a, place)
+    say(a, 0, status=Status.ACCEPTED)
+    bus.step()
+    bus.pass_time(1.0)
+
+    assert heard(d)[-1] == (1_999, 2_000 - BURST)
+
+
+def test_what_waits_of_one_node_is_bounded_and_what_has_no_room_is_told_as_folded(monkeypatch: pytest.MonkeyPatch):
+    bus, d, a = working(count=20)
+    for number in range(1, 21):
+        for place in range(8):
+            say(a, place, number=number, size=900_000)
+        bus.step()
+        assert a.session.progress_waiting <= WAITING
+    told = heard(d)
+    for number in range(1, 21):
+        say(a, 99, number=number)
+        for _ in range(4):
+            channel = d.session.channel
+            channel.acknowledge(channel.last)
+            bus.pass_time(1.0)
+    told += heard(d)
+
+    assert sum(1 + folded for _, folded in told) == 20 * 9
+    assert len(told) < 120
+    assert a.session.progress_waiting == 0
+    assert bus.supervisor._rulings.progress.next_due() == float("inf")
+
+
+def test_what_need_not_be_in_the_journal_yet_is_bounded_for_each_node():
+    bus, _, a = working(count=50)
+    bus.supervisor.records.journal.append = lambda *_: 1 << 40  # type: ignore[method-assign]  # never committed
+    bus.supervisor._appended.clear()
+    for number in range(1, 51):
+        for place in range(4):
+            say(a, place, number=number, size=900_000)
+        bus.step()
+    bus.pass_time(2.0)
+
+    assert UNSETTLED <= a.session.progress_unsettled < UNSETTLED + (1 << 20)
+
+
+def test_who_does_not_read_is_told_no_more_and_hears_the_newest_when_it_reads_again():
+    bus, d, a = working()
+    d.session.outbox_bytes += UNHEARD
+    for place in range(100):
+        say(a, place)
+    bus.pass_time(1.0)
+    assert heard(d) == []
+    d.session.outbox_bytes -= UNHEARD
+    bus.pass_time(1.0)
+
+    assert heard(d) == [(99, 99)]
+
+
+def test_what_waits_is_forgotten_with_its_delegation_and_with_its_run():
+    bus, d, a = working(count=2)
+    for number in (1, 2):
+        for place in range(2_000):
+            say(a, place, number=number)
+    bus.step()
+    heard(d)
+    d.cancel("d", 1)
+    bus.step()
+    bus.pass_time(1.0)
+
+    assert [received.number for received in d.took(Kind.RESPONSE)] == [1, 2]
+    assert a.session.progress_waiting == 0
+
+
+def test_a_worker_cannot_say_by_itself_that_something_was_folded():
+    bus, d, a = working()
+    a.send(Kind.RESPONSE, request_id=request_id(1), source=b"a", target=b"d", status=Status.PROGRESS, deadline=7.0,
+           body={"summary": "1:"})  # fmt: skip
+    bus.step()
+
+    assert heard(d) == [(1, 0)]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 3), st.sampled_from([1, 5, 300, 1_500]), st.sampled_from([0, 5_000, 200_000]), st.booleans()
+        ),
+        max_size=12,
+    )
+)
+def test_each_is_heard_or_told_as_folded_in_order_and_within_the_bounds(said: list[tuple[int, int, int, bool]]):
+    bus, d, a = working(count=3)
+    began = bus.now
+    places = dict.fromkeys((1, 2, 3), 0)
+    for number, count, size, is_later in said:
+        for _ in range(count if size < 200_000 else min(count, 20)):
+            places[number] += 1
+            say(a, places[number], number=number, size=size)
+        bus.step()
+        assert a.session.progress_waiting <= WAITING
+        if is_later:
+            bus.pass_time(0.3)
+    for number in places:
+        say(a, places[number] + 1, number=number, status=Status.COMPLETED)
+    bus.step()
+
+    heard_of: dict[int, list[tuple[int, int]]] = {1: [], 2: [], 3: []}
+    for received in d.took(Kind.RESPONSE):
+        response = read_response(received.header, received.envelope)
+        place = int(response.summary.partition(":")[0])
+        heard_of[received.number].append((place, response.metadata.get("folded", 0)))
+    for number, those in heard_of.items():
+        at = 0
+        for place, folded in those:
+            at += 1 + folded
+            assert place == at, "each place was heard, or told as folded into the next that was"
+        assert at == places[number] + 1
+        assert len(those) <= BURST + RATE * (bus.now - began) + 3
