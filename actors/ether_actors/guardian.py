@@ -80,8 +80,14 @@ class GuardianHost(Protocol):
         """Tell the broker that the agent comes back."""
         ...
 
-    def leave(self, cell: Cell, reason: str) -> None:
-        """Tell the broker that the agent does not come back, and answer for what it left."""
+    def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
+        """Tell the broker that the agent does not come back, and answer for what it left.
+
+        Args:
+            cell: the agent's.
+            reason: why.
+            gave_up: whether the whole tree goes, since it gave up.
+        """
         ...
 
     def escalated(self, guardian: Guardian, reason: str) -> None:
@@ -170,6 +176,9 @@ class Guardian:
         """Step the machine and do what it wants."""
         with self._lock:
             effects = self._tree.step(event, self._host.monotonic())
+            for effect in effects:  # its agents go for that reason, and it is told last
+                if isinstance(effect, Escalate):
+                    self.reason = effect.reason
             for effect in effects:
                 self._perform(effect)
 
@@ -193,7 +202,6 @@ class Guardian:
             case Gone(path):
                 self._gone(path)
             case Escalate(path, reason):
-                self.reason = reason
                 logger.error("%s gave up: %s", "/".join(path), reason)
                 self._settled.set()
                 self._host.run(lambda: self._host.escalated(self, reason))
@@ -241,6 +249,7 @@ class Guardian:
     def _gone(self, path: Path) -> None:
         cell = self._cells.pop(path[-1], None)
         if cell is not None:
-            self._host.leave(cell, self.reason or "its supervisor does not start it again")
+            reason = self.reason or "its supervisor does not start it again"
+            self._host.leave(cell, reason, gave_up=bool(self.reason))
         if path == (self.spec.id,):
             self._settled.set()

@@ -44,7 +44,11 @@ class Guarding:
         self.make_cell = hosting.make_cell
         self.announce = hosting.announce
         self.restarting = hosting.restarting
-        self.leave = hosting.leave
+        self.comes_back = False
+        """Whether this process is started again when a tree gives up: its agents are down meanwhile, and not gone."""
+        self.has_given_up = False
+        """Whether a tree gave up."""
+        self._leave = hosting.leave
         self.on_escalation: Callable[[str, str], None] = _warn
         """Told when a supervision tree gave up: its id and why."""
         self._guardians: list[Guardian] = []
@@ -94,8 +98,13 @@ class Guarding:
         guardian.adopt()
         return guardian
 
+    def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
+        """Stop an agent for good, or until this process is started again."""
+        self._leave(cell, reason, comes_back=gave_up and self.comes_back)
+
     def escalated(self, guardian: Guardian, reason: str) -> None:
         """Take note that a tree gave up."""
+        self.has_given_up = True
         if guardian in self._guardians:
             self._guardians.remove(guardian)
         self.on_escalation(guardian.spec.id, reason)

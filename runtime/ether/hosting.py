@@ -275,10 +275,16 @@ class Hosting:
             return
         self._tell_condition(cell, {"condition": "restarting", "reason": reason})
 
-    def leave(self, cell: Cell, reason: str) -> None:
-        """Stop a cell for good and tell the broker, which answers for what runs before its handlers are called off."""
+    def leave(self, cell: Cell, reason: str, *, comes_back: bool = False) -> None:
+        """Stop a cell for good and tell the broker, which answers for what runs before its handlers are called off.
+
+        Args:
+            cell: the agent's.
+            reason: why.
+            comes_back: whether another process will have the agent soon: the broker keeps its name and its mailbox.
+        """
         self._answering.hand_back(cell.take_unstarted())
-        self._tell_condition(cell, {"condition": "gone", "reason": reason})
+        self._tell_condition(cell, {"condition": "restarting" if comes_back else "gone", "reason": reason})
         self._uplink.flush()
         cell.stop()
         for work in list(cell.works.values()):  # begun, and not to be begun again by who takes the name next

@@ -120,7 +120,8 @@ class Node:
         is_answered = self.hosting.hand_back()
         end = time.monotonic() + drain
         is_idle = self.hosting.wait_idle(end)
-        self._session.leave(wait=is_answered)
+        if not (self.guarding.comes_back and self.guarding.has_given_up):  # else it is a node that died
+            self._session.leave(wait=is_answered)
         self.guarding.close(end)
         self.hosting.close()
         self.watching.close()

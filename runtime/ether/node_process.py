@@ -110,7 +110,7 @@ def _serve(
         bus = join(lambda: Runtime.connect(
             url, name=name, threads=threads, drain=drain, timeout=timeout, keys=keys, server_key=server_key
         ))  # fmt: skip
-        bus.node.guarding.on_escalation = give_up
+        bus.node.guarding.on_escalation, bus.node.guarding.comes_back = give_up, True
         try:
             names = start(bus)
         except BaseException:
@@ -168,7 +168,11 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
     while wanted:
         [[posting]] = postings([NodeSpec("here", (replace(agent, count=wanted),))], taken)
         try:
-            found = {str(known["agent"]) for known in bus.iter_agents(posting.names)}
+            found = {
+                str(known["agent"])
+                for known in bus.iter_agents(posting.names)
+                if (known["condition"], known["node"]) != ("down", bus.name)  # those that an earlier life had are ours
+            }
         except Rejected as error:
             if error.response.error.code != AccessDenied.code:
                 raise

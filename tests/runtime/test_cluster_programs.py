@@ -183,6 +183,15 @@ def test_a_node_whose_tree_gives_up_ends_with_an_exit_code_of_its_own(bus: Runti
         assert node.wait() == ESCALATED
         assert any("worker gave up" in line for line in node.lines)
 
+    # Whoever started it starts it again: its agents are down until then, and whoever asks is to try again.
+    wait_until(lambda: [agent["condition"] for agent in bus.agents()] == ["down"])
+    refused = bus.delegate("work.alone").result()
+    assert refused.error is not None
+    assert (refused.error.code, refused.error.retryable) == ("agent_down", True)
+    with script(SERVE, bind, WORKER, "joined", "1") as node:
+        assert node.line("joined at").endswith(": worker")
+        assert bus.delegate("work.alone").result().ok
+
 
 def test_a_node_waits_for_a_broker_that_was_lost(bind: str):
     with script(SERVE, bind, WORKER, "joined", "1") as node:
