@@ -419,7 +419,7 @@ class Cell:
             msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
             raise WrongResult(msg)
         self._finish(work, value.model_copy(update={
-            "request_id": task.request_id, "external_id": work.external_id, "from_agent": self.name, "elapsed": task.elapsed,
+            "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
             "attempt": task.attempt, "timestamp": self._host.wall(),
             "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
         }))  # fmt: skip
@@ -441,7 +441,7 @@ class Cell:
             work.task.close()
             if work.task.is_bound:
                 response = settled(work.task, response)
-        elif work.external_id is not None:
+        if response.external_id != work.external_id:
             response = response.model_copy(update={"external_id": work.external_id})
         self._forget(work)
         self._host.answer(work, response)

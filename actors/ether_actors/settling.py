@@ -16,15 +16,14 @@ __all__ = ["settled"]
 def settled(task: Task, response: Response) -> Response:
     """The response as it is sent: COMPLETED only when budget and contract held, else PARTIAL with what did not.
 
-    Its metadata tells the cost and the tokens of the task and its sub-delegations together; its `external_id` is the
-    delegation's.
+    Its metadata tells the cost and the tokens of the task and its sub-delegations together.
     """
     delegation = task.delegation
     contract = delegation.output_contract
     totals, broken = task.budget.close(response)
     if contract is not None and response.status is Status.COMPLETED:
         broken = (*misses(contract, response), *broken)
-    update: dict[str, Any] = {"external_id": delegation.external_id}
+    update: dict[str, Any] = {}
     if totals:
         update["metadata"] = freeze({**response.metadata, **totals})
     if broken and response.status in (Status.COMPLETED, Status.PARTIAL):

@@ -103,10 +103,11 @@ def test_the_subgoal_of_a_query_comes_back(bus: TestRuntime):
     assert AgentResponse.from_response(response).subgoal_id == "sg1"
 
 
-def test_observers_see_the_foreign_id_in_the_specialists_answer(bus: TestRuntime):
+@pytest.mark.parametrize("how", ["return", "respond", "refuse", "raise", "crash"])
+def test_observers_see_the_foreign_id_in_all_that_the_specialist_says(bus: TestRuntime, how: str):
     probe = bus.observe(Probe())
-    bus.send(AgentInput(task_id="task-7", agent="a", action="do", params={}).to_delegation()).result()
+    bus.send(AgentInput(task_id="task-7", agent="a", action="do", params={"how": how}).to_delegation()).result()
     bus.settle(probe)
 
     told = [seen.response for seen in probe.observations if seen.kind is Kind.RESPONSE and seen.capability == "a.do"]
-    assert {AgentOutput.from_response(response).task_id for response in told} == {"task-7"}
+    assert [AgentOutput.from_response(response).task_id for response in told] == ["task-7"] * 2
