@@ -215,12 +215,8 @@ class Membership:
                 self._forget(agent)
         self._forget_oldest()
         self._tell_monitors(b"node:" + session.node.encode(), session.lost)
-        for token, target in session.monitors.items():
-            watchers = self._monitors.get(target, {})
-            watchers.pop(token, None)
-            if not watchers:
-                self._monitors.pop(target, None)
-        session.monitors.clear()
+        for token in list(session.monitors):
+            self._take_back(session, token)
 
     def _forget_oldest(self) -> None:
         """Forget agents that are down before their time, when there are too many of them."""
@@ -299,6 +295,7 @@ class Membership:
         wish = _map(header, envelope)
         if wish.get("stop"):
             session.cursors.pop(header.request_id, None)
+            session.share_window()
             return
         if not self._records.access.may_observe(session.node):
             raise AccessDenied(f"The node {session.node!r} may not observe: the access list does not have it.")
@@ -312,25 +309,40 @@ class Membership:
         check_observer(session, header.request_id, topics)
         position = since or self._records.tap.next
         session.cursors[header.request_id] = Cursor(topics=tuple(topic.encode() for topic in topics), position=position)
+        session.share_window()
         body = pack({"next": position})
         answer = pack_envelope(Kind.OBSERVE, request_id=header.request_id, body=body)
         self._records.router.send(session, answer)
 
-    def monitor(self, session: Session, header: Header) -> None:
+    def monitor(self, session: Session, header: Header, envelope: bytes) -> None:
         """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).
 
-        What the access list hides from it is not there for it.
+        What the access list hides from it is not there for it. With `stop` it is told no more; a refusal is told as DOWN.
         """
-        target = header.target
-        if not self._may_watch(session, target):
-            self._records.router.refusals.note(session.node, AccessDenied.code, f"it may not watch {target[:200]!r}")
-            self._send_down(session, header.request_id, target, AccessDenied.code)
-        elif self._is_there(target):
-            check_monitor(session, header.request_id)
-            self._monitors.setdefault(target, {})[header.request_id] = session
-            session.monitors[header.request_id] = target
-        else:
-            self._send_down(session, header.request_id, target, "unknown")
+        target, token = header.target, header.request_id
+        self._take_back(session, token)
+        if _map(header, envelope).get("stop"):
+            return
+        try:
+            if not self._may_watch(session, target):
+                raise AccessDenied(f"it may not watch {name_of(target[:200])!r}")  # noqa: TRY301  one way out for all
+            if not self._is_there(target):
+                self._send_down(session, token, target, "unknown")
+                return
+            check_monitor(session)
+        except (AccessDenied, TooMuch) as error:
+            self._records.router.refusals.note(session.node, error.code, error)
+            self._send_down(session, token, target, error.code)
+            return
+        self._monitors.setdefault(target, {})[token] = session
+        session.monitors[token] = target
+
+    def _take_back(self, session: Session, token: bytes) -> None:
+        target = session.monitors.pop(token, None)
+        watchers = self._monitors.get(target, {}) if target is not None else {}
+        watchers.pop(token, None)
+        if target is not None and not watchers:
+            self._monitors.pop(target, None)
 
     def _may_watch(self, session: Session, target: bytes) -> bool:
         access, node = self._records.access, session.node

@@ -118,13 +118,13 @@ def check_observer(session: Session, token: bytes, topics: list[str]) -> None:
         )
 
 
-def check_monitor(session: Session, token: bytes) -> None:
+def check_monitor(session: Session) -> None:
     """Check that a node may monitor one more.
 
     Raises:
         TooMuch: it monitors as many as it may.
     """
-    if token not in session.monitors and len(session.monitors) >= MOST_MONITORS:
+    if len(session.monitors) >= MOST_MONITORS:
         raise TooMuch(f"The node monitors {len(session.monitors):,} agents and nodes, which is the most.")
 
 

@@ -240,7 +240,7 @@ class Supervisor:
                 membership.observe(session, header, envelope)
                 self._must_feed = True
             case Kind.MONITOR:
-                membership.monitor(session, header)
+                membership.monitor(session, header, envelope)
             case Kind.HELLO:
                 membership.hello(routing_id, header, envelope)
             case Kind.BYE:

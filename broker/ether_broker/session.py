@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether_broker.channel import Channel
-from ether_broker.tap import Cursor
+from ether_broker.tap import WINDOW_BYTES, Cursor
 from ether_broker.turns import InputQueue
 
 __all__ = ["INCARNATION", "Session"]
@@ -81,6 +81,11 @@ class Session:
         self.receiver = b"r" + self.incarnation
         digest = hashlib.blake2b(self.incarnation, digest_size=INCARNATION, person=b"ether-node")
         self.digest = self.digest or digest.digest()
+
+    def share_window(self) -> None:
+        """Share out what may be under way to its observers, now that one came or went."""
+        for cursor in self.cursors.values():
+            cursor.window = WINDOW_BYTES // len(self.cursors)
 
     def unacknowledged(self) -> list[bytes]:
         """The envelopes that it may not have got, in order."""

@@ -24,7 +24,7 @@ _BATCH: Final = struct.Struct(">QQdI")
 WINDOW: Final = 64
 """Batches that an observer may have unacknowledged."""
 WINDOW_BYTES: Final = 8 << 20
-"""Bytes of them after which no more is sent."""
+"""Bytes of them after which no more is sent, of all observers of a node together; each may have one batch under way."""
 
 
 class Batch(NamedTuple):
@@ -50,11 +50,13 @@ class Cursor:
     """The `next` and the bytes of each batch under way."""
     under_way: int = 0
     """Bytes of all of them."""
+    window: int = WINDOW_BYTES
+    """Bytes under way after which no more is sent; the observers of a node share `WINDOW_BYTES`."""
 
     @property
     def has_credit(self) -> bool:
         """Whether another batch may be sent."""
-        return len(self.unacknowledged) < WINDOW and self.under_way < WINDOW_BYTES
+        return len(self.unacknowledged) < WINDOW and self.under_way < self.window
 
     def acknowledge(self, position: int) -> None:
         """Note that the observer has handled everything below `position`."""

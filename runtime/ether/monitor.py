@@ -14,16 +14,22 @@ class Monitor:
     Args:
         target: an agent's name, or `node:NAME`.
         wait: waits for an event, for some seconds or for ever; the node's, which lets its pool work on meanwhile.
+        take_back: tells the bus that nobody waits for it any more.
     """
 
     def __init__(
-        self, target: str, wait: Callable[[threading.Event, float | None], bool] = threading.Event.wait
-    ) -> None:
+        self, target: str, wait: Callable[[threading.Event, float | None], bool] = threading.Event.wait,
+        take_back: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self.target = target
         """An agent's name, or `node:NAME`."""
         self.reason = ""
-        """Why it went down; `unknown` if it was not there. Empty until it has fired."""
+        """Why it went down; `unknown` if it was not there, `access_denied` or `too_much` if the bus does not watch it for us.
+
+        Empty until it has fired.
+        """
         self._wait = wait
+        self._take_back = take_back
         self._fired = threading.Event()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[Monitor], None]] = []
@@ -36,6 +42,10 @@ class Monitor:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it fires; False when `timeout` seconds were not enough."""
         return self._wait(self._fired, timeout)
+
+    def cancel(self) -> None:
+        """Watch no more: it does not fire any more, unless it is about to."""
+        self._take_back()
 
     def add_callback(self, callback: Callable[[Monitor], None]) -> None:
         """Call `callback(monitor)` when it fires, at once if it has; in a thread of the node's pool."""

@@ -72,10 +72,15 @@ class Watching:
             MailboxFull: as `Link.send`.
         """
         token = new_id()
-        monitor = self._monitors[token] = Monitor(target, self._machinery.wait)
+        monitor = self._monitors[token] = Monitor(target, self._machinery.wait, lambda: self._unmonitor(token, target))
         self._uplink.send(_watch(token, target))
         self._uplink.flush()
         return monitor
+
+    def _unmonitor(self, token: bytes, target: str) -> None:
+        if self._monitors.pop(token, None) is not None:
+            self._uplink.tell(_watch(token, target, body=pack({"stop": True})))
+            self._uplink.flush()
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
@@ -123,5 +128,5 @@ def _wish(token: bytes, observer: Observer, start: int) -> bytes:
     return pack_envelope(Kind.OBSERVE, request_id=token, body=body)
 
 
-def _watch(token: bytes, target: str) -> bytes:
-    return pack_envelope(Kind.MONITOR, request_id=token, target=target.encode())
+def _watch(token: bytes, target: str, body: bytes = b"") -> bytes:
+    return pack_envelope(Kind.MONITOR, request_id=token, target=target.encode(), body=body)

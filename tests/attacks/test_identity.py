@@ -11,7 +11,8 @@ from ether_broker.admission import MOST_SESSIONS
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Manifest
 from ether_broker.status import Status
-from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
+from ether_broker.tap import WINDOW_BYTES
+from ether_broker.wire import FRAME, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
 
 
@@ -218,6 +219,43 @@ def test_a_node_has_so_many_observers_and_topics_and_monitors():
     peer.send(Kind.MONITOR, request_id=request_id(7), target=b"a")
     bus.step()
     assert refused(bus) == {"too_much": 12}
+    assert [(down.number, down.body["reason"]) for down in peer.took(Kind.DOWN)] == [(7, "too_much")]
+
+
+def test_a_monitor_that_is_taken_back_does_not_fire_and_makes_room():
+    bus = Bus()
+    peer, other = bus.node("n"), bus.node("o", "a", "b")
+    for number in range(2 * MOST_MONITORS):
+        peer.send(Kind.MONITOR, request_id=request_id(10 + number), target=b"a")
+        peer.send(Kind.MONITOR, request_id=request_id(10 + number), target=b"a", body={"stop": True})
+    peer.send(Kind.MONITOR, request_id=request_id(7), target=b"b")
+    bus.step()
+    other.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    other.send(Kind.UNREGISTER, source=b"b", body={"condition": "gone"})
+    bus.step()
+
+    assert [down.number for down in peer.took(Kind.DOWN)] == [7]
+    assert (refused(bus), peer.session.monitors, bus.supervisor._membership._monitors) == ({}, {}, {})
+
+
+def test_observers_that_acknowledge_nothing_have_a_bound_for_all_of_a_node():
+    bus, alice, bob, mallory = trio()
+    for number in range(MOST_OBSERVERS):
+        mallory.send(Kind.OBSERVE, request_id=request_id(1000 + number), body={"from": 1})
+    bus.step()
+    for number in range(30):
+        alice.delegate("alice", to="bob", number=100 + number, params="x" * 500_000)
+        bus.step()
+
+    cursors = mallory.session.cursors.values()
+    assert sum(cursor.under_way for cursor in cursors) <= WINDOW_BYTES + MOST_OBSERVERS * FRAME
+    assert mallory.session.channel.retained_bytes + mallory.session.outbox_bytes < 80 << 20
+    mallory.inbox.clear()
+    mallory.send(Kind.OBSERVE, request_id=request_id(1001), body={"stop": True})
+    mallory.send(Kind.TAP_ACK, request_id=request_id(1000), body=bus.records.tap.next.to_bytes(8))
+    bus.step()
+    assert mallory.took(Kind.TAP), "who acknowledges gets on, whatever the others do"
+    assert bob.session.lost == ""
 
 
 def test_monitors_of_a_lost_node_are_forgotten_without_looking_at_all_others():
