@@ -127,6 +127,18 @@ def test_a_monitor_and_an_observer_that_wait_do_not_hang():
         assert "AgentCrash" in watch.reason
 
 
+def test_a_monitor_that_is_cancelled_does_not_fire_and_the_bus_forgets_it():
+    with TestRuntime() as bus:
+        bus.start(Sleeper)
+        kept, cancelled = bus.monitor("sleeper"), bus.monitor("sleeper")
+        cancelled.cancel()
+        cancelled.cancel()
+        bus.delegate("crash").result()
+
+        assert kept.wait()
+        assert not cancelled.wait(1.0)
+
+
 def test_deadlines_fall_due_in_order():
     with TestRuntime() as bus:
         bus.start(Sleeper)
