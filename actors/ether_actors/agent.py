@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ether_actors.capability import Handler, handlers_of
 from ether_actors.composable import ComposableAgent
 from ether_actors.inbox import Inbox
+from ether_actors.pool import waiting
 from ether_broker.errors import InvalidManifest, UsageError
 from ether_broker.manifest import Depth, Interface, Manifest
 from ether_broker.payload import pack
@@ -44,6 +45,15 @@ class _Flag:
     def set(self) -> None:
         """Set it."""
         self._is_set = True
+
+
+class _Future(pykka.ThreadingFuture[Any]):
+    """The answer to what was asked with a pykka ref; a handler that waits for it leaves its place to another."""
+
+    def get(self, *, timeout: float | None = None) -> Any:
+        """Wait for the answer."""
+        with waiting():
+            return super().get(timeout=timeout)
 
 
 def _defining_namespace(cls: type) -> dict[str, Any]:
@@ -201,7 +211,7 @@ class Agent(pykka.Actor, ComposableAgent):
 
     @staticmethod
     def _create_future() -> Future[Any]:
-        return pykka.ThreadingFuture()
+        return _Future()
 
     def _start_actor_loop(self) -> None:
         """The node gives the turns."""

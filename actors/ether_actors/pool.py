@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Final
 
-__all__ = ["Pool", "Room", "current_pool"]
+__all__ = ["Pool", "Room", "current_pool", "waiting"]
 
 logger = logging.getLogger("ether.pool")
 
@@ -32,6 +32,12 @@ _numbers = itertools.count(1)
 def current_pool() -> Pool | None:
     """The pool that the calling thread belongs to."""
     return getattr(_here, "pool", None)
+
+
+def waiting() -> contextlib.AbstractContextManager[None]:
+    """Say that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
+    pool = current_pool()
+    return contextlib.nullcontext() if pool is None else pool.blocking()
 
 
 class Room(enum.Enum):

@@ -12,7 +12,7 @@ from ether.observing import Observing
 from ether_actors.handle import Handle
 from ether_actors.loop import LoopThread
 from ether_actors.observer import Observer
-from ether_actors.pool import Pool, current_pool
+from ether_actors.pool import Pool, waiting
 from ether_broker.clock import Clock
 from ether_broker.ids import new_id, to_text
 
@@ -70,10 +70,7 @@ class Machinery:
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait for an event; in a thread of a pool, another thread takes its place meanwhile."""
-        pool = current_pool()
-        if pool is None:
-            return event.wait(timeout)
-        with pool.blocking():
+        with waiting():
             return event.wait(timeout)
 
     def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:
@@ -82,10 +79,7 @@ class Machinery:
         Raises:
             Empty: `timeout` seconds were not enough.
         """
-        pool = current_pool()
-        if pool is None:
-            return queue.get(timeout=timeout)
-        with pool.blocking():
+        with waiting():
             return queue.get(timeout=timeout)
 
     def close(self, timeout: float) -> None:

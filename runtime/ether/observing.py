@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from ether_actors.observer import Observer
+from ether_actors.pool import waiting
 from ether_broker.tap import read_batch
 
 __all__ = ["Observing"]
@@ -55,7 +56,7 @@ class Observing:
 
     def wait(self, number: int, timeout: float) -> bool:
         """Wait until everything below `number` has been handled; False when `timeout` seconds were not enough."""
-        with self._caught_up:
+        with waiting(), self._caught_up:
             return self._caught_up.wait_for(lambda: self.observer.position >= number, timeout)
 
     def stop(self, timeout: float = 2.0) -> None:

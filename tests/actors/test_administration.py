@@ -141,6 +141,23 @@ def test_an_agent_is_busy_for_as_long_as_its_node_says_and_no_longer():
     assert (idle["condition"], idle["busy_for"], idle["load"]) == ("up", 0.0, {})
 
 
+def test_who_blocks_its_event_loop_is_told_in_a_few_words_and_once_as_an_event():
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    blocking = {"capability": "work.do", "request_id": "1", "at": "x" * 1_000, "seconds": 0.6, "more": [1]}
+
+    for said in (blocking, {**blocking, "seconds": 1.6}, {"seconds": "long"}, "nonsense", None, blocking):
+        a.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1, "blocking": said}}})
+        bus.step()
+
+    events = bus.events("loop_blocked")
+    assert [(event["agent"], event["node"], event["seconds"]) for event in events] == [("a", "na", 0.6)] * 2
+    assert events[0]["at"] == "x" * 200
+    assert "more" not in events[0]
+    (told,) = ask(bus, d, "agents")
+    assert told["load"]["blocking"]["capability"] == "work.do"
+
+
 def test_an_agent_is_stalled_from_when_a_heartbeat_is_missing_until_its_node_is_lost():
     bus = Bus()
     d, a = bus.delegator("d"), bus.node("na", "a")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ether_actors import pool as pools
+from ether_actors.agent import Agent
 from ether_actors.pool import Pool, Room, current_pool
 from tests.support import wait_until
 
@@ -105,6 +106,21 @@ def test_what_was_submitted_before_a_thread_began_to_wait_gets_a_thread_too():
 
     run(pool, outer)
 
+    assert pool.close() == 0
+
+
+def test_who_waits_for_what_was_asked_with_a_pykka_ref_leaves_its_place_to_another():
+    pool = Pool(1)
+    answer = Agent._create_future()
+    seen: list[object] = []
+
+    def ask() -> None:
+        pool.submit(lambda: answer.set("answered"))
+        seen.append(answer.get(timeout=PATIENCE))
+
+    run(pool, ask)
+
+    assert seen == ["answered"]
     assert pool.close() == 0
 
 

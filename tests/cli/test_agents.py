@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pexpect
 import pytest
 
+from ether.cli.commands.agents import _condition
 from tests.cli.command import Command, table
 
 
@@ -75,3 +78,22 @@ def test_nodes_are_listed_this_commands_own_too(own: Command) -> None:
 
     assert len(rows) == 2
     assert "host" in {row[0] for row in rows}
+
+
+BLOCKING = {"blocking": {"seconds": 5.5, "at": "crew.py:12 in ask"}}
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ({}, "up"),
+        ({"busy_for": 6.25}, "busy 6.25 s"),
+        (
+            {"busy_for": 6.25, "load": BLOCKING},
+            "blocks 5.5 s at crew.py:12 in ask",
+        ),
+        ({"stalled_for": 2.0, "load": BLOCKING}, "stalled 2 s"),
+    ],
+)
+def test_how_an_agent_is_in_a_few_words(told: dict[str, Any], shown: str) -> None:
+    assert _condition({"condition": "up", "busy_for": 0.0, "stalled_for": 0.0, "load": {}, **told}) == shown
