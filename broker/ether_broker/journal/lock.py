@@ -54,6 +54,8 @@ class Lock:
             if self._file in _held:
                 return None
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise JournalUnavailable(f"The journal {path} is not there: put it back where it was.") from error
         except OSError as error:
             raise explain(error, path) from error
         try:

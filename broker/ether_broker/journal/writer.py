@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from ether_broker.errors import EtherError, InternalError, JournalFull, JournalReadOnly, JournalUnavailable
 from ether_broker.journal.failure import explain
-from ether_broker.journal.index import Indexer
+from ether_broker.journal.index import SLICE, Indexer
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.retention import Removed, collect
 from ether_broker.journal.store import Store
@@ -36,9 +36,11 @@ RETRY: Final = 0.5
 CALM: Final = 0.005
 """Seconds without an append before the writer indexes: under load the interpreter's lock is the broker's."""
 BEHIND: Final = 262_144
-"""Envelopes that may be unindexed before it indexes under load too: a search looks through them all, in about 0.1 s."""
+"""Envelopes that may be unindexed before it indexes under load too: a search looks through them all, in about 0.5 s."""
 _REOPENED: Final = (JournalUnavailable, JournalReadOnly)
 """Trouble after which the file may be another, or may be written only when it is opened anew."""
+_SPELL: Final = 60.0
+"""Seconds without trouble of the index after which the next is told again."""
 _FAREWELL: Final = 0.5
 """Seconds that closing may take for indexing."""
 
@@ -176,6 +178,7 @@ class Writer:
         except EtherError as error:
             self._fail(error)
             return False
+        written = sum(len(batch.envelopes) for batch in batches)
         if self._group:
             self.committed = self._group[-1].ticket
             self.written_bytes += sum(append.size for append in self._group)
@@ -183,8 +186,9 @@ class Writer:
         self._checkpoint = None
         self.trouble = None
         self._notify()
-        if self._indexer.behind > BEHIND and time.monotonic() >= self._quiet_until:
-            self._index()
+        for _ in range(0, 2 * written, SLICE):  # twice what came, so that it catches up however long the load lasts
+            if self._indexer.behind > BEHIND and time.monotonic() >= self._quiet_until:
+                self._index()
         return True
 
     def _prepare(self) -> None:
@@ -225,7 +229,8 @@ class Writer:
         try:
             self._indexer.slice()
         except (sqlite3.Error, EtherError) as error:
-            _log.warning("The journal's index waits: %s", error)
+            if self._quiet_until < time.monotonic() - _SPELL:
+                _log.warning("The journal's index waits: %s", error)
             self._quiet_until = time.monotonic() + RETRY
 
     def _index_for(self, seconds: float) -> None:

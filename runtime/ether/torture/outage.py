@@ -65,8 +65,12 @@ class Outages:
         return [outage for outage in self.all if outage.name.startswith(names)]
 
     def stopped(self, begin: float, end: float, *names: str) -> float:
-        """Seconds between two times in which one of the processes was away, or the machine had no time for anybody."""
+        """Seconds between two times in which one of the processes was away, or the machine had no time for anybody.
+
+        `disk` is a name too: what a broker has ruled on while it could not write is not ruled if it dies then.
+        """
         spans = [(outage.begin, outage.end) for outage in self.of(*names)] + self.stalls
+        spans += [(fault.begin, fault.end) for fault in self.disk if "disk" in names]
         cut = sorted((max(begin, first), min(end, last)) for first, last in spans if first < end and last > begin)
         total, reached = 0.0, begin
         for first, last in cut:

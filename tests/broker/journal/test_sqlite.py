@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ether_broker.errors import Closed, InternalError, JournalCorrupt
+from ether_broker.journal import writer
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.sqlite import SqliteJournal
 from ether_broker.status import Status
@@ -249,3 +250,17 @@ def test_after_closing_every_question_is_refused(path: Path):
     ):
         with pytest.raises(Closed):
             question()
+
+
+def test_the_index_keeps_up_with_a_load_without_end(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch):
+    """Who searches looks through what it lacks: under load too that is a bounded number of envelopes."""
+    monkeypatch.setattr(writer, "BEHIND", 1_000)
+    monkeypatch.setattr(writer, "GROUP", 4_000)
+    lacking: list[int] = []
+    journal.on_commit = lambda: lacking.append(journal._writer._indexer.behind)
+
+    tickets = [journal.append(journal.next, 0.0, 0.0, [b"1234"] * 1_000) for _ in range(60)]
+    settle(journal, tickets[-1])
+
+    assert len(lacking) >= 60
+    assert max(lacking) <= 1_000 + 1_000 + 256

@@ -14,6 +14,7 @@ from ether.torture.rules.rule import Violation
 
 __all__ = ["back", "disk_recoveries"]
 
+_NODE: Final = "node-"
 _BACK: Final = 5.0
 """Seconds in which the bus takes work again when the cause is gone."""
 _ENOUGH: Final = 20
@@ -31,17 +32,26 @@ def back(evidence: Evidence) -> Iterator[Violation]:
 
 
 def disk_recoveries(evidence: Evidence) -> Iterator[tuple[DiskFault, float]]:
-    """Each fault after which nothing else kept the bus from its work, with the seconds from its end to the next COMPLETED."""
+    """Each fault after which nothing else kept the bus from its work, with the seconds from its end to the next COMPLETED.
+
+    Something else is another fault, a strike at the broker shortly before or after the end, from which it comes back in its own
+    time, or strikes at all nodes.
+    """
     done = sorted(
         ending.at
         for endings in evidence.endings.values()
         for ending in endings
         if ending.kind == "ok" and ending.status == "COMPLETED"
     )
-    faults = evidence.outages.disk
-    begins = [outage.begin for outage in evidence.outages.of(BROKER)] + [fault.begin for fault in faults]
+    faults, outages = evidence.outages.disk, evidence.outages
     for fault in faults:
-        if fault.end == math.inf or any(fault.end <= begin < fault.end + _BACK for begin in begins):
+        since, until = fault.end - _BACK, fault.end + _BACK
+        if fault.end == math.inf or any(fault.end <= other.begin < until for other in faults):
+            continue
+        if any(since < struck.begin < until for struck in outages.of(BROKER)):
+            continue
+        away = {struck.name for struck in outages.of(_NODE) if struck.begin < until and struck.end > since}
+        if len(away) >= int(evidence.settings["nodes"]):
             continue
         index = bisect_left(done, fault.end)
         yield fault, (done[index] - fault.end if index < len(done) else math.inf)

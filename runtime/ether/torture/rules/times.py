@@ -39,7 +39,7 @@ def overdue(evidence: Evidence) -> Iterator[Violation]:
             if late < 0 and message.status == Status.TIMEOUT:
                 yield Violation("early", f"TIMEOUT passed {-late:.3f} s before the deadline", message.id)
             due = max(deadline, accepted[message.id])
-            allowed = WINDOW + evidence.outages.stopped(due, message.at, "broker")
+            allowed = WINDOW + evidence.outages.stopped(due, message.at, "broker", "disk")
             if message.at - due > allowed:
                 said = Status(message.status).name
                 yield Violation(
