@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from ether.torture.campaign import run
+from ether.torture.diary import Diary, read_diary
 from ether.torture.disk import Disk
+from ether.torture.nemesis import Nemesis
 from ether.torture.outage import read_outages
-from ether.torture.plan import Fault, make_faults
+from ether.torture.plan import Fault, FaultPlan, make_faults
 from ether.torture.render import render
 from ether.torture.settings import Durability, Settings
+from ether.warden import ProcessStatistics
 from ether_broker.errors import JournalLocked, JournalReadOnly, JournalUnavailable, UsageError
 from ether_broker.journal.sqlite import SqliteJournal
 from tests.support import wait_until
+
+
+class Nobody:
+    """A theatre without processes."""
+
+    def signal(self, name: str, number: int) -> int | None:
+        raise AssertionError(name, number)
+
+    def statistics(self) -> list[ProcessStatistics]:
+        return []
 
 
 @pytest.fixture
@@ -114,6 +129,21 @@ def test_a_fault_lasts_until_it_is_mended() -> None:
 
     assert (first.begin, first.end, first.fault) == (1.0, 2.0, Fault.FILL)
     assert (second.begin, second.end) == (4.0, float("inf"))
+
+
+def test_a_fault_that_is_due_while_another_lasts_waits_for_its_end(disk: Disk, tmp_path: Path) -> None:
+    SqliteJournal(disk.journal).close()
+    plan = [FaultPlan(1, 0.0, Fault.LOCK, 0.3), FaultPlan(2, 0.1, Fault.REMOVE, 0.3)]
+    with (
+        closing(Diary(tmp_path / "n.jsonl")) as diary,
+        Nemesis(Nobody(), (), time.monotonic(), diary, disk=disk, faults=plan) as nemesis,
+    ):
+        assert nemesis.done.wait(20)
+
+    first, second = read_outages(read_diary(tmp_path / "n.jsonl")).disk
+    assert (first.fault, second.fault) == (Fault.LOCK, Fault.REMOVE)
+    assert first.begin < first.end <= second.begin < second.end
+    SqliteJournal(disk.journal, create=False).close()
 
 
 @pytest.mark.slow

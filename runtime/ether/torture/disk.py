@@ -72,12 +72,18 @@ class Disk:
         """What can be done to it."""
         return tuple(Fault) if self.is_mounted else tuple(fault for fault in Fault if fault is not Fault.FILL)
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether something is wrong with it now."""
+        return self._mended is not None
+
     def break_by(self, fault: Fault) -> None:
-        """Let something go wrong, until `mend`.
+        """Let something go wrong, until `mend`; nothing must be wrong yet.
 
         Raises:
             OSError, sqlite3.Error: it could not be done; nothing has changed.
         """
+        assert self._mended is None, "one fault at a time"
         begin, end = {
             Fault.FILL: (self._fill, self._empty),
             Fault.LOCK: (self._begin_lock, self._end_lock),

@@ -148,6 +148,9 @@ class Nemesis:
     def _break_disk(self, plan: FaultPlan) -> None:
         assert self._disk is not None
         at = time.monotonic()
+        if self._disk.is_broken:  # the plan's times have all come at once, as when the processes were long in coming up
+            self._push(at + _RETRY, lambda: self._break_disk(plan))
+            return
         try:
             self._disk.break_by(plan.fault)
         except (
