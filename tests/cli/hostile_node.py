@@ -85,7 +85,8 @@ class HostileNode:
         body = pack({"params": pack({HOSTILE: HOSTILE}), "objective": HOSTILE, "workflow": HOSTILE})
         for source, target, capability in (
             (b"mallory", b"", _EVIL), (b"mallory", _EVIL, b"evil.done"), (b"mallory", b"nobody", b"evil.done"),
-            (_EVIL, b"", b"evil.done"), (b"mallory", b"", b"evil.done"), (b"mallory", b"mallory", b"evil.nothing"),
+            (_EVIL, b"", b"evil.done"), (b"stranger", b"", b"evil.done"), (b"mallory", b"mallory", b"evil.nothing"),
+            (b"mallory", b"", b"evil.done"), (b"mallory", b"", b"nobody.can"),
         ):  # fmt: skip
             self._peer.send(
                 pack_envelope(
@@ -104,8 +105,8 @@ class HostileNode:
 
         def response(status: Status, body: dict[str, Any]) -> bytes:
             return pack_envelope(
-                Kind.RESPONSE, status=status, request_id=header.request_id, source=header.target, target=_EVIL,
-                capability=_EVIL, body=pack(body), attempt=header.attempt,
+                Kind.RESPONSE, status=status, request_id=header.request_id, source=header.target, target=b"somebody",
+                capability=b"some.thing", body=pack(body), attempt=header.attempt,
             )  # fmt: skip
 
         progress = {"summary": HOSTILE, "progress": 0.5, "data": pack({HOSTILE: HOSTILE})}
