@@ -13,12 +13,22 @@ from ether.bench.renderers.text import render_text
 from ether.bench.settings import Settings
 from ether_broker.errors import MissingExtra, UsageError
 
-TINY = {"rounds": 1, "seconds": 0.05, "window": 8, "agents": 20, "registered": 3, "rows": 2_000, "kills": 1}
+TINY = {
+    "rounds": 1,
+    "seconds": 0.05,
+    "window": 8,
+    "agents": 20,
+    "crowd": 50,
+    "registered": 3,
+    "rows": 2_000,
+    "kills": 1,
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "case", ["pipelined", "bytes", "serial", "registered", "agents", "durable", "curve", "recovery", "failover"]
+    "case",
+    ["pipelined", "bytes", "serial", "registered", "agents", "crowd", "durable", "curve", "recovery", "failover"],
 )
 def test_a_case_measures_all_its_contenders(case: str) -> None:
     report = main.run([case], Settings(**TINY))

@@ -31,6 +31,7 @@ ROLES: Final = {
     "client": ("ether.bench.roles.client", "Client"),
     "pacer": ("ether.bench.roles.pacer", "Pacer"),
     "host": ("ether.bench.roles.host", "Host"),
+    "crowd": ("ether.bench.roles.crowd", "Crowd"),
     "restarter": ("ether.bench.roles.restarter", "Restarter"),
     "killer": ("ether.bench.roles.killer", "Killer"),
 }

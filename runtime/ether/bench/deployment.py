@@ -21,6 +21,8 @@ SYSTEMS: Final = {
     "nats": ("nats-server", "nats-worker", "nats-client"),
     "ether": ("broker", "worker", "observer", "client"),
     "idle": ("broker", "host"),
+    "filling": ("broker", "worker", "client", "host"),
+    "crowd": ("crowd",),
     "restart": ("restarter",),
     "kill": ("killer",),
 }

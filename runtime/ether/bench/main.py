@@ -11,6 +11,7 @@ from typing import Final
 
 from ether.bench.case import Case
 from ether.bench.cases.agents import Agents
+from ether.bench.cases.crowd import Crowd
 from ether.bench.cases.failover import Failover
 from ether.bench.cases.idle import Idle
 from ether.bench.cases.imports import Imports
@@ -29,7 +30,7 @@ __all__ = ["CASES", "run"]
 CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
-        Pipelined(), Opaque(), Serial(), DURABLE, CURVE, Registered(), Agents(), Imports(), Idle(), Recovery(),
+        Pipelined(), Opaque(), Serial(), DURABLE, CURVE, Registered(), Agents(), Crowd(), Imports(), Idle(), Recovery(),
         Failover(),
     )
 }  # fmt: skip

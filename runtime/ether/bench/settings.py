@@ -41,6 +41,8 @@ class Settings:
     """`tcp` on the loopback, or `ipc`; NATS speaks tcp whatever this says."""
     agents: int = 10_000
     """Idle agents whose cost is taken."""
+    crowd: int = 100_000
+    """Agents of the bus that is compared with one of a thousand."""
     registered: int = 1_000
     """Agents that work is spread over."""
     rows: int = 1_000_000
@@ -53,7 +55,7 @@ class Settings:
     """Called with a line when a case begins."""
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "seconds", "window", "agents", "registered", "rows", "kills"):
+        for name in ("rounds", "seconds", "window", "agents", "crowd", "registered", "rows", "kills"):
             if getattr(self, name) <= 0:
                 msg = f"{name}={getattr(self, name)!r}: it has to be above 0."
                 raise UsageError(msg)

@@ -22,7 +22,7 @@ class Host:
     def start(self) -> Info:
         """Join, and start one agent, so that what is made once for the class and the node is there."""
         self._bus.open()
-        self._bus.start(EchoAgent)
+        self._bus.start(EchoAgent, name="warm")
         return {}
 
     def run(self, order: Info) -> Info:
@@ -30,7 +30,7 @@ class Host:
         gc.collect()
         before = resident_bytes()
         start = time.perf_counter()
-        agents = self._bus.start_many(EchoAgent, order["agents"])
+        agents = self._bus.start_many(EchoAgent, order["agents"], name="idle")
         seconds = time.perf_counter() - start
         gc.collect()
         return {"count": len(agents), "seconds": seconds, "bytes": resident_bytes() - before}

@@ -1,0 +1,128 @@
+"""A supervisor that is stepped by itself, with as many agents as are wanted: what each of them costs it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ether.bench.role import Info
+from ether_actors.supervisor import Supervisor
+from ether_broker.errors import InternalError
+from ether_broker.manifest import Capability, Manifest
+from ether_broker.payload import pack
+from ether_broker.router import INCARNATION
+from ether_broker.wire import Kind, join_frame, pack_envelope
+
+__all__ = ["Crowd"]
+
+_FRAME: Final = 64
+"""Envelopes of one frame, as a link sends them."""
+_CHOICES: Final = 1_000
+_LEAVING: Final = 1_000
+_NOW: Final = 1000.0
+_FAR: Final = _NOW + 1e6
+_WORK: Final = b"crowd.work"
+
+
+class Crowd:
+    """Neither sockets nor processes: frames go into the supervisor's step, and what it sends is dropped."""
+
+    def __init__(self, _options: Info) -> None:
+        self._bus = _Bus()
+
+    def start(self) -> Info:
+        """Nothing to get ready."""
+        return {}
+
+    def run(self, order: Info) -> Info:
+        """Fill a bus with `agents`: CPU seconds for each registered, each choice among them, and each that leaves.
+
+        The first choice is taken by itself: it finds everybody with more to do than when they were last looked at.
+        """
+        bus = self._bus = _Bus()
+        boss, busy, leaving = (bus.join(name) for name in ("boss", "busy", "leaving"))
+        count = order["agents"]
+        bus.take(boss, [_register(b"asks")])
+        registering = bus.take(busy, [_register(b"busy%d" % number, _WORK) for number in range(count)])
+        bus.take(leaving, [_register(b"left%d" % number, b"other.work") for number in range(_LEAVING)])
+        bus.take(boss, [_delegate(_WORK, b"busy%d" % number) for number in range(count)])
+        bus.take(boss, [_delegate(b"other.work", b"left%d" % number) for number in range(_LEAVING)])
+        bus.expect(count + _LEAVING)
+        first = bus.take(boss, [_delegate(_WORK)])
+        choosing = bus.take(boss, [_delegate(_WORK) for _ in range(_CHOICES)])
+        bus.expect(count + _LEAVING + 1 + _CHOICES)
+        going = bus.take(leaving, [pack_envelope(Kind.BYE)])
+        bus.expect(count + 1 + _CHOICES)
+        return {
+            "register": registering / count, "first": first, "choose": choosing / _CHOICES, "leave": going / _LEAVING,
+        }  # fmt: skip
+
+    def stop(self) -> None:
+        """Nothing to let go of."""
+
+
+class _Bus:
+    """A supervisor on a clock that stands."""
+
+    def __init__(self) -> None:
+        self._supervisor = Supervisor()
+        self._numbers = itertools.count(1)
+
+    def join(self, name: str) -> bytes:
+        """A node that has joined; its incarnation."""
+        incarnation = next(self._numbers).to_bytes(INCARNATION)
+        hello = pack_envelope(Kind.HELLO, request_id=incarnation, body=pack({"node": name}))
+        self._step([(b"r" + incarnation, join_frame([hello]))])
+        return incarnation
+
+    def take(self, incarnation: bytes, envelopes: Sequence[bytes]) -> float:
+        """Let a node say something; CPU seconds until all of it was taken."""
+        sender = b"t" + incarnation
+        frames = [(sender, join_frame(envelopes[first : first + _FRAME])) for first in range(0, len(envelopes), _FRAME)]
+        return sum(_seconds(lambda frame=frame: self._step([frame])) for frame in frames)  # type: ignore[misc]  # a default
+
+    def _step(self, arrivals: list[tuple[bytes, bytes]]) -> None:
+        supervisor, router = self._supervisor, self._supervisor.records.router
+        supervisor.step(arrivals, _NOW, _NOW)
+        while supervisor.next_wake() <= _NOW:
+            supervisor.step((), _NOW, _NOW)
+        for _ in router.outgoing():
+            pass
+        for session in router.sessions:
+            session.channel.acknowledge(session.channel.last)
+
+    def expect(self, count: int) -> None:
+        """Check that so many delegations are open: what is measured is to have happened.
+
+        Raises:
+            InternalError: there are more, or fewer.
+        """
+        found = len(self._supervisor.records.ledger)
+        if found != count:
+            msg = f"{found:,} delegations are open on the bus that is measured, and {count:,} should be."
+            raise InternalError(msg)
+
+
+_ids: Final = itertools.count(1 << 64)
+
+
+def _register(agent: bytes, *capabilities: bytes) -> bytes:
+    declared = tuple(Capability(name=name.decode()) for name in capabilities)
+    fields = Manifest(agent="any", capabilities=declared).model_dump(mode="json", exclude_defaults=True)
+    del fields["agent"]
+    return pack_envelope(Kind.REGISTER, request_id=next(_ids).to_bytes(16), source=agent, body=pack(fields))
+
+
+def _delegate(capability: bytes, target: bytes = b"") -> bytes:
+    return pack_envelope(
+        Kind.DELEGATION, request_id=next(_ids).to_bytes(16), source=b"asks", target=target, capability=capability,
+        deadline=_FAR, body=pack({}),
+    )  # fmt: skip
+
+
+def _seconds(call: Callable[[], None]) -> float:
+    start = time.thread_time()
+    call()
+    return time.thread_time() - start
