@@ -16,6 +16,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,11 @@ logger = logging.getLogger("ether.broker")
 OUT_OF_MEMORY: Final = 71
 """Exit code of a broker whose memory went past twice its limit; whoever started it starts it anew, with its journal."""
 _LOOK: Final = 0.05
+_GROWN: Final = 16 << 20
+"""Bytes above the least so far at which the C library is told to return what was freed: it keeps it by itself."""
+_PAUSE: Final = 2.0
+_LONGEST_PAUSE: Final = 60.0
+"""Seconds between two such words: the first when they help, and up to the last while they do not."""
 _SUSPECT: Final = 8 << 20
 """Bytes that a connection must have sent since memory passed half its limit, to be shut."""
 _RECEIVED: Final = 128
@@ -60,9 +66,15 @@ class MemoryWatch:
             self._thread.start()
 
     def _run(self) -> None:
+        low, pause, at = resident(), _PAUSE, time.monotonic()
         while not self._closing.wait(_LOOK):
             try:
                 size = resident()
+                if size > low + _GROWN and time.monotonic() - at >= pause:
+                    _give_back()
+                    left = resident()
+                    pause = _PAUSE if left < size - _GROWN // 2 else min(2 * pause, _LONGEST_PAUSE)
+                    low, size, at = min(low, left), left, time.monotonic()
                 if 0 < self._limit < size:
                     _give_back()
                     size = resident()

@@ -19,6 +19,7 @@ import zmq
 
 from ether_broker.ids import new_id
 from ether_broker.payload import pack
+from ether_broker.status import Status
 from ether_broker.version import PROTOCOL_MAJOR
 from ether_broker.wire import MAGIC, PREAMBLE, Kind, join_frame, pack_envelope
 from tests.runtime.raw_peer import RawPeer
@@ -132,6 +133,72 @@ def resend(endpoint: str) -> int:
 
 def garbage(endpoint: str) -> int:
     return _session(endpoint, lambda _: [pack_envelope(Kind.TAP, request_id=new_id(), body=b"\n" * 500)] * 64, 150)
+
+
+def _told(endpoint: str, size: int, count: int, rate: float) -> int:
+    """Delegate to oneself, and tell progress without end."""
+    name = f"mallory-{os.getpid()}"  # an earlier one may not be lost yet
+    with RawPeer(endpoint) as peer:
+        peer.hello(name)
+        peer.register(name, "evil.do")
+        own = {"request_id": new_id(), "source": name.encode(), "target": name.encode(), "capability": b"evil.do"}
+        peer.send(pack_envelope(Kind.DELEGATION, **own))
+        peer.expect(Kind.DELEGATION)
+        body = pack({"summary": "s" * size})
+        frame = join_frame([pack_envelope(Kind.RESPONSE, status=Status.PROGRESS, body=body, **own)] * count)
+        done = 0
+        for _ in paced(rate):
+            with contextlib.suppress(zmq.Again):
+                peer.talk.send(frame, zmq.NOBLOCK)
+                done += 1
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    peer.listen.recv(zmq.NOBLOCK)
+        return done
+
+
+def progress(endpoint: str) -> int:
+    return _told(endpoint, 900_000, 1, 100)
+
+
+def little_progress(endpoint: str) -> int:
+    return _told(endpoint, 0, 1_024, 100)
+
+
+def unknown_progress(endpoint: str) -> int:
+    envelopes = [
+        pack_envelope(Kind.RESPONSE, request_id=new_id(), source=b"mallory", status=Status.PROGRESS)
+        for _ in range(1_024)
+    ]
+    return _session(endpoint, lambda _: envelopes, 100)
+
+
+def cancel(endpoint: str) -> int:
+    envelopes = [pack_envelope(Kind.CANCEL, request_id=new_id(), source=b"mallory") for _ in range(1_024)]
+    return _session(endpoint, lambda _: envelopes, 230)
+
+
+def empty(endpoint: str) -> int:
+    return _session(endpoint, lambda _: [], 20_000)
+
+
+def heartbeats(endpoint: str) -> int:
+    body = pack({"agents": {f"mallory-{number}": {"running": 1} for number in range(200)}})
+    return _session(endpoint, lambda _: [pack_envelope(Kind.HEARTBEAT, body=body)] * 64, 50)
+
+
+def tap(endpoint: str) -> int:
+    """Observe everything sixty-four times, and acknowledge and read nothing."""
+    with RawPeer(endpoint) as peer:
+        peer.hello("mallory")
+        peer.register("mallory")
+        body = pack({"from": 1, "topics": []})
+        peer.send(*(pack_envelope(Kind.OBSERVE, request_id=new_id(), body=body) for _ in range(64)))
+        done = 0
+        for _ in paced(2):
+            peer.send(pack_envelope(Kind.HEARTBEAT, body=pack({"agents": {}})))
+            done += 1
+        return done
 
 
 def strangers(endpoint: str) -> int:
@@ -249,7 +316,7 @@ KINDS = {
     kind.__name__: kind
     for kind in (
         register, observe, monitor, dead_letters, forged, bombs, questions, resend, garbage, strangers, crowd, hello, connects,
-        slow, multipart,
+        slow, multipart, progress, little_progress, unknown_progress, cancel, empty, heartbeats, tap,
     )
 }  # fmt: skip
 
