@@ -125,25 +125,27 @@ class Membership:
                 router.reply(session.receiver, pack_envelope(Kind.ERROR, body=body))
 
     def heartbeat(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Note how a node's agents are."""
-        agents = _map(header, envelope).get("agents", {})
+        """Note how a node's agents are; with `more`, the rest of them is told by those that follow."""
+        said = _map(header, envelope)
+        agents = said.get("agents", {})
         if not isinstance(agents, dict):
             msg = f"HEARTBEAT: agents is a {type(agents).__name__} and has to be a map."
             raise InvalidEnvelope(msg)
-        registry = self._records.registry
-        told = {str(name).encode(errors="replace"): load for name, load in agents.items()}
-        for name in session.loaded.difference(told):
-            idle = registry.get(name)
-            if idle is not None and idle.session is session:
-                idle.load = {}
-        for name, load in told.items():
-            agent = registry.get(name)
-            if agent is not None and agent.session is session and isinstance(load, dict):
+        for name, load in agents.items():
+            agent = session.agents.get(str(name).encode(errors="replace"))
+            if agent is not None and isinstance(load, dict):
+                session.told.add(agent.name)
                 before, agent.load = agent.load, load_of(load)
                 blocking = agent.load.get("blocking")
                 if isinstance(blocking, dict) and "blocking" not in before:
                     self._records.event("loop_blocked", agent=agent.manifest.agent, node=session.node, **blocking)
-        session.loaded = frozenset(told)
+        if said.get("more"):
+            return
+        for name in session.loaded.difference(session.told):
+            idle = session.agents.get(name)
+            if idle is not None:
+                idle.load = {}
+        session.loaded, session.told = session.told, set()
 
     def bye(self, session: Session) -> None:
         """Let a node leave; what it still has is answered for as lost."""

@@ -29,7 +29,9 @@ class Session:
     """What it says of itself: host, pid, version."""
     agents: dict[bytes, Any] = field(default_factory=dict)
     """The registrations of the agents that it registered, by name; it speaks for no others (G6)."""
-    loaded: frozenset[bytes] = frozenset()
+    told: set[bytes] = field(default_factory=set)
+    """Agents of which the heartbeat that is coming in parts has told how they are so far."""
+    loaded: set[bytes] = field(default_factory=set)
     """Agents of which its last heartbeat told how they are; the others had nothing to do."""
     input: InputQueue[Session] = field(default_factory=InputQueue)
     """What has come from it and waits for its turn."""

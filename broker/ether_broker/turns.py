@@ -159,8 +159,8 @@ class Turns(Generic[_S]):
     def _open(self, queue: InputQueue[_S]) -> None:
         queue.routing_id, queue.number, message = queue.frames.popleft()
         queue.opened = len(message) + _FRAME
-        queue.tag += 1
         queue.envelopes.extend(reversed(self._open_frame(queue, queue.routing_id, message)))
+        queue.tag += 1 + (len(queue.envelopes) >> 5)
 
     def _close(self, queue: InputQueue[_S]) -> None:
         queue.size -= queue.opened

@@ -41,6 +41,8 @@ _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.2
 _TICKS: Final = 3
 _FAREWELL: Final = 1.0
+_LOADS: Final = 500
+"""Agents of whose load one HEARTBEAT tells."""
 _MOST: Final = 1_000
 """Request ids of one RESUME."""
 _SAID: Final = 1_000
@@ -137,8 +139,14 @@ class Session:
     # -- staying -------------------------------------------------------------------------------------------------
 
     def show_life(self, loads: dict[str, dict[str, object]]) -> None:
-        """Send a heartbeat with the agents' loads."""
-        self._uplink.tell(pack_envelope(Kind.HEARTBEAT, body=pack({"agents": loads})))
+        """Send a heartbeat with the agents' loads, in parts if there are many."""
+        told = list(loads.items())
+        last = max(0, len(told) - 1) // _LOADS
+        for part in range(last + 1):
+            body: dict[str, Any] = {"agents": dict(told[part * _LOADS : (part + 1) * _LOADS])}
+            if part < last:
+                body["more"] = True
+            self._uplink.tell(pack_envelope(Kind.HEARTBEAT, body=pack(body)), hold=part < last)
         self._uplink.flush()
 
     def seek(self) -> None:

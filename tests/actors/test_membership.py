@@ -429,3 +429,20 @@ def test_a_manifest_may_be_as_large_as_many_capabilities_make_it():
     bus.step()
 
     assert len(bus.agent("a").manifest.capabilities) == 500
+
+
+def test_a_heartbeat_in_parts_tells_of_all_and_only_its_last_part_says_who_has_nothing_to_do():
+    bus = Bus()
+    peer = bus.node("n", "a", "b", "c")
+    peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1}, "b": {"running": 1}, "nobody": {"running": 1}}})
+    bus.step()
+    peer.send(Kind.HEARTBEAT, body={"agents": {"c": {"running": 2}}, "more": True})
+    bus.step()
+    loads = [bus.agent(name).load for name in "abc"]
+    assert loads == [{"running": 1}, {"running": 1}, {"running": 2}]
+    peer.send(Kind.HEARTBEAT, body={"agents": {"b": {"running": 3}}})
+    bus.step()
+
+    loads = [bus.agent(name).load for name in "abc"]
+    assert loads == [{}, {"running": 3}, {"running": 2}]
+    assert peer.session.loaded == {b"b", b"c"}

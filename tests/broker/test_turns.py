@@ -153,7 +153,7 @@ def test_one_that_is_alone_is_served_for_whole_steps_whatever_it_has_cost():
     while router.turns.has_waiting:
         taken.append(len(handled(router)))
     assert sum(taken) == 2_000
-    assert all(STEP - 10 <= count <= STEP + QUANTUM for count in taken[:-1])
+    assert all(STEP - 40 <= count <= STEP + QUANTUM for count in taken[:-1])
 
 
 def test_what_handling_turned_out_to_cost_is_waited_for_by_who_caused_it():
@@ -186,7 +186,7 @@ def test_whoever_comes_first_is_first_when_nothing_waited():
 def test_a_frame_is_acknowledged_when_its_last_envelope_was_handled():
     router = Router()
     peer = Peer(router, 1)
-    peer.say(*[(Kind.CANCEL, 0)] * 1_000)
+    peer.say(*[(Kind.CANCEL, 0)] * 900)
     peer.say((Kind.CANCEL, 0))
     for _ in range(3):
         handled(router)
