@@ -306,3 +306,23 @@ def test_patience_for_several_ends_for_all_of_them_together():
 
 def test_none_at_all_is_over_at_once():
     assert list(as_completed([])) == []
+
+
+def test_an_outcome_that_comes_after_its_loop_was_closed_wakes_nobody_and_harms_nobody():
+    mine = handle()
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(_await(mine), 0.01)
+        follower = aiter(mine.stream())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(follower), 0.01)
+
+    asyncio.run(give_up())
+    seen: list[Handle] = []
+    mine.add_done_callback(seen.append)
+
+    assert not deliver(mine, Status.ACCEPTED)
+    assert deliver(mine, data=1)
+
+    assert seen == [mine]

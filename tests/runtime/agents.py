@@ -156,7 +156,8 @@ class Passer(Agent):
     max_concurrency = 2
 
     @capability("pass.by")
-    async def by(self) -> int:
+    async def by(self, seconds: float = 0.0) -> int:
+        await asyncio.sleep(seconds)
         return threading.get_ident()
 
     @capability("pass.slowly")

@@ -110,7 +110,7 @@ def test_a_loop_whose_handler_goes_on_after_its_end_is_given_up_and_another_take
         handle = bus.delegate("block.until", {"gate": str(gate)}, timeout=1.0)
         wait_until(lambda: blocking(bus))
 
-        passed = bus.delegate("pass.by", timeout=PATIENCE).result()
+        passed = bus.delegate("pass.by", {"seconds": 0.2}, timeout=PATIENCE).result()
 
         assert handle.result().status is Status.TIMEOUT
         assert passed.status is Status.COMPLETED

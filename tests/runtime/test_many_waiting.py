@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether import Agent, Runtime, Status, Task, as_completed, capability
+from ether import Agent, Runtime, Status, Task, ThreadedAgent, as_completed, capability
 from ether_actors import pool as pools
+from tests.support import wait_until
 
 LEVELS, TWINS = 4, 3
 PATIENCE = 20.0
@@ -103,6 +104,35 @@ def test_those_who_wait_for_one_lease_end_though_its_holder_needs_a_thread_after
 
     responses = [handle.result() for handle in handles]
     assert {response.status for response in responses} == {Status.COMPLETED}
+
+
+def test_where_as_many_wait_as_can_the_rest_is_refused_at_once(bus: Runtime) -> None:
+    gate = threading.Event()
+
+    class Gate(ThreadedAgent):
+        @capability("gate.pass")
+        def through(self) -> int:
+            gate.wait(PATIENCE)
+            return 1
+
+    class Guest(Agent):
+        @capability("guest.enter")
+        def enter(self, task: Task) -> int:
+            return task.delegate("gate.pass", timeout=PATIENCE).result().unwrap().data
+
+    bus.start(Gate)
+    handles = [
+        bus.delegate("guest.enter", to=one.name, timeout=PATIENCE) for one in bus.start_many(Guest, 20, name="guest")
+    ]
+
+    wait_until(lambda: sum(handle.done for handle in handles) >= 12)
+    refused = [handle.result() for handle in handles if handle.done]
+    gate.set()
+
+    assert {(response.status, response.error.code) for response in refused} == {(Status.REJECTED_OVERLOAD, "node_full")}
+    assert {response.retry_after for response in refused} == {1.0}
+    ended = [handle.result() for handle in handles]
+    assert sum(response.status is Status.COMPLETED for response in ended) == len(handles) - len(refused)
 
 
 def test_work_that_waits_behind_held_work_in_another_mailbox_is_come_to(bus: Runtime) -> None:
