@@ -315,7 +315,8 @@ def _describe(agent: Registration, now: float) -> dict[str, Any]:
         "node": agent.session.node,
         "version": agent.manifest.version,
         "role": agent.manifest.role,
-        "condition": agent.condition.value,
+        # Until its node is back after a restart of the broker it takes work, and is not there.
+        "condition": (Condition.DOWN if agent.session.lost else agent.condition).value,
         "busy_for": agent.load.get("busy_for", 0.0) if is_up else 0.0,
         "stalled_for": round(silent, 3) if is_up and silent > STALLED else 0.0,
         "capabilities": [capability.name for capability in agent.manifest.capabilities],

@@ -7,6 +7,7 @@ import pytest
 from ether_actors.homecoming import RETURN
 from ether_actors.ledger import State
 from ether_actors.registration import Condition
+from ether_broker.payload import unpack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, read_header
 from tests.actors.recovery_world import Life, World
@@ -269,6 +270,23 @@ def test_a_clock_that_was_set_back_gives_nobody_more_time():
 
     assert entry is not None
     assert entry.deadline == pytest.approx(82.0)
+
+
+def test_an_agent_whose_node_is_not_back_is_told_as_down_and_its_work_waits():
+    world = World()
+    d, a = pair(world)
+    d.ask("once", to="a")
+    world.settle()
+    a.is_dead = True
+    world.crash()
+    back(world, d)
+    asked = d.ask("ether.agents")
+    later = d.ask("once", to="a")
+    world.settle()
+    (told,) = unpack(d.data[asked.number]["data"])["items"]
+
+    assert (told["agent"], told["condition"]) == ("a", "down")
+    assert later.outcomes == []
 
 
 def test_what_ended_while_its_node_was_away_is_called_off_there():
