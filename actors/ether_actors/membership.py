@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Membership"]
 
+_BLOCKED: Final = 4
+"""Points of the cost of an event on a blocked loop."""
 _HELLO: Final = 4 << 10
 """Bytes of a HELLO."""
 _CHECK: Final = 0.25
@@ -138,6 +140,7 @@ class Membership:
                 before, agent.load = agent.load, load_of(load)
                 blocking = agent.load.get("blocking")
                 if isinstance(blocking, dict) and "blocking" not in before:
+                    session.input.spend(_BLOCKED)
                     self._records.event("loop_blocked", agent=agent.manifest.agent, node=session.node, **blocking)
         if said.get("more"):
             return
