@@ -26,7 +26,11 @@ MAX_MESSAGE: Final = MAX_PAYLOAD * 4
 """Bytes of one ZeroMQ message; a peer that sends more is cut off by libzmq."""
 _TURN: Final = 32
 """Messages taken in one turn at most, so that answers leave and timers fire under any load."""
+_TURN_BYTES: Final = 4 << 20
+"""Bytes after which a turn takes no more messages: copying them takes time too."""
 _HIGH_WATER: Final = 1000
+_READ_AHEAD: Final = 64
+"""Messages of one peer that libzmq takes in before they are asked for; each may have 4 MiB."""
 _WAKE: Final = b"wake"
 _FINE: Final = 10
 """Milliseconds below which a timeout is set to the millisecond."""
@@ -137,6 +141,7 @@ class BrokerSocket:
             flags = 0
             self._set_timeout(timeout)
         taken: list[tuple[bytes, bytes]] = []
+        size = 0
         try:
             for _ in range(_TURN):
                 routing_id = recv(flags)
@@ -150,6 +155,9 @@ class BrokerSocket:
                 if message is None:
                     continue
                 taken.append((routing_id, message))
+                size += len(message)
+                if size > _TURN_BYTES:
+                    break
         except zmq.Again:
             pass
         return taken
@@ -213,7 +221,7 @@ class BrokerSocket:
 _OPTIONS: Final = (
     (zmq.ROUTER_MANDATORY, 1),
     (zmq.SNDHWM, _HIGH_WATER),
-    (zmq.RCVHWM, _HIGH_WATER),
+    (zmq.RCVHWM, _READ_AHEAD),
     (zmq.MAXMSGSIZE, MAX_MESSAGE),
     (zmq.LINGER, 0),
     *KEEPALIVE,

@@ -158,7 +158,7 @@ def _told(endpoint: str, size: int, count: int, rate: float) -> int:
 
 
 def progress(endpoint: str) -> int:
-    return _told(endpoint, 900_000, 1, 100)
+    return _told(endpoint, 900_000, 1, 500)
 
 
 def little_progress(endpoint: str) -> int:

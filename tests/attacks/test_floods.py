@@ -27,8 +27,8 @@ LIMIT = 512 << 20
 """Bytes of memory that the broker may have."""
 FLOOR = 0.003
 """Seconds; a p99 that is normally below counts as this."""
-SLACK = 16 << 20
-"""Bytes that the process may keep beside a tenth: rings that fill up for the first time, and what the C library holds."""
+SLACK = 32 << 20
+"""Bytes that the process may keep beside a tenth: what passed is kept for observers, up to 64 MiB."""
 WINDOW = 0.4
 LINES = 40
 """Lines of its log that one flood may cost."""
