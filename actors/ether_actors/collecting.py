@@ -8,6 +8,7 @@ from typing import Final
 
 from ether_actors.delivery import Delivery
 from ether_actors.records import Records
+from ether_broker.errors import JournalUnavailable
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
@@ -17,6 +18,7 @@ __all__ = ["SHARE", "Collecting"]
 
 _LOST: Final = "The broker that had taken it was lost, and this one knows nothing of it."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
+_RETRY: Final = 0.5
 _TOLD: Final = 1_000
 """Request ids in one event."""
 SHARE: Final = 32
@@ -32,13 +34,16 @@ class Collecting:
         self._delivery = delivery
         self._until = 0
         """The number of the outcome that has to be in the journal before anything more is given out."""
+        self._not_before = 0.0
+        """When the journal is asked again that could not be read."""
         self._asked: deque[tuple[Session, deque[bytes], AbstractSet[bytes]]] = deque()
 
     @property
     def has_more(self) -> bool:
         """Whether the next step should come at once: not while the next outcome is not in the journal yet."""
         records = self._records
-        return bool(self._asked) and records.durable > self._until and records.journal.trouble is None
+        is_readable = records.journal.trouble is None and records.now >= self._not_before
+        return bool(self._asked) and records.durable > self._until and is_readable
 
     def ask(self, session: Session, request_ids: list[bytes]) -> None:
         """Take what a delegator waits for."""
@@ -60,13 +65,22 @@ class Collecting:
         self._until = max(
             (ending.number for id_ in share if (ending := self._records.ended.get(id_)) is not None), default=0
         )
-        if self._records.durable <= self._until:
+        if self._records.durable <= self._until or not self._gave(session, share, on_its_way):
             waiting.extendleft(reversed(share))
             self._asked.appendleft((session, waiting, on_its_way))
             return
-        self._give(session, share, on_its_way)
         if waiting:
             self._asked.append((session, waiting, on_its_way))
+
+    def _gave(self, session: Session, share: list[bytes], on_its_way: AbstractSet[bytes]) -> bool:
+        """As `_give`; False when the journal cannot be read now, and all of it has to be given again."""
+        try:
+            self._give(session, share, on_its_way)
+        except JournalUnavailable as error:
+            self._not_before = self._records.now + _RETRY
+            self._records.router.refusals.note(session.node, error.code, error)
+            return False
+        return True
 
     def _give(self, session: Session, request_ids: list[bytes], on_its_way: AbstractSet[bytes]) -> None:
         """Give a delegator that is back its delegations, or the outcomes that it missed."""

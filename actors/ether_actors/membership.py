@@ -317,7 +317,7 @@ class Membership:
         session.share_window()
         body = pack({"next": position})
         answer = pack_envelope(Kind.OBSERVE, request_id=header.request_id, body=body)
-        self._records.router.send(session, answer)
+        self._records.router.send_aside(session, answer)  # what is observed waits for the journal
 
     def monitor(self, session: Session, header: Header, envelope: bytes) -> None:
         """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).

@@ -56,9 +56,9 @@ class Registering:
         ) as error:  # fmt: skip
             records.router.refusals.note(session.node, error.code, error)
             body = pack({"code": error.code, "message": str(error)})
-            records.router.send(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            records.router.send_aside(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
-        records.router.send(
+        records.router.send_aside(
             session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=header.source)
         )  # fmt: skip
         for name in names:

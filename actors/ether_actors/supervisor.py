@@ -28,7 +28,15 @@ from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
 from ether_actors.trimming import Trimming
 from ether_broker.cost import DEAREST
-from ether_broker.errors import EtherError, InvalidEnvelope, MalformedFrame, NoSession, PayloadTooLarge, TooMuch
+from ether_broker.errors import (
+    EtherError,
+    InvalidEnvelope,
+    JournalUnavailable,
+    MalformedFrame,
+    NoSession,
+    PayloadTooLarge,
+    TooMuch,
+)
 from ether_broker.ids import NO_ID, new_id, to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
@@ -264,8 +272,12 @@ class Supervisor:
                 if is_old and cursor.position >= self.records.durable and journal.identity:
                     self._must_feed = True  # not in the ring any more and not in the journal yet
                     continue
-                while (body := tap.read(cursor, topic_of, journal.read)) is not None:
-                    router.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
-                    if is_old:
-                        self._is_behind = self._must_feed = True
-                        break
+                try:
+                    while (body := tap.read(cursor, topic_of, journal.read)) is not None:
+                        router.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
+                        if is_old:
+                            self._is_behind = self._must_feed = True
+                            break
+                except JournalUnavailable as error:  # it cannot be read now: the next beat tries again
+                    self._must_feed = True
+                    router.refusals.note(session.node, error.code, error)

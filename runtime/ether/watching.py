@@ -35,6 +35,7 @@ class Watching:
         """
         token = new_id()
         observing = self._machinery.make_observing(observer, lambda position: self._acknowledge(token, position))
+        observer.position = start  # what is asked again, if the broker dies before it answers
         self._observing[token] = observing
         reply = self._questions.ask([_wish(token, observer, start)], [token])[0]
         if reply.kind == Kind.ERROR:

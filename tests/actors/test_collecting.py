@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ether_actors.collecting import SHARE
 from ether_actors.pages import LIMIT
+from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.payload import unpack
@@ -21,9 +22,12 @@ class Kept(MemoryJournal):
         super().__init__()
         self.next, self.committed = before.next, before.committed
         self.questions = 0
+        self.fails = False
 
     def outcome(self, request_id: bytes) -> bytes:
         self.questions += 1
+        if self.fails:
+            raise JournalUnavailable("The disk fails.")
         return pack_envelope(
             Kind.RESPONSE, request_id=request_id, status=Status.COMPLETED, source=b"s", target=b"d", body=b"\x80"
         )  # fmt: skip
@@ -53,6 +57,20 @@ def test_looking_up_what_has_ended_holds_up_nobody() -> None:
         assert kept.questions - before <= SHARE
     assert sorted(received.number for received in peer.inbox) == [10_000 + number for number in range(ENDED)]
     assert len(bus.records.ended.uncollected_of(b"d")) == 0
+
+
+def test_what_cannot_be_read_now_is_given_out_when_it_can_be_and_nobody_spins_meanwhile() -> None:
+    bus, peer, kept = bus_with(SHARE + 3)
+    kept.fails = True
+    peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(SHARE + 3)]})
+    bus.pass_time(3.0)
+    assert peer.took(Kind.RESPONSE) == []
+    assert 1 <= kept.questions <= 7
+
+    kept.fails = False
+    bus.pass_time(2.0)
+
+    assert sorted(peer.outcomes()) == [10_000 + number for number in range(SHARE + 3)]
 
 
 def test_what_is_still_open_goes_to_the_delegator_that_is_back_at_once() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ether_broker.errors import JournalUnavailable
 from ether_broker.status import Status
+from ether_broker.tap import Batch, read_batch
 from ether_broker.wire import Flag, Kind, join_frame, pack_envelope
-from tests.actors.peers import Bus, Peer
+from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.stored_journal import Disk, StoredJournal
 
 
@@ -87,6 +89,19 @@ def test_what_was_accepted_before_ends_once_when_the_journal_is_well_again(troub
     assert delegator.outcomes() == {troubled.open: Status.COMPLETED}
 
 
+def test_a_node_joins_registers_and_observes_without_waiting_for_the_disk(troubled: Troubled):
+    bus = troubled.bus
+    newcomer = Peer(bus, "nb")
+    bus.peers.append(newcomer)
+
+    newcomer.hello()
+    newcomer.register("b")
+    newcomer.send(Kind.OBSERVE, request_id=request_id(77), body={"from": 1})
+    bus.step()
+
+    assert [received.kind for received in newcomer.inbox][:3] == [Kind.WELCOME, Kind.REGISTERED, Kind.OBSERVE]
+
+
 def test_what_is_known_already_is_not_refused_when_it_is_sent_again(troubled: Troubled):
     bus, delegator = troubled.bus, troubled.delegator
     delegator.send(
@@ -96,3 +111,43 @@ def test_what_is_known_already_is_not_refused_when_it_is_sent_again(troubled: Tr
     bus.step()
 
     assert delegator.outcomes() == {}
+
+
+def test_an_observer_whose_next_messages_cannot_be_read_now_gets_them_later():
+    # Given a ring of four messages, and an observer that wants all
+    bus = Bus(tap_count=4)
+    bus.records.journal = journal = Unreadable(Disk())
+    watcher, delegator, specialist = bus.node("w"), bus.delegator("d"), bus.node("na", "a")
+    for _ in range(10):
+        specialist.respond("a", delegator.delegate("d", to="a"))
+        bus.step()
+
+    # When the journal cannot be read for a while
+    watcher.send(Kind.OBSERVE, request_id=request_id(5), body={"from": 1})
+    bus.pass_time(3.0)
+    assert watcher.took(Kind.TAP) == []
+    delegator.delegate("d", to="a")
+    bus.step()
+    assert len(specialist.work()) == 11
+
+    # Then nothing is missed
+    journal.fails = False
+    position = 1
+    for _ in range(20):
+        bus.pass_time(0.3)
+        for received in watcher.took(Kind.TAP):
+            batch = read_batch(received.envelope[received.header.body :])
+            assert batch.first == position
+            position = batch.next
+    assert position == bus.records.tap.next
+
+
+class Unreadable(StoredJournal):
+    """A journal whose file cannot be read at first."""
+
+    fails = True
+
+    def read(self, number: int) -> Batch | None:
+        if self.fails:
+            raise JournalUnavailable("The disk fails.")
+        return super().read(number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from ether_broker.broker import BrokerSocket
 from ether_broker.errors import AddressInUse, InvalidEndpoint
 from ether_broker.router import INCARNATION, Router, Session
 from ether_broker.wire import read_frame
-from tests.support import wait_until
+from tests.support import child_environment, wait_until
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
 PATIENCE = 5.0
@@ -240,3 +242,42 @@ def test_it_leaves_no_descriptor_behind(context):
         BrokerSocket(f"inproc://again-{number}", context).close(0.0)
 
     wait_until(lambda: descriptors() <= before, what="the sockets' descriptors are closed")
+
+
+FULL_AND_GONE = """
+import sys, time
+import zmq
+from ether_broker.broker import BrokerSocket
+from ether_broker.link import ZmqLink
+
+here, there = zmq.Context(), zmq.Context()
+broker = BrokerSocket(sys.argv[1], here)
+link = ZmqLink(sys.argv[1], there)
+link.begin(7, lambda left: left)
+limit = time.monotonic() + 10.0
+while not link._channel.has_unsent or link._channel.sent < 1000:  # until the broker's queue is full, and the link's own
+    assert time.monotonic() < limit
+    link.send(bytes(100))
+    if link._channel.has_unsent and link._channel.sent < 1000:
+        time.sleep(0.01)
+        link._resume_sending()
+link.close(0.0)
+there.destroy(0)
+time.sleep(1.3)  # longer than between two heartbeats of libzmq's, if there were any
+taken = 0
+while found := broker.receive(0.2):
+    taken += len(found)
+print("alive", taken >= 1000)
+broker.close(0.0)
+here.destroy(0)
+"""
+
+
+def test_a_connection_that_ends_while_its_queue_is_full_does_not_abort_the_process(tmp_path: Path):
+    """With heartbeats of ZeroMQ's it does: `Assertion failed: !_io_error (src/stream_engine_base.cpp:310)`."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_AND_GONE, f"ipc://{tmp_path}/b.sock"],
+        env=child_environment(), capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "alive True", "")

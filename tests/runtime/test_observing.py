@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from ether import Observer
 from ether.observing import Observing
+from ether.questions import Reply
+from ether.watching import Watching
+from ether_broker.payload import unpack
+from ether_broker.wire import Kind, read_header
 from tests.support import wait_until
 
 
@@ -18,3 +24,23 @@ def test_with_another_broker_an_observer_counts_from_one_and_misses_nothing():
     assert acknowledged == [1]
     assert observing.observer.position == 1
     assert observing.observer.missed == 0
+
+
+def test_an_observer_whose_broker_dies_before_it_answers_begins_where_it_wanted_to():
+    class Dying:
+        """The questions of a node whose broker is another before it has answered."""
+
+        def ask(self, _envelopes: list[bytes], _tokens: list[bytes]) -> list[Reply]:
+            (wish,) = watching.wishes(monitors=False)
+            reply = Reply()
+            reply.kind = Kind.OBSERVE
+            reply.body = {"next": unpack(wish[read_header(wish).body :])["from"]}
+            return [reply]
+
+    machinery = SimpleNamespace(make_observing=Observing)
+    watching = Watching(None, Dying(), machinery)  # type: ignore[arg-type]
+
+    observing = watching.observe(Observer(), 6769)
+    observing.stop()
+
+    assert observing.following == 6769
