@@ -430,7 +430,7 @@ def test_metrics_of_a_real_bus_are_those_of_its_outcomes(bus: Runtime) -> None:
     assert ann.timeout_rate == 1 / 16
     assert ann.unresolved_carryover == 1 / 13
     assert window.overall.delegation_success_rate == 11 / 20
-    assert window.overall.clarification_rework_ratio == 1 / 20
+    assert window.overall.clarification_rework_ratio == 1 / 19
     assert 0 < (ann.average_duration_sec or 0) < 5
     assert 0 < (ann.turnaround.p50 or 0) < 5
     assert window.rejections == {"work.answer": 1, "work.echo": 2, "nobody.has-this": 1}
