@@ -72,11 +72,13 @@ class Ended:
         self.has_dropped = self.has_dropped or bool(endings)
         self._dropped = max((self._dropped, *(request_id for request_id in endings if made_at(request_id) is not None)))
 
-    def may_have_dropped(self, request_id: bytes) -> bool:
-        """Whether that delegation may have ended so long ago that it is not remembered; cheap, and often false.
+    def may_know(self, request_id: bytes) -> bool:
+        """Whether that delegation has ended, or may have ended so long ago that it is not remembered; cheap, and often false.
 
         The first bytes of a UUIDv7 say when it was made: one that was made after all that are not remembered is not among them.
         """
+        if request_id in self._newer or request_id in self._older:
+            return True
         return self.has_dropped and (request_id <= self._dropped or made_at(request_id) is None)
 
     # -- what nobody has collected -------------------------------------------------------------------------------

@@ -72,6 +72,9 @@ class Registration:
     groups: dict[Group, None] = field(default_factory=dict)
     """Where it is chosen from."""
 
+    takes_any: bool = True
+    """Whether every pattern of delegation is in its interface, as with most agents."""
+
     @property
     def oldest_first(self) -> list[Any]:
         """Its ledger entries without an outcome, in the order in which they were accepted."""

@@ -11,7 +11,7 @@ from ether_actors.holders import Holders
 from ether_actors.registration import Choice, Condition, Registration
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
-from ether_broker.manifest import ANY, Manifest
+from ether_broker.manifest import ANY, Interface, Manifest
 from ether_broker.router import Session
 from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.sorted_keys import SortedKeys
@@ -208,6 +208,8 @@ class Registry:
                 del choice.agent.groups[group]
 
     def _index(self, agent: Registration) -> None:
+        interface = agent.manifest.interface
+        agent.takes_any = not interface or Interface.DUAL_PHASE in interface or len(interface) > 1
         for capability in agent.manifest.capabilities:
             declared = capability.name.encode()
             self._declared.setdefault(declared, {})[agent] = None

@@ -56,10 +56,8 @@ class Rulings:
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
         records = self._records
-        request_id, ended = header.request_id, records.ended
-        may_be_known = (
-            records.ledger.get(request_id) is not None or request_id in ended or ended.may_have_dropped(request_id)
-        )
+        request_id = header.request_id
+        may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(request_id)
         if may_be_known and self._came_before(session, header, envelope):
             return
         if records.journal.trouble is not None:

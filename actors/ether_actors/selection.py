@@ -157,6 +157,8 @@ class Selection:
         """The best of those that take such a delegation."""
         registry = self._records.registry
         choice = registry.choose(capability, grant, without)
+        if choice is None or choice.agent.takes_any:
+            return choice
         while choice is not None and not _takes(choice.agent, parent):
             without = {*without, choice.agent}
             choice = registry.choose(capability, grant, without)
