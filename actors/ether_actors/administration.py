@@ -6,28 +6,29 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from ether_actors.delivery import Delivery
 from ether_actors.leasing import Leasing
+from ether_actors.ledger import Entry, State
 from ether_actors.pages import Cursor, page, text, whole
 from ether_actors.records import SUPERVISOR, Records
-from ether_actors.registration import Condition, Registration
+from ether_actors.refusal import Refusal
+from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.trimming import Trimming
 from ether_broker.bounded import QUESTION, read
-from ether_broker.codec import pack_response
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
+from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import Payload
-from ether_broker.response import ErrorInfo, Response
+from ether_broker.response import ErrorInfo
 from ether_broker.router import HEARTBEAT, Session
 from ether_broker.status import Status
 from ether_broker.views.suggestion import THRESHOLD, SuggestionRecord
-from ether_broker.wire import Flag, Header, Kind, name_of, read_header
+from ether_broker.wire import Header, Kind, name_of, read_header
 
-__all__ = ["CAPABILITIES", "Administration"]
+__all__ = ["Administration"]
 
 
-PREFIX: Final = b"ether."
-"""What the supervisor's own capabilities begin with."""
 _RANGE: Final = 256 << 10
 """Bytes of a dead letter that one answer shows."""
 _DETAIL: Final = 1_000
@@ -39,83 +40,84 @@ STALLED: Final = 1.5 * HEARTBEAT
 
 
 class Administration:
-    """Answers delegations of `ether.*`, most of them at once, inside the supervisor's turn."""
+    """The agent `ether`: does delegations of `ether.*`, most of them at once, inside the supervisor's turn.
 
-    def __init__(self, records: Records, leasing: Leasing, trimming: Trimming) -> None:
+    They are accepted, journaled and ended as all others are; only that nobody else may have them, and that the access list says
+    who may ask, or change something by asking.
+    """
+
+    def __init__(self, records: Records, delivery: Delivery, leasing: Leasing, trimming: Trimming) -> None:
         self._records = records
+        self._delivery = delivery
         self._leasing = leasing
         self._trimming = trimming
+        records.bus.manifest = Manifest(agent=SUPERVISOR, capabilities=tuple(map(_capability, _ACTIONS)))
 
-    def handle(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Answer one delegation."""
-        records = self._records
-        if self._came_before(session, header, envelope):
-            return
-        if records.journal.trouble is not None and header.capability != b"ether.release":
-            records.refuse_unwritten(session, header)
-            return
-        if len(envelope) - header.body <= QUESTION.size:  # else it is refused, and nobody has to keep it for that
-            records.passing.append(envelope)
-        name = name_of(header.capability)
-        action, own = _ACTIONS.get(name), _OWN.get(name)
-        error = _unknown(session, header, name)
-        if error is not None:
-            records.answer(session, header, Status.REJECTED_CAPABILITY, error)
-            return
+    def choose(self, session: Session, header: Header, envelope: bytes) -> Choice:
+        """What a question asks for; the body has not been read.
+
+        Raises:
+            Refusal: there is no such question, who asks may not, or the body is too large to be read.
+        """
+        bus, name = self._records.bus, name_of(header.capability)
+        choice = self._records.registry.resolve(bus, header.capability)
+        if choice is None or choice.tier or header.target not in {b"", bus.name}:
+            message = f"The bus has no such capability.{nearest(name, _ACTIONS)}"
+            raise Refusal(Status.REJECTED_CAPABILITY, "no_holder", message, reason=Reason.NO_HOLDER)
+        self._check_access(session, header.source, name, change=name in _CHANGING)
+        size = len(envelope) - header.body
+        if size > QUESTION.size:
+            message = f"A question to the bus has {QUESTION.size:,} bytes at most, and this one {size:,}."
+            self._records.router.refusals.note(session.node, InvalidEnvelope.code, message)
+            raise Refusal(Status.REJECTED_CONTEXT, InvalidEnvelope.code, message)
+        return choice
+
+    def do(self, entry: Entry) -> None:
+        """Do what was accepted; some of it ends in a later turn."""
+        self._records.ledger.advance(entry, State.SENT)
+        name = name_of(entry.capability)
         try:
-            self._check_access(session, header, change=name in _CHANGING)
-            params = self._params(session, header, envelope)
-            if own is not None:
-                own(self, session, header, envelope, params)
-                return
+            params = self._params(entry)
             if params.get("discard"):
-                self._check_access(session, header, change=True)
-            assert action is not None
-            data = action(self, header, params)
-        except AccessDenied as denied:
-            records.router.refusals.note(session.node, denied.code, denied)
-            error = ErrorInfo(code=denied.code, message=str(denied))
-            records.answer(session, header, Status.REJECTED_CAPABILITY, error)
-            return
+                self._check_access(entry.delegator, entry.source, name, change=True)
+            data = _ACTIONS[name](self, entry, params)
+        except Refusal as refusal:
+            self._delivery.answer(entry, refusal.status, refusal.error)
         except EtherError as failure:
-            error = ErrorInfo(code=failure.code, message=str(failure))
-            records.answer(session, header, Status.REJECTED_CONTEXT, error)
-            return
-        self._reply(session, header, data)
+            error = ErrorInfo(code=failure.code, message=str(failure), retryable=failure.retryable)
+            self._delivery.answer(entry, Status.REJECTED_CONTEXT, error)
+        else:
+            if data is not None:
+                entry.delegator.input.spend(1 + (len(data.packed) >> 9))
+                self._delivery.answer(entry, Status.COMPLETED, data=data)
 
-    def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
-        records, request_id = self._records, header.request_id
-        if (
-            records.ledger.get(request_id) is None
-            and request_id not in records.claims
-            and request_id not in records.ended
-        ):
-            return False
-        if not header.flags & Flag.RESENT:
-            records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
-        return True
+    def late(self, entry: Entry) -> None:
+        """End what has passed its deadline."""
+        if not self._leasing.late(entry):
+            message = f"{name_of(entry.capability)} is still being done."
+            self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
 
-    def _check_access(self, session: Session, header: Header, *, change: bool) -> None:
-        """Raise AccessDenied for who may not ask this, or not change something by it; the body has not been read."""
-        if header.capability in _ONES_OWN:
-            return
-        source, name = name_of(header.source), name_of(header.capability)
-        if self._records.access.may_administer(session.node, source, change=change):
+    def _check_access(self, session: Session, source: bytes, name: str, *, change: bool) -> None:
+        """Raise Refusal for who may not ask this, or not change something by it."""
+        if name in _ONES_OWN or self._records.access.may_administer(session.node, name_of(source), change=change):
             return
         verb = "change" if change else "ask"
-        raise AccessDenied(
-            f"{source} on node {session.node!r} may not {verb} {name!r}: the access list does not have it."
+        message = (
+            f"{name_of(source)} on node {session.node!r} may not {verb} {name!r}: the access list does not have it."
         )
+        self._records.router.refusals.note(session.node, AccessDenied.code, message)
+        raise Refusal(Status.REJECTED_CAPABILITY, AccessDenied.code, message)
 
-    def _params(self, session: Session, header: Header, envelope: bytes) -> dict[str, Any]:
+    def _params(self, entry: Entry) -> dict[str, Any]:
         """The params of a question, read within bounds; the rest of what the delegation says changes no answer."""
+        envelope, start = entry.envelope, read_header(entry.envelope).body
         try:
-            body = read(envelope[header.body :], QUESTION) if len(envelope) > header.body else {}
+            body = read(envelope[start:], QUESTION) if len(envelope) > start else {}
             params = body.get("params") if isinstance(body, dict) else body
             if isinstance(params, bytes):
                 params = read(params, QUESTION)
         except InvalidEnvelope as error:
-            self._records.router.refusals.note(session.node, error.code, error)
+            self._records.router.refusals.note(entry.delegator.node, error.code, error)
             raise
         if params is None:
             return {}
@@ -123,19 +125,9 @@ class Administration:
             raise InvalidEnvelope("params is a map here.")
         return params
 
-    def _reply(self, session: Session, header: Header, data: Payload) -> None:
-        records = self._records
-        session.input.spend(1 + (len(data.packed) >> 9))
-        response = Response(
-            request_id=to_text(header.request_id), status=Status.COMPLETED, from_agent=SUPERVISOR,
-            data=data, timestamp=records.wall,
-        )  # fmt: skip
-        envelope = pack_response(response, capability=header.capability, target=header.source)
-        records.end(session, header.request_id, SUPERVISOR.encode(), b"", envelope, is_volatile=False)
-
     # -- lists, in pages -----------------------------------------------------------------------------------------
 
-    def agents(self, _header: Header, params: dict[str, Any]) -> Payload:
+    def agents(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Every agent: name, node, condition, load, outcomes; one only with `agent`, those of a list with `agents`.
 
         `busy_for`: seconds that the oldest of its tasks runs, by its node's last heartbeat. `stalled_for`: seconds without
@@ -146,11 +138,11 @@ class Administration:
         now = self._records.now
         return page(self._rows(params, lambda agent: _describe(agent, now)), params)
 
-    def manifests(self, _header: Header, params: dict[str, Any]) -> Payload:
+    def manifests(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Every agent's manifest; those of the agents that are asked for as in `agents`."""
         return page(self._rows(params, _manifest), params)
 
-    def capabilities(self, _header: Header, params: dict[str, Any]) -> Payload:
+    def capabilities(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """What the next agents declare: `agent`, `capabilities`."""
         return page(self._rows(params, _declared), params)
 
@@ -176,7 +168,7 @@ class Administration:
             is_listed = agent is not None and (wanted is not None or agent.manifest.capabilities)
             yield name_of(name), describe(agent) if agent is not None and is_listed else None
 
-    def nodes(self, _header: Header, params: dict[str, Any]) -> Payload:
+    def nodes(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Every node: name, seconds of silence, what it says of itself, its agents."""
         router, after = self._records.router, text(params, "after")
         return page(((node, self._node(router.find(node))) for node in router.after(after)), params)
@@ -193,16 +185,16 @@ class Administration:
             **{key: session.info[key] for key in ("host", "pid", "version", "key") if key in session.info},
         }
 
-    def outcomes(self, header: Header, params: dict[str, Any]) -> Payload:
+    def outcomes(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """What an earlier life of the delegator asked for: still open, or ended and not collected."""
-        records, source = self._records, header.source
+        records, source = self._records, entry.source
         running = {
-            entry.request_id: {
-                "request_id": entry.request_id, "capability": name_of(entry.capability), "ended": False,
-                "left": entry.deadline - records.now,
+            asked.request_id: {
+                "request_id": asked.request_id, "capability": name_of(asked.capability), "ended": False,
+                "left": asked.deadline - records.now,
             }
-            for entry in records.ledger.asked_by(source)
-            if entry.delegator.lost
+            for asked in records.ledger.asked_by(source)
+            if asked.delegator.lost and asked.agent is not records.bus
         }  # fmt: skip
         for request_id in records.ended.uncollected_of(source):
             running[request_id] = {"request_id": request_id, "capability": "", "ended": True, "left": None}
@@ -211,7 +203,7 @@ class Administration:
             raise InvalidEnvelope("params.after has to be a request id.")
         return page(((key, running[key]) for key in sorted(running) if after is None or key > after), params)
 
-    def dead_letters(self, _header: Header, params: dict[str, Any]) -> Payload:
+    def dead_letters(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """The newest dead letters first, below the number `after`; `reason` narrows it."""
         wanted = text(params, "reason")
         known = {reason.value: reason for reason in Reason}
@@ -225,18 +217,18 @@ class Administration:
         )
         return page(rows, params)
 
-    def leases(self, _header: Header, params: dict[str, Any]) -> Payload:
+    def leases(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Every lease, the oldest first, with who waits for it; one only with `resource`."""
         return page(self._leasing.tell(text(params, "resource"), whole(params, "after", 0)), params)
 
     # -- single answers ------------------------------------------------------------------------------------------
 
-    def statistics(self, _header: Header, _params: dict[str, Any]) -> Payload:
+    def statistics(self, _entry: Entry, _params: dict[str, Any]) -> Payload:
         """Counts since the broker started."""
         records = self._records
         return Payload.of({
             "accepted": records.accepted,
-            "open": len(records.ledger),
+            "open": len(records.ledger) - len(records.bus.work),
             "outcomes": _by_name(records.outcomes),
             "dead_letters": {reason.value: count for reason, count in records.dead_letters.totals.items()},
             "dead_letters_held": len(records.dead_letters),
@@ -249,7 +241,7 @@ class Administration:
             "clock": records.now,
         })  # fmt: skip
 
-    def dead_letter(self, _header: Header, params: dict[str, Any]) -> Payload:
+    def dead_letter(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """One dead letter of `number`, with 256 KiB of its envelope's bytes from `offset` on; `discard` takes it out."""
         number, offset = whole(params, "number", None), whole(params, "offset", 0)
         letters = self._records.dead_letters
@@ -257,11 +249,11 @@ class Administration:
         shown = letter.envelope[offset : offset + _RANGE]
         return Payload.of({**_summary(letter), "offset": offset, "envelope": shown})
 
-    # -- what answers for itself ---------------------------------------------------------------------------------
+    # -- what changes something ----------------------------------------------------------------------------------
 
-    def suggest(self, session: Session, header: Header, _envelope: bytes, params: dict[str, Any]) -> None:
+    def suggest(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """Make a gap in the capabilities known, with the agent that would fill it (spec 2 §8): as an event."""
-        source = name_of(header.source)
+        source = name_of(entry.source)
         record = SuggestionRecord.parse({"submitted_by": source, **params})
         if record.submitted_by != source:
             raise InvalidEnvelope(f"submitted_by is {record.submitted_by!r}, and {source!r} asks: submit your own.")
@@ -270,29 +262,23 @@ class Administration:
                 f"The score is {record.justification.score:g}; below {THRESHOLD:g} nothing is suggested (spec 2 §8.2)."
             )
         self._records.event("suggestion", **record.document())
-        self._reply(session, header, Payload.of({"suggestion_id": record.suggestion_id}))
+        return Payload.of({"suggestion_id": record.suggestion_id})
 
-    def claim(self, session: Session, header: Header, envelope: bytes, params: dict[str, Any]) -> None:
+    def claim(self, entry: Entry, params: dict[str, Any]) -> None:
         """A lease, when it is granted."""
-        self._leasing.claim(session, header, envelope, params)
+        self._leasing.claim(entry, params)
 
-    def release(self, session: Session, header: Header, envelope: bytes, params: dict[str, Any]) -> None:
+    def release(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """A lease's end."""
-        self._leasing.release(session, header, envelope, params)
+        return self._leasing.release(entry, params)
 
-    def collect(self, session: Session, header: Header, envelope: bytes, params: dict[str, Any]) -> None:
+    def collect(self, entry: Entry, params: dict[str, Any]) -> None:
         """The journal without what passed before `older_than`."""
-        self._trimming.ask(session, header, envelope, params)
+        self._trimming.collect(entry, params)
 
 
-def _unknown(session: Session, header: Header, name: str) -> ErrorInfo | None:
-    if header.source not in session.agents:
-        message = f"The connection has not registered {name_of(header.source)!r}."
-        return ErrorInfo(code="forged_sender", message=message)
-    if name not in _ACTIONS.keys() | _OWN.keys() or header.target not in {b"", SUPERVISOR.encode()}:
-        message = f"The bus has no such capability.{nearest(name, (*_ACTIONS, *_OWN))}"
-        return ErrorInfo(code="no_holder", message=message)
-    return None
+def _capability(name: str) -> Capability:
+    return Capability(name=name, idempotent=True)
 
 
 def _manifest(agent: Registration) -> dict[str, Any]:
@@ -353,7 +339,7 @@ def _summary(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-_ACTIONS: Final[dict[str, Callable[[Administration, Header, dict[str, Any]], Payload]]] = {
+_ACTIONS: Final[dict[str, Callable[[Administration, Entry, dict[str, Any]], Payload | None]]] = {
     "ether.agents": Administration.agents,
     "ether.manifests": Administration.manifests,
     "ether.capabilities": Administration.capabilities,
@@ -363,16 +349,12 @@ _ACTIONS: Final[dict[str, Callable[[Administration, Header, dict[str, Any]], Pay
     "ether.dead-letters": Administration.dead_letters,
     "ether.dead-letter": Administration.dead_letter,
     "ether.leases": Administration.leases,
-}
-_OWN: Final[dict[str, Callable[[Administration, Session, Header, bytes, dict[str, Any]], None]]] = {
     "ether.lease": Administration.claim,
     "ether.release": Administration.release,
     "ether.journal-gc": Administration.collect,
     "ether.suggest": Administration.suggest,
 }
-"""What answers for itself, at once or in a later turn."""
 _CHANGING: Final = frozenset({"ether.journal-gc"})
 """What changes something whatever its params."""
-_ONES_OWN: Final = frozenset({b"ether.outcomes", b"ether.lease", b"ether.release", b"ether.suggest"})
+_ONES_OWN: Final = frozenset({"ether.outcomes", "ether.lease", "ether.release", "ether.suggest"})
 """What is about the asker's own work, and so is no administration."""
-CAPABILITIES: Final = tuple(_ACTIONS)

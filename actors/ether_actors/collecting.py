@@ -105,7 +105,7 @@ class Collecting:
                 if records.ended.is_uncollected(request_id):
                     records.ended.collected(request_id)
                     collected.append(request_id)
-        elif request_id not in records.claims:
+        else:
             is_removed = records.journal.first > 1 or request_id in records.ended
             code, message = ("outcome_removed", _REMOVED) if is_removed else ("broker_lost", _LOST)
             error = ErrorInfo(code=code, message=message)

@@ -102,17 +102,20 @@ class Delivery:
 
     def rule(self, entry: Entry, status: Status, code: str, message: str) -> None:
         """End a delegation by the supervisor's own word, and tell the specialist's node to stop."""
-        records = self._records
         if entry.holds_credit:
             self.stop(entry, status)
-        header = read_header(entry.envelope)
         error = ErrorInfo(code=code, message=message, retryable=status is Status.TIMEOUT or code == "node_lost")
-        session = entry.delegator
+        self.answer(entry, status, error)
+
+    def answer(self, entry: Entry, status: Status, error: ErrorInfo | None = None, **fields: object) -> None:
+        """Give a delegation the supervisor's own outcome."""
+        records, session = self._records, entry.delegator
+        header = read_header(entry.envelope)
         was_waiting = entry.state is State.QUEUED
         records.ledger.advance(entry, State.ENDED)
         if was_waiting:
             entry.agent.mailbox.forget(entry)
-        envelope = records.answer(session, header, status, error, attempt=entry.attempt)
+        envelope = records.answer(session, header, status, error, attempt=entry.attempt, **fields)
         if session.lost and not session.is_expected:
             records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self.count(status, entry)
@@ -141,7 +144,9 @@ class Delivery:
         self._records.router.send_aside(session, pack_response(response, target=target))
 
     def count(self, status: Status, entry: Entry | None) -> None:
-        """Count an outcome, for its agent too if it was ever accepted."""
+        """Count an outcome, for its agent too if it was ever accepted; what the bus itself was asked counts for nobody."""
+        if entry is not None and entry.agent is self._records.bus:
+            return
         outcomes = self._records.outcomes
         outcomes[status] = outcomes.get(status, 0) + 1
         if entry is not None:

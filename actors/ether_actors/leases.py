@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ether_actors.deadlines import Deadlines
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.sorted_keys import SortedKeys
 
@@ -34,10 +33,9 @@ class Claim:
     holder: bytes
     """Request id of the delegation that is to hold it."""
     deadline: float
-    """Seconds by the broker's clock until which it waits."""
+    """Seconds by the broker's clock: past it the claim is not granted; who made it withdraws it then."""
     since: float = 0.0
     """When it came, by the same clock."""
-    slot: int = 0
     ahead: Claim | None = None
     """Its neighbours in line; None at the ends."""
     behind: Claim | None = None
@@ -114,9 +112,10 @@ class Leases:
         self._last: dict[str, Claim] = {}
         self._claims: dict[bytes, Claim] = {}
         self._counts: dict[str, int] = {}
-        self._deadlines: Deadlines[Claim] = Deadlines()
         self.stakes: dict[bytes, _Stake] = {}
         """The delegations that hold or wait for something, by request id."""
+        self.bound: Final[set[bytes]] = set()
+        """Their request ids, and those of the claims that wait: `left` wants to know when one of them ends."""
         self.token = 0
         """The highest that was granted."""
 
@@ -145,10 +144,6 @@ class Leases:
     def after(self, token: int) -> Iterator[Held]:
         """The leases whose tokens are above one, in the order in which they were granted."""
         return map(self._granted.__getitem__, self._tokens.after(token))
-
-    def next(self) -> float | None:
-        """When the first claim is late, in seconds by the broker's clock; None when none waits."""
-        return self._deadlines.next()
 
     # -- claims --------------------------------------------------------------------------------------------------
 
@@ -187,6 +182,7 @@ class Leases:
         self._held[held.resource] = self._granted[held.token] = held
         self._tokens.add(held.token)
         self.stakes.setdefault(held.holder, _Stake()).held[held.resource] = held
+        self.bound.add(held.holder)
         self._count(held.agent, 1)
 
     def _let_go(self, held: Held) -> None:
@@ -205,7 +201,7 @@ class Leases:
         self._claims[claim.ask] = claim
         self.stakes.setdefault(claim.holder, _Stake()).waiting[claim.ask] = claim
         self._count(claim.agent, 1)
-        claim.slot = self._deadlines.set(claim.ask, claim.deadline, claim)
+        self.bound.update((claim.ask, claim.holder))
 
     def _check_circle(self, claim: Claim, held: Held) -> None:
         """Refuse to wait for what waits for the claim.
@@ -252,7 +248,9 @@ class Leases:
         return []
 
     def left(self, holder: bytes, reason: str, now: float) -> list[Effect]:
-        """Take everything from a delegation that has ended, or begins anew elsewhere."""
+        """Take everything from a delegation that has ended, or begins anew elsewhere, and end its own waiting as a claim."""
+        if holder in self._claims:
+            self.withdraw(holder)
         stake = self.stakes.get(holder)
         if stake is None:
             return []
@@ -273,13 +271,6 @@ class Leases:
         self._forget(claim)
         return [Withdrawn(claim, "cancelled")]
 
-    def due(self, now: float) -> list[Effect]:
-        """Withdraw what has waited until its deadline."""
-        late = self._deadlines.due(now)
-        for claim in late:
-            self._forget(claim)
-        return [Withdrawn(claim, "late") for claim in late]
-
     def _release(self, held: Held, reason: str, now: float) -> list[Effect]:
         self._let_go(held)
         effects: list[Effect] = [Released(held, reason)]
@@ -294,7 +285,7 @@ class Leases:
     def _forget(self, claim: Claim) -> None:
         """Take a claim out of its line."""
         del self._claims[claim.ask]
-        self._deadlines.clear(claim.ask, claim.slot)
+        self.bound.discard(claim.ask)
         self._step_out(claim)
         del self.stakes[claim.holder].waiting[claim.ask]
         self._tidy(claim.holder, claim.agent)
@@ -319,6 +310,7 @@ class Leases:
         stake = self.stakes[holder]
         if not stake.held and not stake.waiting:
             del self.stakes[holder]
+            self.bound.discard(holder)
         self._count(agent, -1)
 
     def _count(self, agent: str, change: int) -> None:

@@ -213,6 +213,12 @@ class Ledger:
         else:
             self.size -= entry.size
 
+    def hasten(self, entry: Entry, deadline: float) -> None:
+        """Give an open delegation an earlier deadline."""
+        self.deadlines.clear(entry.request_id, entry.slot)
+        entry.deadline = min(deadline, entry.deadline)
+        entry.slot = self.deadlines.set(entry.request_id, entry.deadline, entry)
+
     def move(self, entry: Entry, choice: Choice) -> None:
         """Give a waiting delegation to another agent."""
         assert entry.state is _QUEUED

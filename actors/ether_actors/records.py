@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.ended import Ended
+from ether_actors.leases import Leases
 from ether_actors.ledger import Ledger
+from ether_actors.registration import Registration
 from ether_actors.registry import Registry
 from ether_broker.codec import pack_response
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.ids import to_text
 from ether_broker.journal.journal import Journal
-from ether_broker.mailbox import Limits
+from ether_broker.mailbox import Limits, Mailbox
+from ether_broker.manifest import Manifest
 from ether_broker.payload import pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Router, Session
@@ -73,10 +75,11 @@ class Records:
         """Who may do what."""
         self.registry = Registry(limits)
         self.ledger = Ledger()
+        self.leases = Leases(self._parent_of)
         self.dead_letters = DeadLetters()
         self.ended = Ended()
-        self.claims: Collection[bytes] = ()
-        """Delegations of `ether.lease` that wait for their lease."""
+        self.bus = Registration(Manifest(agent=SUPERVISOR), _SUPERVISOR, Session("", b"", 0.0), Mailbox(limits))
+        """The agent that does what the bus itself is asked for; nobody can register it, and no list has it."""
         self.journal = journal
         self.tap = tap
         self.durable = tap.next
@@ -93,6 +96,10 @@ class Records:
         self.accepted = 0
         self.recovered_at: float | None = None
         """When this broker took up what another had left, as Unix time; None if it began with nothing."""
+
+    def _parent_of(self, holder: bytes) -> bytes | None:
+        entry = self.ledger.get(holder)
+        return None if entry is None or entry.parent is None else entry.parent.request_id
 
     def answer(
         self, session: Session, header: Header, status: Status, error: ErrorInfo | None, **fields: object

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from ether_actors.administration import Administration
 from ether_actors.history import Accepted, History
+from ether_actors.leases import Held
 from ether_actors.leasing import Leasing
 from ether_actors.ledger import Entry, Ledger, State
 from ether_actors.membership import Membership
@@ -23,9 +25,8 @@ from ether_broker.router import Session
 from ether_broker.status import Status
 from ether_broker.wire import Flag, read_header, rehead
 
-__all__ = ["read_history", "recover", "restore_leases"]
+__all__ = ["read_history", "recover"]
 
-_LEASE: Final = b"ether.lease"
 _ANEW: Final = "the broker was started anew"
 
 
@@ -42,7 +43,9 @@ def read_history(journal: Journal) -> History:
     return history
 
 
-def recover(records: Records, membership: Membership, leasing: Leasing, history: History) -> None:
+def recover(
+    records: Records, membership: Membership, administration: Administration, leasing: Leasing, history: History
+) -> None:  # fmt: skip
     """Fill empty records with what a history says, by whose clock `records.now` is.
 
     Raises:
@@ -53,33 +56,36 @@ def recover(records: Records, membership: Membership, leasing: Leasing, history:
     works: dict[bytes, list[Entry]] = {}
     turns: Counter[bytes] = Counter()
     """How many of each agent's delegations, from the oldest on, were never reassigned."""
-    claims: list[bytes] = []
+    questions: list[Entry] = []
     gone = Session("", b"", records.now, lost=_ANEW)
     for accepted in history.open.values():
-        if read_header(accepted.envelope).capability == _LEASE:
-            claims.append(accepted.envelope)
-            continue
         entry = _restore_work(records, accepted, history, nodes, gone)
-        if entry is not None:
+        if entry is not None and entry.agent is records.bus:
+            records.ledger.open(entry)
+            questions.append(entry)
+        elif entry is not None:
             _place(records.ledger, entry, accepted, turns)
             if entry.holds_credit:
                 works.setdefault(entry.agent.name, []).append(entry)
     history.ended.restarted()
     records.ended = history.ended
-    restore_leases(records, leasing, history, claims)
+    _restore_leases(records, leasing, history)
+    for entry in questions:
+        administration.do(entry)
     membership.expect([node for node in nodes.values() if node.agents], works, kept)
 
 
-def restore_leases(records: Records, leasing: Leasing, history: History, claims: list[bytes]) -> None:
-    """Enter the leases whose holders may still be at work, and whoever waited for one; see `recover`."""
+def _restore_leases(records: Records, leasing: Leasing, history: History) -> None:
+    """Enter the leases whose holders may still be at work; the others have ended with their holders."""
     for resource, (agent_name, holder, token) in history.leases.items():
         entry = records.ledger.get(holder)
         if entry is not None and entry.holds_credit:
-            leasing.leases.restore(resource, agent_name, holder, token, records.now)
+            records.leases.restore(resource, agent_name, holder, token, records.now)
+        else:
+            held = Held(resource, agent_name, holder, token, records.now)
+            leasing.tell_released(held, "ended" if entry is None else "redelivered")
     if history.token:
-        leasing.leases.begin_above(history.token)
-    for claim in claims:
-        leasing.reopen(claim)
+        records.leases.begin_above(history.token)
 
 
 def _restore_agents(records: Records, nodes: dict[bytes, Session], history: History) -> list[Registration]:
@@ -110,7 +116,7 @@ def _restore_work(
     header = read_header(accepted.envelope)
     source = history.agents.get(header.source.decode(errors="replace"))
     delegator = gone if source is None else nodes.get(source.incarnation, gone)
-    agent = records.registry.get(accepted.agent or header.target)
+    agent = records.bus if header.target == records.bus.name else records.registry.get(accepted.agent or header.target)
     choice = None if agent is None else records.registry.resolve(agent, accepted.capability or header.capability)
     if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
         message = f"{header.target.decode(errors='replace')} is not there any more."

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from ether_actors.administration import Administration
 from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.progress import Progress
 from ether_actors.reassignment import Reassignment
-from ether_actors.records import Records
+from ether_actors.records import QUESTION, Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
@@ -29,6 +30,8 @@ from ether_broker.wire import Flag, Header, name_of, read_header, rehead
 
 __all__ = ["Rulings"]
 
+_RELEASE: Final = b"ether.release"
+"""What may be done while the journal cannot be written: it lets others go on."""
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
@@ -42,12 +45,14 @@ class Rulings:
     """The supervisor's rulings on work."""
 
     def __init__(
-        self, records: Records, delivery: Delivery, selection: Selection, reassignment: Reassignment
+        self, records: Records, delivery: Delivery, selection: Selection, reassignment: Reassignment,
+        administration: Administration,
     ) -> None:  # fmt: skip
         self._records = records
         self._delivery = delivery
         self._selection = selection
         self._reassignment = reassignment
+        self._administration = administration
         self.progress = Progress(records, delivery)
         """Signs of running work."""
 
@@ -60,19 +65,21 @@ class Rulings:
         may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(request_id)
         if may_be_known and self._came_before(session, header, envelope):
             return
-        if records.journal.trouble is not None:
+        if records.journal.trouble is not None and header.capability != _RELEASE:
             records.refuse_unwritten(session, header)
             return
         try:
             self._accept(session, header, envelope)
         except Refusal as refusal:
-            records.passing.append(envelope)
+            is_question = header.capability.startswith(QUESTION)
+            records.passing.append(envelope[: header.body] if is_question else envelope)
             if refusal.reason is Reason.FORBIDDEN:
                 records.router.refusals.note(session.node, refusal.error.code, refusal.error.message)
             if refusal.reason is not None:
                 records.bury(refusal.reason, envelope, session, refusal.error.message)
             records.answer(session, header, refusal.status, refusal.error, **refusal.fields)
-            self._delivery.count(refusal.status, None)
+            if not is_question:
+                self._delivery.count(refusal.status, None)
 
     def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2)."""
@@ -115,7 +122,11 @@ class Rulings:
         if not deadline > now:  # NaN is no deadline that could be kept either
             message = "The deadline had passed when the delegation reached the broker; it was not started."
             raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
-        choice = self._selection.choose(session.node, header, parent)
+        is_question = header.capability.startswith(QUESTION)
+        if is_question:
+            choice = self._administration.choose(session, header, envelope)
+        else:
+            choice = self._selection.choose(session.node, header, parent)
         agent = choice.agent
         is_named = header.target == agent.name
         if not is_named or header.capability != choice.name or header.deadline != deadline:
@@ -128,6 +139,11 @@ class Rulings:
         )  # fmt: skip
         if records.ledger.size + entry.size > agent.mailbox.limits.total:
             raise broker_full(records.ledger.size)
+        if is_question:
+            records.ledger.open(entry)
+            records.passing.append(envelope)
+            self._administration.do(entry)
+            return
         offer = agent.mailbox.offer(entry)
         if offer is Offer.FULL:
             raise overload(agent)
@@ -228,7 +244,9 @@ class Rulings:
         for entry in records.ledger.deadlines.due(records.now):
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
-            if entry.state is State.QUEUED:
+            if entry.agent is records.bus:
+                self._administration.late(entry)
+            elif entry.state is State.QUEUED:
                 self._delivery.expire(entry)
             else:
                 message = f"{entry.agent.manifest.agent} had not answered after {records.now - entry.opened:.1f} s."

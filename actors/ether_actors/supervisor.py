@@ -3,10 +3,8 @@
 who calls whom       SupervisorActor ── step(arrivals, now) ──► Supervisor
                                                                    │ by the envelope's kind
                      Rulings         delegations, responses  ◄─────┤   ──► Selection, Reassignment, Delivery
-                     Membership      nodes, agents, watchers ◄─────┤
-                     Administration  `ether.*`               ◄─────┤
-                     ├─ Leasing      `ether.lease`           ◄─────┤
-                     └─ Trimming     `ether.journal-gc`      ◄─────┘
+                     └─ Administration  `ether.*`                  │   ──► Leasing, Trimming
+                     Membership      nodes, agents, watchers ◄─────┘
                      all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
 """
 
@@ -17,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from ether_actors.administration import PREFIX, Administration
+from ether_actors.administration import Administration
 from ether_actors.delivery import Delivery
 from ether_actors.leasing import Leasing
 from ether_actors.membership import Membership
@@ -96,11 +94,10 @@ class Supervisor:
         self.records = Records(limits or Limits(), tap, journal, router, make_id, identify=identify, access=access)
         delivery, selection = Delivery(self.records), Selection(self.records)
         reassignment = Reassignment(self.records, delivery, selection)
-        self._rulings = Rulings(self.records, delivery, selection, reassignment)
+        self.leasing, self.trimming = Leasing(self.records, delivery), Trimming(self.records, delivery)
+        self._administration = Administration(self.records, delivery, self.leasing, self.trimming)
+        self._rulings = Rulings(self.records, delivery, selection, reassignment, self._administration)
         self._membership = Membership(self.records, delivery, reassignment, to_text(make_id()))
-        self.leasing = Leasing(self.records)
-        self.trimming = Trimming(self.records)
-        self._administration = Administration(self.records, self.leasing, self.trimming)
         self._tap_interval = tap_interval
         self._fed = tap.next
         self._feed_at = _NEVER
@@ -129,7 +126,7 @@ class Supervisor:
         if history.next > 1:
             records.recovered_at = wall
         history.begin(boot, now, wall)
-        recover(records, self._membership, self.leasing, history)
+        recover(records, self._membership, self._administration, self.leasing, history)
         records.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[bytes, bytes]], now: float, wall: float) -> None:
@@ -151,8 +148,6 @@ class Supervisor:
             self._take(queue.session, queue.routing_id, envelope, cost)
         self._rulings.progress.due()
         self._rulings.due()
-        self.leasing.due()
-        self.trimming.due()
         self._membership.beat()
         self._membership.collecting.serve()
         if records.passing:
@@ -182,10 +177,7 @@ class Supervisor:
         if self._membership.collecting.has_more:
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
-        beat = min(
-            self._membership.next_beat, self._feed_at, self.leasing.next_due(), self.trimming.next_due(),
-            self._rulings.progress.next_due(),
-        )  # fmt: skip
+        beat = min(self._membership.next_beat, self._feed_at, self._rulings.progress.next_due())
         return beat if deadline is None else min(beat, deadline)
 
     def _take(self, session: Session | None, routing_id: bytes, envelope: bytes, cost: int) -> None:
@@ -201,17 +193,11 @@ class Supervisor:
             elif kind == _RESPONSE:
                 self._rulings.response(session, header, envelope)
             elif kind == _DELEGATION:
-                if header.capability.startswith(PREFIX):
-                    self._administration.handle(session, header, envelope)
-                else:
-                    self._rulings.delegation(session, header, envelope)
+                self._rulings.delegation(session, header, envelope)
             else:
                 self._control(session, routing_id, header, envelope, cost)
         except EtherError as error:
             self.records.router.refuse(routing_id, error, request_id)
-        except RecursionError:
-            deep = InvalidEnvelope("The body is nested too deeply to be read.")
-            self.records.router.refuse(routing_id, deep, request_id)
         except Exception as bug:
             # Counted and told as refusals are: whoever has found a bug may send what shows it a million times.
             peer = session.node if session else ""
@@ -231,8 +217,7 @@ class Supervisor:
         membership = self._membership
         match header.kind:
             case Kind.CANCEL:
-                if not self.leasing.cancel(session, header):
-                    self._rulings.cancel(session, header, envelope)
+                self._rulings.cancel(session, header, envelope)
             case Kind.HEARTBEAT:
                 membership.heartbeat(session, header, envelope)
             case Kind.TAP_ACK:

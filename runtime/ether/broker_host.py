@@ -85,7 +85,7 @@ class BrokerHost:
         from ether_actors.upkeep import Upkeep
 
         upkeep = Upkeep(journal, self.supervisor)
-        supervisor.trimming.upkeep = upkeep  # before anybody knows the address
+        supervisor.trimming.attach(upkeep)  # before anybody knows the address
         upkeep.start()
         return upkeep
 

@@ -18,9 +18,10 @@ def differences(records: Records, history: History) -> list[str]:
     """Where a broker that was started anew from the journal would disagree with this one; empty when they agree."""
     found: list[str] = []
     for name, live, folded in (
-        ("work", _work(records), _folded_work(history, records)),
+        ("work", _work(records), _folded_work(history)),
         ("agents", _agents(records), _folded_agents(history)),
         ("ended", records.ended.pack(), history.ended.pack()),
+        ("leases", _leases(records), history.leases),
         ("next", records.tap.next, history.next),
     ):
         if live != folded:
@@ -48,21 +49,22 @@ def _work(records: Records) -> list[tuple[object, ...]]:
     ]  # fmt: skip
 
 
-def _folded_work(history: History, records: Records) -> list[tuple[object, ...]]:
+def _folded_work(history: History) -> list[tuple[object, ...]]:
     children: dict[bytes, list[bytes]] = {}
     for request_id, work in history.open.items():
-        if request_id not in records.claims:
-            children.setdefault(work.parent, []).append(request_id)
+        children.setdefault(work.parent, []).append(request_id)
     found = []
     for request_id, work in history.open.items():
-        if request_id in records.claims:
-            continue
         header = read_header(work.envelope)
         found.append((
             request_id, header.source, work.agent or header.target, work.capability or header.capability, work.attempt,
             work.is_running, not header.flags & Flag.ROUTED, work.parent, children.get(request_id, []),
         ))  # fmt: skip
     return found
+
+
+def _leases(records: Records) -> dict[str, tuple[str, bytes, int]]:
+    return {held.resource: (held.agent, held.holder, held.token) for held in records.leases.held}
 
 
 def _agents(records: Records) -> dict[str, tuple[object, ...]]:

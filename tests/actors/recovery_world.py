@@ -125,13 +125,17 @@ class Life:
         if self.channel.session:
             self.say(pack_envelope(Kind.HEARTBEAT, body=pack({"agents": {}})))
 
-    def ask(self, capability: str, *, to: str = "", timeout: float = 10.0, flags: int = 0) -> Asked:
+    def ask(
+        self, capability: str, *, to: str = "", timeout: float = 10.0, flags: int = 0, source: str = "",
+        parent: int = 0, params: Any = None,
+    ) -> Asked:  # fmt: skip
         number = next(self.world.ids)
         asked = Asked(number, self, to, capability, self.world.wall + timeout, source=self.incarnation)
         self.pending[number] = self.world.asked[number] = asked
         self.say(pack_envelope(
-            Kind.DELEGATION, request_id=request_id(number), source=self.name.encode(), target=to.encode(),
-            capability=capability.encode(), deadline=asked.until - self.offset, flags=flags, body=pack({}),
+            Kind.DELEGATION, request_id=request_id(number), source=(source or self.name).encode(), target=to.encode(),
+            capability=capability.encode(), deadline=asked.until - self.offset, flags=flags, parent=request_id(parent),
+            body=pack({} if params is None else {"params": pack(params)}),
         ))  # fmt: skip
         return asked
 

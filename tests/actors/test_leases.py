@@ -129,20 +129,22 @@ def test_a_claim_that_is_late_is_withdrawn_and_never_granted_after_its_deadline(
     world.claim("b", "r", deadline=5.02)
     world.claim("c", "r", deadline=9.0)
 
-    assert world.leases.next() is not None
     assert world.release("a", "r", now=5.03) == ["a released r", "b withdrawn r: late", "c granted r"]
-    assert world.leases.due(99.0) == []
+    assert world.line("r") == ""
 
 
-def test_time_withdraws_claims_that_wait():
+def test_a_claim_whose_own_delegation_has_ended_waits_no_more():
     world = Family()
     world.claim("a", "r")
-    world.claim("b", "r", deadline=5.0)
-    world.claim("c", "r", deadline=9.0)
+    world.claim("b", "r")
+    world.claim("c", "r")
+    ask = next(claim.ask for claim in world.leases.line("r") if claim.holder == b"b")
+    assert world.leases.bound >= {ask, b"a", b"b", b"c"}
 
-    assert world.leases.due(4.9) == []
-    assert told(world.leases.due(5.2)) == ["b withdrawn r: late"]
+    assert world.leases.left(ask, "ended", 0.0) == []
+
     assert world.line("r") == "c"
+    assert not world.leases.bound & {ask, b"b"}
 
 
 @pytest.mark.parametrize(("gone", "left"), [("b", "cd"), ("c", "bd"), ("d", "bc")])

@@ -95,6 +95,8 @@ class LeaseBooks(Books):
             assert entry is not None, "G5: the lease of a delegation that has ended"
             assert entry.state is not State.QUEUED, "G5: the lease of an attempt that is over"
             assert entry.agent.name.decode() == held.agent
+        asking = {entry.request_id for entry in self.bus.records.bus.work}
+        assert asking == {claim.ask for held in leases.held for claim in leases.line(held.resource)}
         for claimed in self.claims.values():
             claim = leases.waiting(request_id(claimed.number))
             if claimed.outcome is None and not claimed.given.peer.is_dead:
@@ -142,7 +144,7 @@ class LeasedSupervision(Supervision):
             leasing = self.books.bus.supervisor.leasing
             assert not leasing.leases.held
             assert not leasing.leases.stakes
-            assert not leasing._asking, "a claim without an answer is kept for ever"
+            assert not self.books.bus.records.bus.work, "a claim without an answer is kept for ever"
 
 
 TestLeasedSupervision = LeasedSupervision.TestCase

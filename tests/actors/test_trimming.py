@@ -31,7 +31,9 @@ def bus() -> Bus:
 
 @pytest.fixture
 def upkeep(bus: Bus) -> Asked:
-    bus.supervisor.trimming.upkeep = asked = Asked()  # type: ignore[assignment]
+    asked = Asked()
+    bus.records.journal.identity = "journal-1"
+    bus.supervisor.trimming.attach(asked)  # type: ignore[arg-type]
     return asked
 
 

@@ -1,0 +1,163 @@
+"""What the bus itself was asked and had not answered when its broker ended: the next one goes on with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ether_actors.history import History
+from ether_actors.upkeep import Done
+from ether_broker.journal.retention import Removed
+from ether_broker.payload import pack, unpack
+from ether_broker.status import Status
+from ether_broker.wire import Kind, pack_envelope, read_header
+from tests.actors.fold import differences
+from tests.actors.peers import request_id
+from tests.actors.recovery_world import Asked, Life, World
+
+
+def folded(world: World) -> History:
+    """What the journal tells now."""
+    history = History()
+    for commit in world.journal.disk.commits:
+        history.apply(commit.first, commit.time, commit.wall, commit.envelopes)
+    return history
+
+
+def back(world: World) -> None:
+    """Let everybody come back to the new broker."""
+    for life in world.lives:
+        life.greet()
+    world.settle()
+
+
+class Writers:
+    """A delegator, and three specialists that each work on a delegation and want the same lease."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.d = self.world.life("d")
+        self.lives = {name: self.world.life(f"n{name}", name) for name in "abc"}
+        self.world.settle()
+        self.work = {name: self.d.ask("once", to=name, timeout=60.0) for name in "abc"}
+        self.world.settle()
+        self.claims = {name: self.claim(name) for name in "abc"}
+
+    def claim(self, name: str, **params: object) -> Asked:
+        claim = self.lives[name].ask(
+            "ether.lease", source=name, parent=self.work[name].number, params={"resource": "r", **params}, timeout=60.0
+        )
+        self.world.settle()
+        return claim
+
+    def outcomes(self) -> dict[str, list[Status]]:
+        return {name: [status for status, _ in claim.outcomes] for name, claim in self.claims.items()}
+
+
+def events(world: World, name: str) -> list[dict[str, object]]:
+    found = []
+    for envelope in world.journal.disk.envelopes:
+        if envelope[0] == Kind.EVENT:
+            body = unpack(envelope[read_header(envelope).body :])
+            found += [body] if body["event"] == name else []
+    return found
+
+
+def test_claims_go_on_waiting_in_their_order():
+    writers = Writers()
+    world = writers.world
+    assert writers.outcomes() == {"a": [Status.COMPLETED], "b": [], "c": []}
+
+    world.crash()
+    back(world)
+    assert [claim.agent for claim in world.supervisor.records.leases.line("r")] == ["b", "c"]
+    assert differences(world.supervisor.records, folded(world)) == []
+
+    writers.lives["a"].answer(writers.work["a"].number)
+    world.settle()
+    assert writers.outcomes() == {"a": [Status.COMPLETED], "b": [Status.COMPLETED], "c": []}
+    writers.lives["b"].answer(writers.work["b"].number)
+    world.settle()
+    assert writers.outcomes()["c"] == [Status.COMPLETED]
+    tokens = [unpack(life.data[writers.claims[name].number]["data"])["token"] for name, life in writers.lives.items()]
+    assert tokens == [tokens[0], tokens[0] + 1, tokens[0] + 2]
+
+
+def test_a_claim_waits_no_longer_than_it_said_over_a_restart():
+    writers = Writers()
+    writers.claim("a", resource="s")
+    late = writers.claim("b", resource="s", wait=5.0)
+    writers.world.pass_time(3.0)
+    writers.world.crash(down=1.0)
+    back(writers.world)
+    assert late.outcomes == []
+
+    writers.world.pass_time(2.0)
+
+    assert late.outcomes == [(Status.TIMEOUT, "lease_held")]
+
+
+def test_a_claim_is_called_off_after_a_restart():
+    writers = Writers()
+    writers.world.crash()
+    back(writers.world)
+
+    claim = writers.claims["b"]
+    writers.lives["b"].say(pack_envelope(Kind.CANCEL, request_id=request_id(claim.number), source=b"b"))
+    writers.world.settle()
+
+    assert claim.outcomes == [(Status.CANCELLED, "cancelled")]
+    assert [claim.agent for claim in writers.world.supervisor.records.leases.line("r")] == ["c"]
+
+
+class Upkeep:
+    def __init__(self) -> None:
+        self.asked: list[tuple[float, Done]] = []
+
+    def collect(self, older_than: float, done: Done) -> None:
+        self.asked.append((older_than, done))
+
+
+def gc_world() -> tuple[World, Life, Asked, Upkeep]:
+    world, upkeep = World(), Upkeep()
+    world.supervisor.trimming.attach(upkeep)  # type: ignore[arg-type]
+    d = world.life("d")
+    world.settle()
+    asked = d.ask("ether.journal-gc", params={"older_than": 7.5}, timeout=60.0)
+    world.settle()
+    return world, d, asked, upkeep
+
+
+def test_giving_up_the_journals_old_part_is_begun_again():
+    world, d, asked, before = gc_world()
+    assert [when for when, _ in before.asked] == [7.5]
+    world.crash()
+    world.supervisor.trimming.attach(after := Upkeep())  # type: ignore[arg-type]
+    assert [when for when, _ in after.asked] == [7.5]
+    back(world)
+
+    after.asked[0][1](Removed(1, 2, 3, 4))
+    world.settle()
+
+    assert [status for status, _ in asked.outcomes] == [Status.COMPLETED]
+    assert unpack(d.data[asked.number]["data"])["envelopes"] == 2
+    assert differences(world.supervisor.records, folded(world)) == []
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_lease_of_a_holder_that_is_gone_after_a_restart_is_released(is_there: bool):
+    writers = Writers()
+    world = writers.world
+    journal = world.journal
+    held = {
+        "event": "lease_granted", "resource": "s", "agent": "a", "token": 10**18,
+        "request_id": "00000000-0000-7000-8000-00000000ffff",
+    }  # fmt: skip
+    if not is_there:
+        journal.append(journal.next, 0.0, 0.0, [pack_envelope(Kind.EVENT, request_id=request_id(1), body=pack(held))])
+    world.crash()
+    back(world)
+
+    released = [event for event in events(world, "lease_released") if event["resource"] == "s"]
+    assert [event["reason"] for event in released] == ([] if is_there else ["ended"])
+    assert set(folded(world).leases) == {"r"}
+    assert differences(world.supervisor.records, folded(world)) == []
