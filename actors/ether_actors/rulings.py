@@ -112,16 +112,10 @@ class Rulings:
         now = records.now
         if header.source not in session.agents:
             raise forged(header)
-        deadline = header.deadline or now + DEFAULT_TIMEOUT
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(header.request_id):
             raise Refusal(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         parent = self._selection.parent(header) if header.parent != NO_ID else None
-        if parent is not None:
-            deadline = min(deadline, parent.deadline)
-        deadline = min(deadline, now + LONGEST_TIMEOUT)
-        if not deadline > now:  # NaN is no deadline that could be kept either
-            message = "The deadline had passed when the delegation reached the broker; it was not started."
-            raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
+        deadline = _deadline(header, parent, now)
         is_question = header.capability.startswith(QUESTION)
         if is_question:
             choice = self._administration.choose(session, header, envelope)
@@ -251,6 +245,17 @@ class Rulings:
             else:
                 message = f"{entry.agent.manifest.agent} had not answered after {records.now - entry.opened:.1f} s."
                 self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
+
+
+def _deadline(header: Header, parent: Entry | None, now: float) -> float:
+    deadline = header.deadline or now + DEFAULT_TIMEOUT
+    if parent is not None:
+        deadline = min(deadline, parent.deadline)
+    deadline = min(deadline, now + LONGEST_TIMEOUT)
+    if not deadline > now:  # NaN is no deadline that could be kept either
+        message = "The deadline had passed when the delegation reached the broker; it was not started."
+        raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
+    return deadline
 
 
 def _addressed(header: Header, envelope: bytes, entry: Entry) -> bytes:
