@@ -255,7 +255,7 @@ def test_dead_letters_are_listed_shown_and_taken_out():
 def test_a_dead_letter_may_hold_anything_that_a_header_can():
     bus = Bus()
     d, a = bus.delegator("d"), bus.node("na", "a")
-    a.send(Kind.RESPONSE, status=250, source=b"\xff", capability=b"\xfe", request_id=bytes(16), body=b"\xc1")
+    a.send(Kind.RESPONSE, status=250, source=b"a", capability=b"x.y", request_id=bytes(16), body=b"\xc1")
     bus.step()
 
     (letter,) = ask(bus, d, "dead-letters")
@@ -304,7 +304,7 @@ def test_a_name_that_is_no_text_is_refused(field: str):
     d.send(Kind.DELEGATION, body={}, **header)
     bus.step()
 
-    assert d.outcome().status in (Status.REJECTED_CONTEXT, Status.REJECTED_CAPABILITY)
+    assert d.refusal().code == "invalid_envelope"
 
 
 def test_each_capability_answers_and_is_seen_by_observers():

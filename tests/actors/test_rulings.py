@@ -215,7 +215,7 @@ def test_what_is_no_capabilitys_name_reaches_no_fallback_agent(name: bytes):
     d.send(Kind.DELEGATION, request_id=bytes(15) + b"\x99", source=b"d", capability=name, body={})
     bus.step()
 
-    assert (d.outcome().code, a.work()) == ("no_holder", [])
+    assert (d.refusal().code, a.work()) == ("invalid_envelope", [])
 
 
 def test_a_full_mailbox_refuses_with_the_time_to_wait():
