@@ -210,7 +210,7 @@ class Auditor:
     def stepped(self, supervisor: Supervisor) -> None:
         """Compare the supervisor's records with what passed; after each of its steps."""
         ledger, now = supervisor.records.ledger, supervisor.records.now
-        if len(ledger) != len(self.open) - len(self.asks):
+        if len(ledger) != len(self.open):
             self.fail("accounting", f"{len(ledger)} are open in the ledger and {len(self.open)} by what passed")
         due = ledger.deadlines.next()
         if due is not None and due < now:
