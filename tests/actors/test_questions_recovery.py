@@ -153,7 +153,8 @@ def test_the_lease_of_a_holder_that_is_gone_after_a_restart_is_released(is_there
         "request_id": "00000000-0000-7000-8000-00000000ffff",
     }  # fmt: skip
     if not is_there:
-        journal.append(journal.next, world.now, world.wall, [pack_envelope(Kind.EVENT, request_id=request_id(1), body=pack(held))])
+        event = pack_envelope(Kind.EVENT, request_id=request_id(1), body=pack(held))
+        journal.append(journal.next, world.now, world.wall, [event])
     world.crash()
     back(world)
 
