@@ -28,7 +28,6 @@ from ether_actors.trimming import Trimming
 from ether_broker.cost import DEAREST
 from ether_broker.errors import (
     EtherError,
-    InvalidEnvelope,
     JournalUnavailable,
     MalformedFrame,
     NoSession,
