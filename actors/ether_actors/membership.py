@@ -42,6 +42,7 @@ _HELLO: Final = 4 << 10
 """Bytes of a HELLO."""
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
+_NODE_LOST: Final = "node_lost"
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
@@ -211,8 +212,8 @@ class Membership:
         for agent in agents:  # all of them first: what one had must not go to another
             records.registry.condition(agent, Condition.DOWN)
         for agent in agents:
-            records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason="node_lost")
-            self._tell_monitors(agent.name, "node_lost")
+            records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason=_NODE_LOST)
+            self._tell_monitors(agent.name, _NODE_LOST)
             self._reassignment.lost(agent, session.lost)
             self._down_since.pop(agent.name, None)
             self._down_since[agent.name] = records.now
@@ -283,9 +284,11 @@ class Membership:
 
     def _leave(self, agent: Registration, reason: str = "") -> None:
         records = self._records
+        if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
+            reason = "left"
         records.registry.condition(agent, Condition.DOWN)
-        records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason or "left")
-        self._tell_monitors(agent.name, reason or "left")
+        records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
+        self._tell_monitors(agent.name, reason)
         self._reassignment.gone(agent)
         let_go(agent)
         records.registry.remove(agent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ether_actors.ended import Ended
+from ether_actors.ended import REMEMBERED, Ended
 from ether_actors.leases import Leases
 from ether_actors.ledger import Ledger
 from ether_actors.registration import Registration
@@ -62,11 +62,12 @@ class Records:
         make_id: makes the ids of events.
         identify: whose connection a routing id is, or None for one that nobody knows; None where there are no keys.
         access: who may do what; default: everybody everything.
+        remembered: ended delegations that are told apart from unknown ones at least, without asking the journal.
     """
 
     def __init__(
         self, limits: Limits, tap: Tap, journal: Journal, router: Router, make_id: Callable[[], bytes], *,
-        identify: Identify | None = None, access: Access | None = None,
+        identify: Identify | None = None, access: Access | None = None, remembered: int = REMEMBERED,
     ) -> None:  # fmt: skip
         self.router = router
         self.identify = identify
@@ -77,7 +78,7 @@ class Records:
         self.ledger = Ledger()
         self.leases = Leases(self._parent_of)
         self.dead_letters = DeadLetters()
-        self.ended = Ended()
+        self.ended = Ended(most=remembered)
         self.bus = Registration(Manifest(agent=SUPERVISOR), _SUPERVISOR, Session("", b"", 0.0), Mailbox(limits))
         """The agent that does what the bus itself is asked for; nobody can register it, and no list has it."""
         self.journal = journal

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Final
 
 from ether_actors.administration import Administration
+from ether_actors.ended import REMEMBERED
 from ether_actors.history import Accepted, History
 from ether_actors.leases import Held
 from ether_actors.leasing import Leasing
@@ -30,14 +31,18 @@ __all__ = ["read_history", "recover"]
 _ANEW: Final = "the broker was started anew"
 
 
-def read_history(journal: Journal) -> History:
+def read_history(journal: Journal, *, remembered: int = REMEMBERED) -> History:
     """Everything that a journal tells.
+
+    Args:
+        journal: of the broker before this one, or of this one.
+        remembered: as of `Ended`.
 
     Raises:
         JournalCorrupt: it is not what a broker wrote.
     """
     checkpoint = journal.checkpoint
-    history = History() if checkpoint is None else History.of(checkpoint[1])
+    history = History(remembered=remembered) if checkpoint is None else History.of(checkpoint[1], remembered=remembered)
     for step in journal.replay():
         history.apply(*step)
     return history
@@ -58,6 +63,8 @@ def recover(
     """How many of each agent's delegations, from the oldest on, were never reassigned."""
     questions: list[Entry] = []
     gone = Session("", b"", records.now, lost=_ANEW)
+    history.ended.restarted()
+    records.ended = history.ended  # first: what cannot go on is ended here
     for accepted in history.open.values():
         entry = _restore_work(records, accepted, history, nodes, gone)
         if entry is not None and entry.agent is records.bus:
@@ -67,8 +74,6 @@ def recover(
             _place(records.ledger, entry, accepted, turns)
             if entry.holds_credit:
                 works.setdefault(entry.agent.name, []).append(entry)
-    history.ended.restarted()
-    records.ended = history.ended
     _restore_leases(records, leasing, history)
     for entry in questions:
         administration.do(entry)
@@ -137,13 +142,13 @@ def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[byte
     """Put an entry where it was: with its node, if it may have been sent there; else into the mailbox.
 
     A mailbox is emptied in order and only as far as there is credit. So what was never reassigned, and is behind the first
-    `window` of those, was not sent.
+    `window` of those, was not sent; unless it is volatile, and left before the end that gave it its credit was in the journal.
     """
     ledger.open(entry)
     mailbox = entry.agent.mailbox
     if not accepted.agent:
         turns[entry.agent.name] += 1
-    may_be_sent = bool(accepted.agent) or turns[entry.agent.name] <= mailbox.limits.window
+    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[entry.agent.name] <= mailbox.limits.window
     if entry.agent.condition is Condition.DOWN or not (accepted.is_running or may_be_sent):
         mailbox.restore(entry)
         return

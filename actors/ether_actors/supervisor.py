@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ether_actors.administration import Administration
 from ether_actors.delivery import Delivery
+from ether_actors.ended import REMEMBERED
 from ether_actors.leasing import Leasing
 from ether_actors.membership import Membership
 from ether_actors.reassignment import Reassignment
@@ -41,7 +42,7 @@ from ether_broker.mailbox import Limits
 from ether_broker.names import check_names
 from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.router import Router, Session, topic_of
-from ether_broker.tap import Tap
+from ether_broker.tap import Batch, Tap
 from ether_broker.wire import BATCH, Header, Kind, pack_envelope, read_header
 
 if TYPE_CHECKING:
@@ -74,13 +75,14 @@ class Supervisor:
         make_id: makes the ids of events and of sessions; default: UUIDv7.
         guard: says whose a connection is; None where connections have no keys.
         access: who may do what; default: everybody everything.
+        remembered: ended delegations that are told apart from unknown ones at least, without asking the journal.
     """
 
     def __init__(
         self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
         tap_interval: float = 0.0, journal: Journal | None = None, patience: float = 0.0,
         make_id: Callable[[], bytes] = new_id, guard: Guard | None = None,
-        access: Access | None = None,
+        access: Access | None = None, remembered: int = REMEMBERED,
     ) -> None:  # fmt: skip
         journal = journal or MemoryJournal()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
@@ -90,7 +92,10 @@ class Supervisor:
             patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
             owner=owner,
         )  # fmt: skip
-        self.records = Records(limits or Limits(), tap, journal, router, make_id, identify=identify, access=access)
+        self.records = Records(
+            limits or Limits(), tap, journal, router, make_id, identify=identify, access=access, remembered=remembered
+        )  # fmt: skip
+        self._remembered = remembered
         delivery, selection = Delivery(self.records), Selection(self.records)
         reassignment = Reassignment(self.records, delivery, selection)
         self.leasing, self.trimming = Leasing(self.records, delivery), Trimming(self.records, delivery)
@@ -121,7 +126,7 @@ class Supervisor:
         """
         records = self.records
         records.now, records.wall = now, wall
-        history = read_history(records.journal)
+        history = read_history(records.journal, remembered=self._remembered)
         if history.next > 1:
             records.recovered_at = wall
         history.begin(boot, now, wall)
@@ -248,6 +253,11 @@ class Supervisor:
     def _feed_observers(self) -> None:
         self._must_feed = self._is_behind = False
         router, tap, journal = self.records.router, self.records.tap, self.records.journal
+
+        def older(number: int) -> Batch | None:
+            """The batch with that number; when it was removed, the oldest that was not."""
+            return journal.read(number) or journal.read(journal.first)
+
         for session in router.sessions:
             for token, cursor in session.cursors.items():
                 is_old = cursor.position < tap.first
@@ -257,7 +267,7 @@ class Supervisor:
                     self._must_feed = True  # not in the ring any more and not in the journal yet
                     continue
                 try:
-                    while (body := tap.read(cursor, topic_of, journal.read)) is not None:
+                    while (body := tap.read(cursor, topic_of, older)) is not None:
                         router.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
                         if is_old:
                             self._is_behind = self._must_feed = True

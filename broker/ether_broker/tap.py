@@ -111,7 +111,7 @@ class Tap:
         Args:
             cursor: whose next batch it is.
             topic_of: what it filters by.
-            older: finds the batch with a number that has left the ring, in the journal.
+            older: finds the batch with a number that has left the ring, in the journal, or the oldest that is left there.
         """
         if cursor.position >= self.next or not cursor.has_credit:
             return None
@@ -119,6 +119,7 @@ class Tap:
         if batch is None:
             cursor.position = max(cursor.position, self.first)
             batch = self._find(cursor.position)
+        cursor.position = max(cursor.position, batch.first)
         skip = cursor.position - batch.first
         envelopes = batch.envelopes[skip:] if skip else batch.envelopes
         numbers: Sequence[int] = range(len(envelopes))

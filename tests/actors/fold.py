@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from ether_actors.history import History
 from ether_actors.ledger import State
-from ether_actors.records import Records
 from ether_actors.registration import Condition
 from ether_broker.ids import NO_ID
 from ether_broker.wire import Flag, read_header
 
+if TYPE_CHECKING:
+    from ether_actors.records import Records
+    from ether_actors.supervisor import Supervisor
+
 __all__ = ["differences"]
 
 
-def differences(records: Records, history: History) -> list[str]:
+def differences(supervisor: Supervisor, history: History) -> list[str]:
     """Where a broker that was started anew from the journal would disagree with this one; empty when they agree."""
     found: list[str] = []
+    records = supervisor.records
     for name, live, folded in (
         ("work", _work(records), _folded_work(history)),
         ("agents", _agents(records), _folded_agents(history)),
         ("ended", records.ended.pack(), history.ended.pack()),
+        ("quotas", *_quotas(records, history)),
         ("leases", _leases(records), history.leases),
         ("next", records.tap.next, history.next),
     ):
@@ -61,6 +67,19 @@ def _folded_work(history: History) -> list[tuple[object, ...]]:
             work.is_running, not header.flags & Flag.ROUTED, work.parent, children.get(request_id, []),
         ))  # fmt: skip
     return found
+
+
+def _quotas(records: Records, history: History) -> tuple[dict[str, Counter[bytes]], dict[str, Counter[bytes]]]:
+    """{node: its agents' manifests} of the nodes that are in, as counted and as folded."""
+    sessions = records.router.sessions
+    live = {session.node: +session.manifests for session in sessions}
+    folded = {session.node: Counter(_manifest_of(history, name) for name in session.agents) for session in sessions}
+    return live, folded
+
+
+def _manifest_of(history: History, name: bytes) -> bytes:
+    present = history.agents.get(name.decode())
+    return b"" if present is None else present.manifest
 
 
 def _leases(records: Records) -> dict[str, tuple[str, bytes, int]]:

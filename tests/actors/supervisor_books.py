@@ -290,7 +290,7 @@ class Books:
 
     def _check_history(self) -> None:
         """Compare what recovery would know with what the supervisor knows."""
-        assert differences(self.bus.records, self.bus.history) == [], "G2: the journal tells another state"
+        assert differences(self.bus.supervisor, self.bus.history) == [], "G2: the journal tells another state"
 
     def _check_mailbox(self, agent: Registration, work: list[Entry]) -> None:
         mailbox, name = agent.mailbox, agent.name.decode()

@@ -296,6 +296,6 @@ def test_a_bus_writes_what_its_history_reads():
     assert list(history.open) == [request_id(first)]
     assert history.open[request_id(first)].is_running
     assert history.ended.get(request_id(second)).by == b"b"
-    assert differences(bus.records, history) == []
+    assert differences(bus.supervisor, history) == []
     assert list(history.agents) == ["d", "a", "b"]
     assert history.next == bus.records.tap.next

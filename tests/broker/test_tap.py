@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ether_broker.errors import MalformedFrame
-from ether_broker.tap import WINDOW, Cursor, ReadBatch, Tap, read_batch
+from ether_broker.tap import WINDOW, Batch, Cursor, ReadBatch, Tap, read_batch
 
 
 def topic_of(envelope: bytes) -> bytes:
@@ -28,6 +28,19 @@ def read_all(tap: Tap, cursor: Cursor) -> list[tuple[int, bytes]]:
         found += batch.envelopes
         cursor.acknowledge(batch.next)
     return found
+
+
+def test_an_observer_goes_on_with_the_oldest_that_is_left() -> None:
+    tap, cursor = Tap(count=2), Cursor(position=1)
+    for number in range(1, 9):
+        tap.append([b"%d" % number], 0.0)
+    older = Batch(4, 0.0, [b"4"], 1)  # 1 to 3 were given up
+
+    body = tap.read(cursor, lambda _envelope: b"", lambda _number: older)
+
+    assert body is not None
+    batch = read_batch(body)
+    assert (batch.first, batch.next, batch.envelopes) == (4, 5, [(4, b"4")])
 
 
 def test_numbers_begin_at_1_and_go_on_from_batch_to_batch():

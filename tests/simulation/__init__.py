@@ -11,8 +11,19 @@
     disk           the journal's disk: what was synced survives a crash, the rest does not
     timeline       what happens next, and clocks that do not quite agree
     workload       what is asked, and what the agents do with it
-    mutations      bugs planted on purpose, to see that each is found
+    raw, hostile   sessions that speak the protocol by themselves; some of them mean harm
+    waits          how long who means well waits for who does not
+    endless        what takes far too long is ended, and so found
+    mutants        bugs planted on purpose, to see that each is found
+    small_world    worlds so small that all that may happen in them is walked
 
 What is real: the supervisor and all below it, `Channel` and `receive`, `ZmqLink`'s sending half, `Node` with all its
 parts, cells, inboxes and guardians, observers and handles. What is simulated: sockets, threads, clocks, ids and the disk.
+
+What is *not* drawn: bytes of an envelope other than hostile sessions make them (fuzzing is `tests/attacks`); SQLite, its files
+and a journal that is altered or vanishes; ZeroMQ's queues, and messages that it cuts off; keys and certificates; handlers
+in threads, and one that blocks the event loop; more than one broker on a journal; hostile sessions that register names of
+agents that are away; a request id that is used again, without RESENT, after the broker has forgotten it; the whole bus's
+bounds on agents and on memory; more than a thousand agents; how long Python takes, but for steps that take a second of
+CPU; a node's wall clock that jumps.
 """

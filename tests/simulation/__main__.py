@@ -14,6 +14,8 @@ if __name__ == "__main__":  # the three floors, in a plain checkout
     root = Path(__file__).resolve().parents[2]
     sys.path[:0] = [str(root / floor) for floor in ("runtime", "actors", "broker")]
 
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants.hunt import MOST, hunt
 from tests.simulation.world import Report, simulate
 
 
@@ -26,7 +28,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="processes")
     parser.add_argument("--digests", action="store_true", help="print every seed and the digest of what happened in it")
     parser.add_argument("--minutes", type=float, help="go on with further seeds for so long")
+    parser.add_argument("--mutants", action="store_true", help="hunt every planted bug, from the first seed on")
     arguments = parser.parse_args()
+    if arguments.mutants:
+        return _hunt(arguments.jobs)
     if arguments.seed is not None:
         report = simulate(arguments.seed, is_loud=True)
         print(_line(report))
@@ -35,6 +40,20 @@ def main() -> int:
     if arguments.minutes is None:
         seeds = range(arguments.start, arguments.start + arguments.seeds)
     return _campaign(seeds, arguments.jobs, arguments.minutes, is_telling=arguments.digests)
+
+
+def _hunt(jobs: int) -> int:
+    with multiprocessing.Pool(jobs) as pool:
+        found = []
+        for number, seed in enumerate(pool.imap(_hunted, range(len(MUTANTS)))):
+            found.append(seed)
+            print(f"{MUTANTS[number].name}: {'not found' if seed is None else f'seed {seed}'}", flush=True)
+    print(f"{len(found)} planted bugs, {found.count(None)} of them not found in {MOST:,} seeds.")
+    return 1 if None in found else 0
+
+
+def _hunted(number: int) -> int | None:
+    return hunt(MUTANTS[number])
 
 
 def _campaign(seeds: Iterable[int], jobs: int, minutes: float | None, *, is_telling: bool) -> int:

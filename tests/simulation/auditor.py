@@ -12,18 +12,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether.delegating import GRACE
 from ether_actors.handle import Handle
+from ether_actors.history import History
+from ether_actors.recovery import read_history
 from ether_actors.registration import Condition, Registration
 from ether_actors.supervisor import Supervisor
 from ether_broker.channel import UNTOLD
-from ether_broker.ids import to_bytes
+from ether_broker.ids import NO_ID, to_bytes
 from ether_broker.payload import unpack
 from ether_broker.status import Status
 from ether_broker.wire import Header, Kind, read_header
+from tests.actors.fold import differences
 from tests.simulation.disk import STILL_RUNNING
+from tests.simulation.waits import Waits
+from tests.simulation.workload import ONCE
 
 if TYPE_CHECKING:
     from tests.simulation.broker import Broker
     from tests.simulation.member import Member, Watcher
+    from tests.simulation.raw import RawPeer
     from tests.simulation.workload import Plan
     from tests.simulation.world import World
 
@@ -70,17 +76,24 @@ class Auditor:
         """{request id: terminal response} as given to the journal by this broker or found in it."""
         self._past: dict[bytes, bytes] = {}
         """The same of all brokers."""
+        self._said: dict[bytes, set[bytes]] = {}
+        """{request id: every outcome} of what is volatile: one that was lost with its broker may have been told."""
         self._deadlines: dict[bytes, float] = {}
         self._specialists: dict[bytes, bytes] = {}
         self._children: dict[bytes, list[bytes]] = {}
         self._orphans: list[bytes] = []
         """Sub-delegations of what ended in this step."""
+        self._steps = 0
+        self._fresh: dict[bytes, Header] = {}
+        """Delegations that came in this step."""
         self._accepted: set[bytes] = set()
         """Agents that were given something in this step."""
         self._is_moving = False
         """Whether something may have been put back into a mailbox in this step."""
+        self._history = History()
+        """What a broker that is started now from all that passed would know."""
         self._waiting: dict[bytes, int] = {}
-        self._orders: dict[tuple[str, str], int] = {}
+        self._orders: dict[tuple[str, str, bool], int] = {}
         self.refused: set[bytes] = set()
         """Refused while the journal could not be written; a broker that dies then takes the refusal with it."""
         self.handed_back: set[bytes] = set()
@@ -89,6 +102,9 @@ class Auditor:
         self._token = 0
         self._counted = 0
         self._digests: dict[str, Any] = {}
+        self._strange: dict[bytes, list[int]] = {}
+        """{request id: attempts that were begun} of what no plan is behind."""
+        self.waits = Waits(world)
         self.delegations = 0
 
     def fail(self, invariant: str, message: str) -> None:
@@ -108,22 +124,41 @@ class Auditor:
         self._children.clear()
         self._waiting.clear()
         self._token = 0
+        self._history = History(remembered=self._world.scenario.remembered)
         if self._world.scenario.durable:
+            assert broker.journal is not None
+            self._history = read_history(broker.journal, remembered=self._world.scenario.remembered)
+            self._history.ended.restarted()
             for envelope in self._world.disk.envelopes:
                 self._fold(envelope, None)
+            self._fresh.clear()
+            self._shift(broker)
             for request_id in self.open:
                 self.open[request_id] = self._deadlines[request_id]
             self._orphans.clear()
 
+    def _shift(self, broker: Broker) -> None:
+        """Let deadlines be as far away as a broker can know: after a reboot only the wall clock says how long it was off."""
+        history, clock = self._history, broker.clocks.get(self._history.boot, broker.clocks["boot 0"])
+        lost = 0.0
+        if history.boot != broker.boot:
+            passed = self._world.timeline.now - clock.truth(history.clock)
+            lost = passed - max(0.0, broker.clock.wall() - history.wall)
+        for request_id, work in history.open.items():
+            deadline = read_header(work.envelope).deadline
+            self._deadlines[request_id] = clock.truth(deadline) + lost if deadline else float("inf")
+
     def broker_ended(self, broker: Broker) -> None:
         """Note that the broker is gone."""
         self._broker = None
+        self.waits.clear()
 
     def passed(self, first: int, envelopes: Sequence[bytes]) -> None:
         """See what a step gives to the journal."""
         broker = self._broker
         assert broker is not None
         opened: set[bytes] = set()
+        self._history.apply(first, 0.0, 0.0, envelopes)
         note, whisper = self._world.note, self._world.whisper
         for envelope in envelopes:
             if envelope[0] == _DELEGATION:
@@ -161,6 +196,7 @@ class Auditor:
             self.asks.add(request_id)
         self.open[request_id] = self._deadlines[request_id]
         self._specialists[request_id] = header.target
+        self._fresh[request_id] = header
         self._accepted.add(header.target)
         if header.parent in self.open:
             self._children.setdefault(header.parent, []).append(request_id)
@@ -173,6 +209,9 @@ class Auditor:
             self.fail("one outcome", f"{self.name(request_id)} ended and was never accepted")
             return
         self.outcomes[request_id] = self._past[request_id] = envelope
+        plan = self._world.by_id.get(request_id)
+        if plan is not None and plan.is_volatile:
+            self._said.setdefault(request_id, set()).add(envelope)
         self._orphans += self._children.pop(request_id, ())
         source = read_header(envelope).source
         if source not in {b"ether", self._specialists[request_id]}:
@@ -209,6 +248,7 @@ class Auditor:
 
     def stepped(self, supervisor: Supervisor) -> None:
         """Compare the supervisor's records with what passed; after each of its steps."""
+        self.waits.stepped(supervisor)
         ledger, now = supervisor.records.ledger, supervisor.records.now
         if len(ledger) != len(self.open):
             self.fail("accounting", f"{len(ledger)} are open in the ledger and {len(self.open)} by what passed")
@@ -229,9 +269,26 @@ class Auditor:
         for child in self._orphans:
             if child in self.open:
                 self.fail("one outcome", f"{self.name(child)} goes on without the delegation it was made for")
+        self._check_fresh()
+        self._steps += 1
+        if not self._world.scenario.crowd or self._steps % 16 == 0:  # a thousand agents take a while to be compared
+            for difference in differences(supervisor, self._history):
+                self.fail("fold", difference)
         self._orphans.clear()
         self._accepted.clear()
         self._is_moving = False
+
+    def _check_fresh(self) -> None:
+        """Judge what was accepted in this step and is open now: who may have asked for it, and for what it is made."""
+        world = self._world
+        for request_id, header in self._fresh.items():
+            if request_id not in self.open or request_id in self.asks:
+                continue
+            if header.parent != NO_ID and header.parent not in self.open:
+                self.fail("parents", f"{self.name(request_id)} goes on, and what it was made for is not open")
+            if header.source in world.honest_names and request_id not in world.by_id:
+                self.fail("identity", f"{header.source!r} never asked for {request_id.hex()}, which was accepted")
+        self._fresh.clear()
 
     # -- handlers ------------------------------------------------------------------------------------------------
 
@@ -244,8 +301,12 @@ class Auditor:
         if header.attempt in plan.starts:
             self.fail("at most once", f"attempt {header.attempt} of {self.name(header.request_id)} was begun twice")
         plan.starts[header.attempt] = agent
-        if world.scenario.durable and header.request_id not in world.disk.accepted:
+        if world.scenario.durable and not plan.is_volatile and header.request_id not in world.disk.accepted:
             self.fail("no loss", f"{self.name(header.request_id)} was begun before it was durable")
+        if (plan.source, agent) in world.scenario.barred:
+            self.fail(
+                "least capability", f"{agent} was given {self.name(header.request_id)}, which the access list bars"
+            )
         request_id = header.request_id
         late = world.timeline.now - self._deadlines[request_id]
         if late > world.scenario.weather.slowest:  # the node's idea of the broker's clock is as old as a frame
@@ -254,14 +315,28 @@ class Auditor:
             return
         if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused)):
             return
-        key = (plan.source, agent)
+        key = (plan.source, agent, plan.is_volatile)  # between the two durabilities no order is promised
         if plan.order < self._orders.get(key, 0):
             self.fail("order", f"{agent} began number {plan.order} of {plan.source} after {self._orders[key]}")
         self._orders[key] = plan.order
 
+    def started_strange(self, header: Header) -> None:
+        """See a handler begin what no honest delegator asked for."""
+        attempts = self._strange.setdefault(header.request_id, [])
+        if header.attempt in attempts or (attempts and header.capability == ONCE.encode()):
+            self.fail(
+                "at most once", f"a stranger's {header.request_id.hex()} was begun as {[*attempts, header.attempt]}"
+            )
+        attempts.append(header.attempt)
+
     def leased(self, resource: str, token: int, header: Header) -> None:
         """See a handler enter a lease."""
         self._world.note("leased", resource, token)
+
+    def told(self, peer: RawPeer, header: Header, envelope: bytes) -> None:
+        """See a session without rights being told an outcome; only of what it asked for itself."""
+        if header.request_id not in peer.asked and self._past.get(header.request_id) == envelope:
+            self.fail("identity", f"{peer.name} was told the outcome of {self.name(header.request_id)}")
 
     # -- delegators ----------------------------------------------------------------------------------------------
 
@@ -269,7 +344,8 @@ class Auditor:
         """See a delegator get an outcome."""
         world = self._world
         envelope, code = handle._envelope, ""
-        if not envelope or envelope != self._recorded(plan.request_id):
+        is_known = envelope == self._recorded(plan.request_id) or envelope in self._said.get(plan.request_id, ())
+        if not envelope or not is_known:
             error = handle.outcome().error
             code = error.code if error is not None else "?"
             self._unrecorded(plan, life, code, is_local=not envelope)
@@ -281,7 +357,9 @@ class Auditor:
 
     def _recorded(self, request_id: bytes) -> bytes | None:
         world = self._world
-        return (world.disk.outcomes if world.scenario.durable else self._past).get(request_id)
+        plan = world.by_id.get(request_id)
+        is_durable = world.scenario.durable and not (plan is not None and plan.is_volatile)
+        return (world.disk.outcomes if is_durable else self._past).get(request_id)
 
     def _unrecorded(self, plan: Plan, life: int, code: str, *, is_local: bool) -> None:
         """Judge an outcome that is not the disk's."""
@@ -292,15 +370,20 @@ class Auditor:
                 if world.disturbed_until < deadline:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")
                 return
-            if code == "closed" or (code == "broker_lost" and not world.scenario.durable):
+            if code == "closed" or (code == "broker_lost" and (plan.is_volatile or not world.scenario.durable)):
                 return
         elif code == "journal_unavailable":
             if plan.request_id in world.disk.accepted:
                 self.fail("one outcome", f"{name} was refused and accepted")
             return
+        elif code == "outcome_removed":
+            # Of what never came the broker cannot tell, once some of its journal was given up.
+            if plan.request_id in world.disk.readable or world.disk.first == 1:
+                self.fail("no loss", f"{name} was told that its outcome was given up, and it was not")
+            return
         elif code == "broker_lost":
             is_same = plan.life == life
-            if not world.scenario.durable:
+            if not world.scenario.durable or plan.is_volatile:
                 return
             if plan.request_id in world.disk.accepted:
                 self.fail("no loss", f"{name} is on the disk and its delegator was told that it is lost")
@@ -340,6 +423,19 @@ class Auditor:
         elif number > digest[1]:
             self.fail("complete tap", f"{watcher.name} saw {number} where {digest[1]} was due")
 
+    def missed(self, watcher: Watcher, first: int, last: int) -> None:
+        """See an observer be told of a gap: only of what the journal has given up."""
+        world = self._world
+        if not world.scenario.durable:
+            return
+        if last >= world.disk.first:
+            self.fail(
+                "complete tap", f"{watcher.name} was told that it missed {first} to {last}, which the journal has"
+            )
+        digest = self._digests.setdefault(watcher.name, [hashlib.sha256(), 1])
+        if first == digest[1]:
+            digest[1] = last + 1
+
     # -- the end -------------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
@@ -357,6 +453,11 @@ class Auditor:
             self._finish_journal()
 
     def _finish_queues(self, supervisor: Supervisor) -> None:
+        ledger = supervisor.records.ledger
+        if ledger.size or ledger._asked:
+            self.fail(
+                "bounded queues", f"{ledger.size} bytes of delegations, and {len(ledger._asked)} delegators, at rest"
+            )
         for agent in supervisor.records.registry.agents:
             mailbox = agent.mailbox
             if has_work(agent) or any(not letter.is_over for letter in mailbox._waiting):
@@ -378,9 +479,9 @@ class Auditor:
         for member in world.members:
             for watcher in member.watchers:
                 digest, position = self._digests[watcher.name]
-                if watcher.gaps or position != world.disk.next:
+                if position != world.disk.next:
                     self.fail("complete tap", f"{watcher.name} is at {position} of {world.disk.next}")
-                if digest.digest() != hashlib.sha256(b"".join(world.disk.envelopes)).digest():
+                if not watcher.gaps and digest.digest() != hashlib.sha256(b"".join(world.disk.envelopes)).digest():
                     self.fail("complete tap", f"the digest of {watcher.name} is not the disk's")
 
     def specialist(self, request_id: bytes) -> str:

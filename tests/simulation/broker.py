@@ -6,15 +6,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ether_actors.recovery import read_history
 from ether_actors.supervisor import Supervisor
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
+from ether_broker.journal.retention import Removed
 from ether_broker.router import Session
+from ether_broker.security.access import Access, DelegateRule, RegisterRule
 from ether_broker.wire import Header
-from tests.simulation.disk import SimulatedJournal
+from tests.simulation.disk import RETRY, SimulatedJournal
+from tests.simulation.endless import bounded
 from tests.simulation.timeline import SkewedClock
 
 if TYPE_CHECKING:
+    from ether_actors.upkeep import Upkeep
     from tests.simulation.world import World
 
 __all__ = ["Broker"]
@@ -22,6 +27,8 @@ __all__ = ["Broker"]
 _TURN: Final = 32
 """Messages of one step, as `BrokerSocket` takes."""
 _RETRY: Final = 0.01
+_ENVELOPE: Final = 0.0001
+"""Seconds that the broker takes for an envelope."""
 _NEVER: Final = float("inf")
 
 
@@ -38,6 +45,30 @@ class _HeardJournal(MemoryJournal):
         return super().append(first, time, wall, envelopes)
 
 
+class SimulatedUpkeep:
+    """What gives up the journal's old part: a checkpoint of what is committed, and then what is below it."""
+
+    def __init__(self, world: World, journal: SimulatedJournal) -> None:
+        self._world = world
+        self._journal = journal
+
+    def collect(self, older_than: float, done: Callable[[Removed], None]) -> None:
+        """See `Upkeep.collect`."""
+        self._world.timeline.after(self._world.chance.uniform(0.01, 0.3), lambda: self._checkpoint(older_than, done))
+
+    def _checkpoint(self, older_than: float, done: Callable[[Removed], None]) -> None:
+        if not self._journal.is_over:
+            history = read_history(self._journal, remembered=self._world.scenario.remembered)
+            self._journal.put_checkpoint(history.next, history.pack())
+            self._world.timeline.after(0.3, lambda: self._remove(older_than, done))
+
+    def _remove(self, older_than: float, done: Callable[[Removed], None]) -> None:
+        if not self._journal.is_over:
+            self._world.note("gc", self._world.disk.collect(older_than))
+            done(Removed())
+            self._world.broker.poke()
+
+
 class Broker:
     """One broker after the other, all on one disk."""
 
@@ -45,26 +76,40 @@ class Broker:
         self._world = world
         self.supervisor: Supervisor | None = None
         self.clock = SkewedClock(world.timeline, 1000.0)
+        self.clocks = {"boot 0": self.clock}
+        """{start of the machine: its clock}"""
         self.journal: SimulatedJournal | None = None
         self.up_since = 0.0
         self.lives = 0
-        self._arrivals: deque[tuple[bytes, bytes]] = deque()
+        self._arrivals: dict[bytes, deque[bytes]] = {}
+        """{routing id: frames}; they are taken in turn, as a ROUTER takes from its connections."""
         self._next = _NEVER
+        self._busy_until = 0.0
 
     @property
     def is_up(self) -> bool:
         """Whether it runs."""
         return self.supervisor is not None
 
+    @property
+    def boot(self) -> str:
+        """Which start of the machine it is."""
+        return next((boot for boot, clock in self.clocks.items() if clock is self.clock), f"boot {len(self.clocks)}")
+
     def start(self) -> None:
         """Begin a life, unless one goes on."""
         if self.supervisor is not None:
+            return
+        if self._world.disk.is_locked and self._world.scenario.durable:
+            self._world.timeline.after(RETRY, self.start)
             return
         world, scenario = self._world, self._world.scenario
         self.lives += 1
         self.up_since = world.timeline.now
         if scenario.moves and self.lives > 1:
-            self.clock = SkewedClock(world.timeline, world.chance.uniform(0.0, 5000.0))
+            before, self.clock = self.clock, SkewedClock(world.timeline, world.chance.uniform(0.0, 5000.0))
+            self.clock.jump(before.wall() - self.clock.wall())
+            self.clocks[self.boot] = self.clock
         journal: Journal
         if scenario.durable:
             journal = self.journal = SimulatedJournal(
@@ -75,23 +120,25 @@ class Broker:
         world.auditor.broker_began(self)
         supervisor = Supervisor(
             limits=scenario.limits, tap_count=scenario.tap_count, tap_interval=scenario.tap_interval, journal=journal,
-            patience=scenario.patience, make_id=world.make_id,
+            patience=scenario.patience, make_id=world.make_id, access=self._access(),
+            remembered=scenario.remembered,
         )  # fmt: skip
-        supervisor.recover(self.clock.monotonic(), self.clock.wall())
-        journal.on_commit = self._poke
-        records = supervisor.records
-        refuse = records.refuse_unwritten
+        supervisor.recover(self.clock.monotonic(), self.clock.wall(), self.boot)
+        journal.on_commit = self.poke
+        refuse = supervisor.records.refuse_unwritten
 
         def refuse_unwritten(session: Session, header: Header) -> None:
             world.auditor.refused.add(header.request_id)
             refuse(session, header)
 
-        records.refuse_unwritten = refuse_unwritten  # type: ignore[method-assign]
+        supervisor.records.refuse_unwritten = refuse_unwritten  # type: ignore[method-assign]
         self.supervisor = supervisor
+        world.auditor.waits.count(supervisor)
+        supervisor.trimming.upkeep = self._upkeep()
         self._arrivals.clear()
         self._next = _NEVER
         world.network.listener = self._arrived
-        self._poke()
+        self.poke()
 
     def crash(self) -> None:
         """End as by SIGKILL."""
@@ -105,16 +152,34 @@ class Broker:
             self.journal = None
         self._world.auditor.broker_ended(self)
 
+    def _access(self) -> Access | None:
+        """The list that bars what the scenario says, and nothing else."""
+        world = self._world
+        if not world.scenario.barred:
+            return None
+        rules = [DelegateRule(who=("worker-*", "evil-*", "crowd*"))]
+        agents = [name for member in world.members for name in member.agents]
+        for member in world.members:
+            allowed = [name for name in agents if (member.name, name) not in world.scenario.barred]
+            rules.append(DelegateRule(who=member.name, to=allowed or ("-",)))
+        return Access(delegate=rules, observe="*", read="*", change="*", register=[RegisterRule("*", "*")])
+
+    def _upkeep(self) -> Upkeep | None:
+        return None if self.journal is None else SimulatedUpkeep(self._world, self.journal)  # type: ignore[return-value]
+
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def _arrived(self, routing_id: bytes, frame: bytes) -> None:
-        self._arrivals.append((routing_id, frame))
-        self._poke()
+        self._arrivals.setdefault(routing_id, deque()).append(frame)
+        self._world.auditor.waits.arrived(routing_id, frame)
+        self.poke()
 
-    def _poke(self) -> None:
+    def poke(self) -> None:
+        """Have the next step soon."""
         self._step_at(self._world.timeline.now + self._world.chance.random() * 0.0005)
 
     def _step_at(self, when: float) -> None:
+        when = max(when, self._busy_until)
         if when < self._next:
             self._next = when
             self._world.timeline.at(when, lambda: self._due(when))
@@ -126,12 +191,23 @@ class Broker:
 
     def _step(self, supervisor: Supervisor) -> None:
         world, arrivals = self._world, self._arrivals
-        batch = [arrivals.popleft() for _ in range(min(len(arrivals), _TURN))]
-        supervisor.step(batch, self.clock.monotonic(), self.clock.wall())
+        batch: list[tuple[bytes, bytes]] = []
+        while arrivals and len(batch) < _TURN:
+            routing_id = next(iter(arrivals))
+            frames = arrivals.pop(routing_id)
+            batch.append((routing_id, frames.popleft()))
+            if frames:
+                arrivals[routing_id] = frames
+        waits = world.auditor.waits
+        before = waits.handled
+        with bounded("a step of the broker"):
+            supervisor.step(batch, self.clock.monotonic(), self.clock.wall())
         self._transmit(supervisor)
         world.auditor.stepped(supervisor)
+        if world.scenario.hostiles:  # only there it matters that the broker takes its time for each envelope
+            self._busy_until = world.timeline.now + _ENVELOPE * (waits.handled - before)
         if arrivals:
-            self._poke()
+            self.poke()
         wake = supervisor.next_wake()
         self._step_at(max(self.clock.truth(wake), world.timeline.now + 1e-9) if wake < _NEVER else _NEVER)
 

@@ -38,16 +38,61 @@ class Disk:
         """By number, from 1 at index 0."""
         self.outcomes: dict[bytes, bytes] = {}
         """{request id: terminal RESPONSE}."""
+        self.readable: dict[bytes, bytes] = {}
+        """Those of them that were not given up."""
         self.accepted: set[bytes] = set()
         """Request ids of the delegations."""
         self.checkpoint: tuple[int, bytes] | None = None
         self.is_broken = False
         """Whether it takes nothing at the moment."""
+        self.cause: type[EtherError] = JournalFull
+        """Why."""
+        self.first = 1
+        """The number of the first envelope that was not given up."""
+        self._locks = 0
 
     @property
     def next(self) -> int:
         """The number that the next envelope gets."""
         return len(self.envelopes) + 1
+
+    def lock(self, cause: type[EtherError]) -> None:
+        """Let nobody write, nor open it for writing."""
+        self._locks += 1
+        self.cause = cause
+
+    def unlock(self) -> None:
+        """Let it be written again."""
+        self._locks -= 1
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a broker cannot be started on it."""
+        return self._locks > 0
+
+    @property
+    def takes_nothing(self) -> bool:
+        """Whether nothing can be written."""
+        return self.is_broken or self.is_locked
+
+    def collect(self, older_than: float) -> int:
+        """Give up commits, the oldest first, that are older than a Unix time and below the checkpoint; returns how many.
+
+        As the real journal's `gc`: the auditor keeps all of `envelopes` and `outcomes`; who asks the journal gets what is left.
+        """
+        below = 0 if self.checkpoint is None else self.checkpoint[0]
+        count = 0
+        for batch in self.commits:
+            if batch.first + len(batch.envelopes) > below or batch.wall >= older_than:
+                break
+            count += 1
+        for batch in self.commits[:count]:
+            for envelope in batch.envelopes:
+                if envelope[0] == Kind.RESPONSE:
+                    self.readable.pop(envelope[16:32], None)
+            self.first = batch.first + len(batch.envelopes)
+        del self.commits[:count], self.firsts[:count]
+        return count
 
     def sync(self, batch: Replayed | None, checkpoint: tuple[int, bytes] | None) -> None:
         """Make something durable."""
@@ -63,7 +108,7 @@ class Disk:
             if envelope[0] == Kind.DELEGATION:
                 self.accepted.add(envelope[16:32])
             elif envelope[0] == Kind.RESPONSE and envelope[1] not in STILL_RUNNING:
-                self.outcomes[envelope[16:32]] = envelope
+                self.outcomes[envelope[16:32]] = self.readable[envelope[16:32]] = envelope
 
 
 class SimulatedJournal:
@@ -79,7 +124,6 @@ class SimulatedJournal:
         self._chance = chance
         self._heard = heard
         self.identity = disk.identity
-        self.first = 1
         self.next = disk.next
         self.committed = 0
         self.trouble: EtherError | None = None
@@ -89,6 +133,16 @@ class SimulatedJournal:
         self._queue: deque[_Item] = deque()
         self._group: list[_Item] = []
         self._is_over = False
+
+    @property
+    def first(self) -> int:
+        """See `Journal.first`."""
+        return self._disk.first
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its broker has ended."""
+        return self._is_over
 
     @property
     def checkpoint(self) -> tuple[int, bytes] | None:
@@ -124,9 +178,11 @@ class SimulatedJournal:
     def _end(self) -> None:
         if self._is_over:
             return
-        if self._disk.is_broken:
+        if self._disk.takes_nothing:
             if self.trouble is None:
-                self.trouble = JournalFull("The journal has no room on its disk: make some, and writing goes on.")
+                self.trouble = (self._disk.cause if self._disk.is_locked else JournalFull)(
+                    "Nothing can be written now."
+                )
                 self.on_commit()
             self._timeline.after(RETRY, self._end)
             return
@@ -145,12 +201,12 @@ class SimulatedJournal:
     def crash(self) -> None:
         """End with the broker: of what is being written all, nothing or a part is on the disk; of the rest nothing."""
         self._is_over = True
-        if self._group and not self._disk.is_broken:
+        if self._group and not self._disk.takes_nothing:
             self._sync(self._chance.choice((0, len(self._group), self._chance.randint(0, len(self._group)))))
 
     def read(self, number: int) -> Batch | None:
         """See `Journal.read`."""
-        if not 0 < number < self._disk.next:
+        if not self._disk.first <= number < self._disk.next:
             return None
         batch = self._disk.commits[bisect_right(self._disk.firsts, number) - 1]
         assert sum(map(len, batch.envelopes)) <= FRAME
@@ -158,7 +214,7 @@ class SimulatedJournal:
 
     def outcome(self, request_id: bytes) -> bytes | None:
         """See `Journal.outcome`."""
-        return self._disk.outcomes.get(request_id)
+        return self._disk.readable.get(request_id)
 
     def replay(self) -> Iterator[Replayed]:
         """See `Journal.replay`."""
@@ -170,6 +226,6 @@ class SimulatedJournal:
         self._group += self._queue
         self._queue.clear()
         self._is_over = True
-        if not self._disk.is_broken:
+        if not self._disk.takes_nothing:
             self._sync(len(self._group))
             self.committed = self._tickets

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ether_broker.errors import JournalLocked, JournalReadOnly
 from tests.simulation.member import Life, Member
 
 if TYPE_CHECKING:
@@ -127,6 +128,39 @@ class Storm:
             weather.commit = min(weather.commit, before)
 
         self._world.timeline.after(seconds, recover)
+
+    def _locked(self) -> None:
+        """Another process has the journal, or nobody may write it; a broker that is started meanwhile does not come up."""
+        disk, seconds = self._world.disk, self._chance.choice((0.1, 1.0, 4.0))
+        disk.lock(self._chance.choice((JournalLocked, JournalReadOnly)))
+        self._disturb(seconds + 2.0)
+        if self._chance.random() < 0.5:
+            self._broker()
+        self._world.timeline.after(seconds, disk.unlock)
+
+    def _again(self) -> None:
+        """Somebody sends once more what it had sent, however long ago; it may have ended and been forgotten."""
+        member = self._someone()
+        world = self._world
+        if member is None or member.life is None or not world.scenario.durable:
+            return
+        known = (world.disk.outcomes, world.auditor.open)  # what was refused outside the journal must not be sent again
+        mine = [plan for plan in member.plans if not plan.is_volatile and any(plan.request_id in ids for ids in known)]
+        if mine:
+            member.life.ask_again(self._chance.choice(mine))
+
+    def _gc(self) -> None:
+        member = self._someone()
+        if member is not None and member.life is not None and self._world.scenario.durable:
+            age = self._chance.choice((0.0, 0.0, 1.0, 5.0))
+            member.life.collect_garbage(self._world.broker.clock.wall() - age)
+
+    def _clocks(self) -> None:
+        """The wall clock of the broker's host is set; half of the time it is started anew, with another zero too."""
+        broker, chance = self._world.broker, self._chance
+        broker.clock.jump(chance.choice((-3600.0, -5.0, 5.0, 3600.0, 1e7)))
+        if chance.random() < 0.5:
+            self._broker()
 
     def _cancel(self) -> None:
         life = self._somebody()

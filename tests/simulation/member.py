@@ -11,9 +11,11 @@ from ether.node import Node
 from ether.watching import _wish
 from ether_actors.handle import Handle
 from ether_actors.observer import Observation, Observer
+from ether_broker.delegation import Delegation
 from ether_broker.errors import EtherError
+from ether_broker.ids import to_text
 from ether_broker.payload import Payload, unpack
-from ether_broker.wire import Header, Kind
+from ether_broker.wire import Flag, Header, Kind, read_header, rehead
 from tests.simulation.link import SimulatedLink
 from tests.simulation.machinery import SimulatedMachinery
 from tests.simulation.network import Connection
@@ -29,20 +31,26 @@ __all__ = ["Life", "Member", "Watcher"]
 class Watcher(Observer):
     """An observer that compares what it sees with the disk; its position outlives its process."""
 
-    def __init__(self, name: str, pace: float, see: Callable[[Watcher, int, bytes], None]) -> None:
+    def __init__(
+        self, name: str, pace: float, see: Callable[[Watcher, int, bytes], None],
+        miss: Callable[[Watcher, int, int], None],
+    ) -> None:  # fmt: skip
         self.name = name
         self.pace = pace
         self.position = 1
         self.saw = see
+        self.skipped = miss
         self.gaps = 0
+        """Numbers of which it was told that it missed them."""
 
     def on_message(self, observation: Observation) -> None:
         """Compare it."""
         self.saw(self, observation.number, observation.envelope)
 
     def on_gap(self, first: int, last: int) -> None:
-        """Count it."""
-        self.gaps += 1
+        """Count what it missed."""
+        self.gaps += last - first + 1
+        self.skipped(self, first, last)
 
 
 class _Node(Node):
@@ -77,7 +85,9 @@ class Life:
         self._parked: list[Callable[[], None]] = []
         world = member.world
         machinery = SimulatedMachinery(self, world.make_id, Random(chance.random()))
-        self.link = SimulatedLink(self, world.network, world.make_id())
+        incarnation = world.make_id()
+        world.honest.add(incarnation)
+        self.link = SimulatedLink(self, world.network, incarnation)
         self.node = _Node(member.name, self.link, machinery)
         self.node.life = self
         self.node.guarding.on_escalation = lambda agent, _why: self.after(1.0, lambda: self.start_agent(agent))
@@ -175,9 +185,29 @@ class Life:
 
     def ask(self, plan: Plan) -> None:
         """Delegate from plain code."""
-        params = Payload.of({"plan": plan.number})
-        handle = self.node.delegating.request(plan.target, plan.capability, params, plan.timeout)
-        self.member.world.asked(plan, handle)
+        params, world = Payload.of({"plan": plan.number}), self.member.world
+        if plan.is_volatile or plan.parent:
+            delegation = Delegation(
+                request_id=to_text(world.make_id()), from_agent=self.member.name, to_agent=plan.target,
+                capability=plan.capability, params=params, timeout=plan.timeout,
+                parent=to_text(plan.parent) if plan.parent else None, durability="memory" if plan.is_volatile else None,
+            )  # fmt: skip
+            handle = self.node.delegating.delegate(delegation, self.member.clock.monotonic() + plan.timeout)
+        else:
+            handle = self.node.delegating.request(plan.target, plan.capability, params, plan.timeout)
+        world.asked(plan, handle)
+
+    def ask_again(self, plan: Plan) -> None:
+        """Send what was sent before once more, as a node does that does not know whether it came."""
+        offset = self.node.delegating._broker_clock.offset
+        header = read_header(plan.sent)
+        deadline = self.member.clock.monotonic() + plan.timeout + offset
+        self.say(rehead(header, plan.sent, deadline=deadline, flags=header.flags | Flag.RESENT))
+
+    def collect_garbage(self, older_than: float) -> None:
+        """Have the bus give up the journal's old part."""
+        params = Payload.of({"older_than": older_than})
+        self.node.delegating.request(None, "ether.journal-gc", params, 5.0)
 
     def _collect(self) -> None:
         """Ask for what an earlier life had delegated, as `Runtime.collect` does."""

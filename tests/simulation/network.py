@@ -21,6 +21,7 @@ from tests.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
     from tests.simulation.member import Life
+    from tests.simulation.raw import RawPeer
     from tests.simulation.scenario import Weather
 
 __all__ = ["SILENCE", "Connection", "Network", "Pipe", "Socket"]
@@ -116,9 +117,12 @@ class Connection:
 class Socket:
     """A node's DEALER socket: it connects again by itself, for as long as its process lives."""
 
-    def __init__(self, network: Network, life: Life, routing_id: bytes, take: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, network: Network, life: Life | RawPeer, routing_id: bytes, take: Callable[[bytes], None]
+    ) -> None:
         self._network = network
         self.life = life
+        """Whose process it is; or a `RawPeer`."""
         self.routing_id = routing_id
         self.take = take
         self.connection: Connection | None = None

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 from ether_broker.mailbox import Limits
+from tests.simulation.hostile import ATTACKS
 
-__all__ = ["Scenario", "Weather", "draw"]
+__all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_more"]
 
 FAULTS: Final = (
     "break", "partition", "node", "broker", "freeze", "disk", "stall", "cancel", "leave", "stop",
 )  # fmt: skip
 """What can go wrong by itself; `faults` has a method for each."""
+CHANCES: Final = {
+    "hostile": 0.20,  # sessions that mean harm, each with some of `hostile.ATTACKS`
+    "forgetful": 0.30,  # a broker that remembers few of the delegations that have ended
+    "again": 0.20,  # requests that are sent once more, at once or long after
+    "parents": 0.20,  # plain code that names any parent
+    "volatile": 0.20,  # delegations of both durabilities between one pair
+    "gc": 0.20,  # the journal's old part is given up
+    "access": 0.15,  # an access list that bars some pairs
+    "quotas": 0.10,  # bounds of a session that are small enough to be hit
+    "clocks": 0.15,  # wall clocks that are set back or forward, with and without a reboot
+    "locked": 0.15,  # the journal is locked or read-only, for a broker that runs and for one that starts
+    "crowd": 0.02,  # agents by the thousand
+}
+"""{what: chance that a world has it}; several at once are drawn as often as chance has it."""
 BEHAVIOURS: Final = ("fail", "crash", "hang", "stubborn", "twice", "progress", "forge", "children", "lease")
 """What agents do besides their work; `workload` has them."""
 
@@ -98,6 +113,24 @@ class Scenario:
     """Whether a broker that is started anew has another zero of its clock, as after a reboot."""
     named: float
     """Chance that a delegation names its agent."""
+    draws: frozenset[str] = frozenset()
+    """Which of `CHANCES` it has."""
+    hostiles: tuple[tuple[str, ...], ...] = ()
+    """The attacks of each hostile session."""
+    flood: int = 32
+    """Envelopes of one attack."""
+    remembered: int = 65_536
+    """Ended delegations that the broker remembers."""
+    volatile: float = 0.0
+    """Chance that a delegation does not wait for the journal."""
+    odd_parents: float = 0.0
+    """Chance that plain code names some parent."""
+    barred: frozenset[tuple[str, str]] = frozenset()
+    """(delegator's node, agent) of the pairs that the access list bars; empty: there is no list."""
+    crowd: int = 0
+    """Agents of the crowd."""
+    quotas: dict[str, int] = field(default_factory=dict)
+    """{name in `ether_actors.quota`: bound}"""
 
 
 def draw(chance: Random) -> Scenario:
@@ -139,3 +172,39 @@ def draw(chance: Random) -> Scenario:
         moves=chance.random() < 0.5,
         named=chance.choice((0.0, 0.5, 1.0)),
     )
+
+
+def draw_more(scenario: Scenario, chance: Random) -> None:
+    """Add what only some worlds have; it is drawn apart, so that the rest of a seed stays as it is without.
+
+    Args:
+        scenario: as `draw` made it.
+        chance: of this seed and of nothing else.
+    """
+    scenario.draws = draws = frozenset(what for what, likelihood in CHANCES.items() if chance.random() < likelihood)
+    for what, pause in (("again", 0.3), ("gc", 1.0), ("clocks", 2.0), ("locked", 3.0)):
+        if what in draws:
+            scenario.faults[what] = pause * chance.choice((0.5, 1.0, 2.0))
+    if "hostile" in draws:
+        count = chance.choice((1, 1, 2, 3))
+        scenario.hostiles = tuple(tuple(chance.sample(ATTACKS, chance.randint(1, 4))) for _ in range(count))
+        scenario.flood = chance.choice((8, 32, 200))
+    if "forgetful" in draws:
+        scenario.remembered = chance.choice((32, 64))
+    if "volatile" in draws:
+        scenario.volatile = chance.choice((0.2, 0.5))
+    if "parents" in draws:
+        scenario.odd_parents = chance.choice((0.1, 0.4))
+    if "access" in draws:
+        names = [f"asker-{number}" for number in range(scenario.delegators)]
+        agents = [
+            f"worker-{node}-agent-{number}" for node in range(scenario.workers) for number in range(scenario.agents)
+        ]
+        pairs = [(name, agent) for name in names for agent in agents]
+        scenario.barred = frozenset(chance.sample(pairs, chance.randint(1, max(1, len(pairs) // 2))))
+    if "crowd" in draws:
+        scenario.crowd = 1_000
+    if "quotas" in draws:
+        scenario.quotas = {
+            "MOST_AGENTS": chance.choice((4, 20)), "MOST_MONITORS": 8, "MOST_DOWN": chance.choice((1, 20)), "_FORGET_AFTER": 2,
+        }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import pytest
@@ -10,7 +11,7 @@ import zmq
 from ether_broker.wire import Kind, join_frame, pack_envelope
 from tests.simulation.disk import Disk, SimulatedJournal
 from tests.simulation.network import Network, Pipe
-from tests.simulation.scenario import Weather, draw
+from tests.simulation.scenario import CHANCES, Weather, draw
 from tests.simulation.timeline import SkewedClock, Timeline
 from tests.simulation.world import World
 
@@ -122,6 +123,16 @@ def test_a_broken_disk_says_so_and_writes_on_when_it_is_mended() -> None:
     _run(timeline, 2.0)
     assert journal.committed == 1
     assert not journal.trouble
+
+
+def test_what_only_some_worlds_have_comes_with_its_chance_and_leaves_the_rest_as_it_is() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1_000):
+        with_it, without = World(seed).scenario, World(seed, is_plain=True).scenario
+        counts.update(with_it.draws)
+        assert (without.draws, with_it.requests, with_it.limits) == (frozenset(), without.requests, without.limits)
+    for what, chance in CHANCES.items():
+        assert 0.5 * chance < counts[what] / 1_000 < 2 * chance
 
 
 def test_seeds_draw_worlds_with_and_without_each_fault() -> None:

@@ -61,6 +61,10 @@ class SkewedClock:
         """Seconds by this clock."""
         return self.zero + self._timeline.now * self.rate
 
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward, or back."""
+        self._wall += seconds
+
     def wall(self) -> float:
         """Unix time by this host."""
         return self._wall + self._timeline.now * self.rate

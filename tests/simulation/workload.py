@@ -47,6 +47,12 @@ class Plan:
     life: int = 0
     """Which life of the delegator sent it."""
     is_child: bool = False
+    is_volatile: bool = False
+    """Whether it does not wait for the journal."""
+    parent: bytes = b""
+    """Which delegation plain code says that it was made for."""
+    sent: bytes = b""
+    """As it was sent."""
     starts: dict[int, str] = field(default_factory=dict)
     """{attempt: the agent that began it}."""
     ends: list[tuple[int, bytes, str]] = field(default_factory=list)
@@ -91,6 +97,10 @@ async def _perform(agent: Worker, params: Any, task: Task) -> Any:
     life = agent.life
     world = life.member.world
     header = header_of(task)
+    if params["plan"] < 0:  # a stranger's
+        world.auditor.started_strange(header)
+        await Sleep(0.001)
+        return None
     plan = world.plans[params["plan"]]
     world.auditor.started(plan, header, task.agent, agent.max_concurrency)
     behave = _BEHAVIOURS.get(plan.behaviour)

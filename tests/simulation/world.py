@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -20,15 +21,22 @@ from ether_broker.wire import Kind, read_header
 from tests.simulation.auditor import Auditor, Violation, has_work
 from tests.simulation.broker import Broker
 from tests.simulation.disk import Disk
+from tests.simulation.endless import Endless
 from tests.simulation.faults import Storm
+from tests.simulation.hostile import Hostile
 from tests.simulation.member import Member, Watcher
 from tests.simulation.network import Network
-from tests.simulation.scenario import draw
+from tests.simulation.raw import Crowd, RawPeer
+from tests.simulation.scenario import draw, draw_more
 from tests.simulation.timeline import SkewedClock, Timeline
 from tests.simulation.workload import KEEN, ONCE, Plan
 
 __all__ = ["Report", "World", "simulate"]
 
+FAIR: Final = 4
+"""How many times as long as without hostile sessions an honest frame may wait for its turn, in envelopes of others."""
+_SHORT: Final = 64
+"""Envelopes that are no wait worth a word."""
 REST: Final = 60.0
 """Seconds after the storm in which the world has to have come to rest."""
 _LOOK: Final = 0.5
@@ -50,6 +58,8 @@ class Report:
     violation: str
     """Empty when every invariant held."""
     invariant: str = ""
+    longest_wait: int = 0
+    """Envelopes that were handled while a frame of an honest node waited for its turn, at most."""
 
 
 class World:
@@ -58,13 +68,21 @@ class World:
     Args:
         seed: decides everything.
         is_loud: whether to print what happens.
+        is_plain: whether nothing of `scenario.CHANCES` is drawn.
+        is_peaceful: whether the hostile sessions of the seed stay away, to compare with.
     """
 
-    def __init__(self, seed: int, *, is_loud: bool = False) -> None:
+    def __init__(
+        self, seed: int, *, is_loud: bool = False, is_plain: bool = False, is_peaceful: bool = False
+    ) -> None:  # fmt: skip
         self.seed = seed
         self.is_loud = is_loud
+        self.is_peaceful = is_peaceful
         self.chance = Random(seed)
         self.scenario = scenario = draw(self.chance)
+        self._more = Random(f"{seed}, more")  # of its own, so that the rest of a seed is the same without
+        if not is_plain:
+            draw_more(scenario, self._more)
         self.timeline = Timeline()
         self.disk = Disk()
         self.network = Network(self.timeline, scenario.weather, Random(self.chance.random()))
@@ -75,9 +93,25 @@ class World:
         self._trace = hashlib.sha256()
         self._ids = 0
         self._orders: dict[str, int] = {}
+        self.honest: set[bytes] = set()
+        """Incarnations of the nodes that mean well."""
         self.auditor = Auditor(self)
         self.broker = Broker(self)
         self.members = self._make_members()
+        self.honest_names = {name.encode() for member in self.members for name in (member.name, *member.agents)}
+        self.raws = self._make_raws()
+
+    def _make_raws(self) -> list[RawPeer]:
+        scenario, chance = self.scenario, self._more
+        peers: list[RawPeer] = []
+        for number, attacks in enumerate(scenario.hostiles):
+            hostile = Hostile(self, f"evil-{number}", attacks, scenario.flood, Random(chance.random()))
+            if self.is_peaceful:
+                hostile.end()
+            peers.append(hostile)
+        if scenario.crowd:
+            peers.append(Crowd(self, "crowd", [], Random(chance.random())))
+        return peers
 
     def _make_members(self) -> list[Member]:
         scenario, chance = self.scenario, self.chance
@@ -95,7 +129,7 @@ class World:
             if name.startswith("watcher"):
                 agents = []
                 pace = chance.choice((0.0001, 0.01, 0.2))
-                watchers = [Watcher(name, pace, self.auditor.saw)]
+                watchers = [Watcher(name, pace, self.auditor.saw, self.auditor.missed)]
             members.append(Member(self, name, clock, agents, watchers, is_delegating=is_delegating))
         return members
 
@@ -124,12 +158,23 @@ class World:
             seconds=chance.choice((0.0, 0.0, 0.001, 0.02, 0.2)), timeout=chance.choice(scenario.timeouts), life=life,
             is_child=is_child,
         )  # fmt: skip
+        if not is_child:
+            self._make_odd(plan)
         self.plans.append(plan)
         return plan
+
+    def _make_odd(self, plan: Plan) -> None:
+        """Draw what only some worlds have."""
+        scenario, chance = self.scenario, self._more
+        plan.is_volatile = scenario.volatile > 0 and chance.random() < scenario.volatile
+        if scenario.odd_parents and chance.random() < scenario.odd_parents:
+            others = [other.request_id for other in self.plans[-20:] if other.request_id]
+            plan.parent = chance.choice([*others, self.make_id()])
 
     def asked(self, plan: Plan, handle: Handle) -> None:
         """Take note of a delegation that was sent."""
         plan.request_id = handle.request_id
+        plan.sent = handle._sent
         plan.deadline = self.timeline.now + plan.timeout
         self.by_id[plan.request_id] = plan
         self.note("asked", plan.number)
@@ -171,6 +216,8 @@ class World:
             self._live()
         except Violation as found:
             self.auditor.violation = self.auditor.violation or found
+        except Endless as found:
+            self.auditor.violation = Violation("bounded steps", str(found))
         except Exception as bug:  # whoever's it is, the seed shows it again
             last = "".join(traceback.format_exception(bug)[-3:])
             self.auditor.violation = Violation("no bug", last)
@@ -179,6 +226,7 @@ class World:
         return Report(
             self.seed, self._trace.hexdigest()[:16], len(self.plans), self.timeline.now,
             "" if violation is None else str(violation), "" if violation is None else violation.invariant,
+            self.auditor.waits.longest,
         )  # fmt: skip
 
     def _live(self) -> None:
@@ -194,6 +242,8 @@ class World:
             self.disturbed_until = storm_end + 5.0
         self._move(storm_end)
         scenario.weather.clear_up()
+        for raw in self.raws:
+            raw.end()
         for member in self.members:
             for watcher in member.watchers:
                 watcher.pace = 0.0001
@@ -310,8 +360,31 @@ def _quiet(world: World) -> Iterator[None]:
         root.setLevel(level)
 
 
-def simulate(seed: int, *, is_loud: bool = False) -> Report:
+@contextlib.contextmanager
+def _bounds(quotas: dict[str, int]) -> Iterator[None]:
+    """Let the bounds of a session be others, wherever the product has taken them to."""
+    homes = [module for name, module in sys.modules.items() if name.startswith("ether_actors.")]
+    before = [(module, name, getattr(module, name)) for module in homes for name in quotas if hasattr(module, name)]
+    for module, name, _ in before:
+        setattr(module, name, quotas[name])
+    try:
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+def simulate(seed: int, *, is_loud: bool = False, is_plain: bool = False, is_peaceful: bool = False) -> Report:
     """Live through one seed."""
-    world = World(seed, is_loud=is_loud)
-    with _quiet(world):
-        return world.run()
+    world = World(seed, is_loud=is_loud, is_plain=is_plain, is_peaceful=is_peaceful)
+    with _quiet(world), _bounds(world.scenario.quotas):
+        report = world.run()
+    if not world.scenario.hostiles or is_peaceful or report.violation or report.longest_wait <= FAIR * _SHORT:
+        return report
+    without = simulate(seed, is_peaceful=True).longest_wait
+    if report.longest_wait <= FAIR * max(without, _SHORT):
+        return report
+    told = (
+        f"a frame of an honest node waited for {report.longest_wait} envelopes, and {without} without the hostile ones"
+    )
+    return replace(report, violation=f"fairness: {told}", invariant="fairness")

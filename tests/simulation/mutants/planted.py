@@ -1,10 +1,7 @@
-"""Bugs planted on purpose, one or more for each invariant: a simulator that does not find them proves nothing."""
+"""Bugs that never were, one or more for each invariant: a simulator that does not find them proves nothing."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ether_actors.deadlines import SLOT, Deadlines
@@ -16,31 +13,9 @@ from ether_actors.rulings import Rulings
 from ether_broker.mailbox import Mailbox, Offer
 from ether_broker.router import Router
 from ether_broker.wire import Kind
+from tests.simulation.mutants.mutant import Mutant
 
-__all__ = ["MUTATIONS", "Mutation"]
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """A bug and what ought to find it."""
-
-    name: str
-    invariants: frozenset[str]
-    """Which of them it breaks."""
-    owner: type
-    method: str
-    make: Callable[[Any], Any]
-    """The method with the bug, from the one without."""
-
-    @contextlib.contextmanager
-    def planted(self) -> Iterator[None]:
-        """With the bug."""
-        before = getattr(self.owner, self.method)
-        setattr(self.owner, self.method, self.make(before))
-        try:
-            yield
-        finally:
-            setattr(self.owner, self.method, before)
+__all__ = ["PLANTED"]
 
 
 def _release_early(release: Any) -> Any:
@@ -140,16 +115,26 @@ def _keep_children(_end_children: Any) -> Any:
     return lambda self, entry, message="": None
 
 
-MUTATIONS: Final = (
-    Mutation("receipts before the commit", frozenset({"no loss", "complete tap"}), Router, "release", _release_early),
-    Mutation("node loss runs everything again", frozenset({"at most once"}), Reassignment, "lost", _run_again),
-    Mutation("ended delegations are forgotten", frozenset({"one outcome"}), Rulings, "delegation", _forget_ended),
-    Mutation("deadlines five slots late", frozenset({"deadline"}), Deadlines, "set", _late_slot),
-    Mutation("deadlines two slots early", frozenset({"deadline"}), Deadlines, "set", _early_slot),
-    Mutation("put back at the wrong end", frozenset({"order"}), Mailbox, "put_back", _wrong_end),
-    Mutation("observers before the commit", frozenset({"complete tap"}), Router, "send", _tap_at_once),
-    Mutation("mailboxes without a bound", frozenset({"bounded queues"}), Mailbox, "offer", _no_bound),
-    Mutation("credit is never given back", frozenset({"liveness", "accounting"}), Mailbox, "release", _leaky_credit),
-    Mutation("leases forgotten in a restart", frozenset({"lease exclusion"}), Leases, "restore", _forget_leases),
-    Mutation("sub-delegations outlive their parent", frozenset({"one outcome"}), Delivery, "end_children", _keep_children),
-)  # fmt: skip
+def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
+    return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
+
+
+PLANTED: Final = (
+    _mutant("receipts before the commit", "no loss, complete tap", (Router, "release", _release_early), 1),
+    _mutant("node loss runs everything again", "at most once", (Reassignment, "lost", _run_again), 69, "node"),
+    _mutant("ended delegations are forgotten", "one outcome", (Rulings, "delegation", _forget_ended), 7),
+    _mutant("deadlines five slots late", "deadline", (Deadlines, "set", _late_slot), 1),
+    _mutant("deadlines two slots early", "deadline", (Deadlines, "set", _early_slot), 1),
+    _mutant("put back at the wrong end", "order", (Mailbox, "put_back", _wrong_end), 2),
+    _mutant("observers before the commit", "complete tap", (Router, "send", _tap_at_once), 2),
+    _mutant("mailboxes without a bound", "bounded queues", (Mailbox, "offer", _no_bound), 1),
+    _mutant("credit is never given back", "liveness, accounting", (Mailbox, "release", _leaky_credit), 1),
+    _mutant("leases forgotten in a restart", "lease exclusion, fold", (Leases, "restore", _forget_leases), 2),
+    _mutant(
+        "sub-delegations outlive their parent",
+        "one outcome",
+        (Delivery, "end_children", _keep_children),
+        13,
+        "children",
+    ),
+)

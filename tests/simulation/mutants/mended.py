@@ -1,0 +1,253 @@
+"""Defects that were mended, put back one at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ether_actors.administration
+import ether_actors.membership
+import ether_actors.supervisor
+import ether_broker.turns
+from ether.session import Session as Stay
+from ether_actors.collecting import Collecting
+from ether_actors.history import History
+from ether_actors.homecoming import Homecoming
+from ether_actors.ledger import Entry, Ledger
+from ether_actors.membership import Membership
+from ether_actors.records import Records
+from ether_actors.rulings import Rulings
+from ether_actors.selection import Selection
+from ether_broker.frozen import freeze
+from ether_broker.payload import unpack
+from ether_broker.security.access import Grant
+from ether_broker.status import Status
+from ether_broker.tap import Tap
+from ether_broker.wire import Flag
+from tests.simulation.mutants.mutant import Mutant
+
+__all__ = ["MENDED"]
+
+
+def _any_parent(parent: Any) -> Any:
+    def mutated(self: Selection, header: Any) -> Entry | None:
+        found = self._records.ledger.get(header.parent)
+        return None if found is None and header.parent not in self._records.ended else parent(self, header)
+
+    return mutated
+
+
+def _ended_parent(parent: Any) -> Any:
+    def mutated(self: Selection, header: Any) -> Entry | None:
+        return None if header.parent in self._records.ended else parent(self, header)
+
+    return mutated
+
+
+def _free(_cost_of: Any) -> Any:
+    return lambda _envelope: 0
+
+
+def _by_wall(begin: Any) -> Any:
+    def mutated(self: History, boot: str, now: float, wall: float) -> None:
+        begin(self, "", now, wall)
+        self.boot = boot
+
+    return mutated
+
+
+def _forget_silently(_forget: Any) -> Any:
+    def mutated(self: Membership, agent: Any) -> None:
+        self._down_since.pop(agent.name, None)
+        self._records.registry.remove(agent)
+
+    return mutated
+
+
+def _nobodys_word(_word: Any) -> Any:
+    return "?"
+
+
+def _silent_when_removed(look_up: Any) -> Any:
+    def mutated(self: Collecting, session: Any, request_id: bytes, collected: list[bytes]) -> None:
+        records = self._records
+        if records.outcome(request_id) is not None or request_id not in records.ended:
+            look_up(self, session, request_id, collected)
+
+    return mutated
+
+
+def _only_remembered(outcome: Any) -> Any:
+    def mutated(self: Records, request_id: bytes) -> bytes | None:
+        return outcome(self, request_id) if request_id in self.ended else None
+
+    return mutated
+
+
+def _never_ran(_may_have_run: Any) -> Any:
+    return lambda self, request_id: False
+
+
+def _unpack_all(_read: Any) -> Any:
+    return lambda body, _bounds: freeze(unpack(body))
+
+
+def _same_life(_is_another: Any) -> Any:
+    return lambda self, before, session: False
+
+
+def _keep_all(_disown: Any) -> Any:
+    return lambda self, session, agent, held: None
+
+
+def _ring_only(read: Any) -> Any:
+    def mutated(self: Tap, cursor: Any, topic_of: Any, older: Any = lambda _number: None) -> bytes | None:
+        def exactly(number: int) -> Any:
+            batch = older(number)
+            return batch if batch is not None and batch.first <= number else None
+
+        return read(self, cursor, topic_of, exactly)
+
+    return mutated
+
+
+def _forget_what_recovery_ended(recover: Any) -> Any:
+    def mutated(records: Records, *more: Any) -> None:
+        recover(records, *more)
+        (history,) = (one for one in more if isinstance(one, History))
+        for request_id, (_, _, number) in list(records.ended._newer.items()):
+            if number >= history.next:
+                del records.ended._newer[request_id]
+
+    return mutated
+
+
+def _keep_ended_children(end: Any) -> Any:
+    def mutated(self: Ledger, entry: Entry) -> None:
+        parent = entry.parent
+        end(self, entry)
+        if parent is not None and parent.children is not None:
+            parent.children[entry] = None
+
+    return mutated
+
+
+def _keep_held(_forget_held: Any) -> Any:
+    return lambda self, agent: None
+
+
+def _never_let_go(_let_go: Any) -> Any:
+    return lambda agent: None
+
+
+def _permit(_permits: Any) -> Any:
+    return lambda self, capability, target: True
+
+
+def _tell_anybody(came_before: Any) -> Any:
+    def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> bool:
+        records = self._records
+        if header.flags & Flag.RESENT and records.ledger.get(header.request_id) is None:
+            outcome = records.outcome(header.request_id)
+            if outcome is not None:
+                records.router.send(session, outcome)
+        return bool(came_before(self, session, header, envelope))
+
+    return mutated
+
+
+def _speak_for_anybody(accept: Any) -> Any:
+    def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> None:
+        agent = self._records.registry.get(header.source)
+        if agent is None or header.source in session.agents:
+            accept(self, session, header, envelope)
+            return
+        session.agents[header.source] = agent
+        try:
+            accept(self, session, header, envelope)
+        finally:
+            del session.agents[header.source]
+
+    return mutated
+
+
+def _old_clock(resume: Any) -> Any:
+    def mutated(self: Stay, left: list[bytes], _ahead: float) -> list[bytes]:
+        return list(resume(self, left, 0.0))
+
+    return mutated
+
+
+def _again_though_started(_status: Any) -> Any:
+    return frozenset(Status)
+
+
+def _mutant(
+    name: str, stands_for: str, invariants: str, where: tuple[Any, str, Any], needs: str, *, seed: int = 0
+) -> Mutant:
+    return Mutant(
+        name, stands_for, frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed
+    )
+
+
+MENDED: Final = (
+    _mutant("a parent that nobody knows counts as none",
+            "two delegations that name each other hung the broker",
+            "parents", (Selection, "parent", _any_parent), "hostile parents", seed=33),
+    _mutant("a parent that has ended counts as none",
+            "sub-delegations outlived a cancelled parent that was forgotten",
+            "parents", (Selection, "parent", _ended_parent), "children", seed=16),
+    _mutant("what an envelope costs is not counted",
+            "frames of a thousand CANCELs made everybody wait",
+            "fairness", (ether_broker.turns, "cost_of", _free), "hostile", seed=291),
+    _mutant("restarts go by the wall clock alone",
+            "an hour set back gave 60 s where 9 were left",
+            "deadline", (History, "begin", _by_wall), "clocks broker", seed=158),
+    _mutant("agents of lost nodes are forgotten silently",
+            "the journal knew agents that the registry had forgotten, and grew for ever",
+            "fold", (Membership, "_forget", _forget_silently), "quotas node", seed=64),
+    _mutant("a node says of its agent that it was lost",
+            "UNREGISTER with the reason node_lost was believed by the journal alone",
+            "fold", (ether_actors.membership, "_NODE_LOST", _nobodys_word), "node", seed=3),
+    _mutant("nothing is said of outcomes that were removed",
+            "gc deleted uncollected outcomes and their delegators heard nothing",
+            "liveness", (Collecting, "_look_up", _silent_when_removed), "gc"),
+    _mutant("only what is remembered has ended",
+            "a delegation that was sent again ran again, though the journal had its outcome",
+            "one outcome, at most once", (Records, "outcome", _only_remembered), "forgetful again", seed=33),
+    _mutant("volatile work is given out again",
+            "a broker that was killed before its commit ran work twice",
+            "at most once", (Rulings, "_may_have_run", _never_ran), "volatile broker", seed=132),
+    _mutant("questions are unpacked whole",
+            "a bomb of a MiB stopped the broker for two seconds",
+            "bounded steps", (ether_actors.administration, "read", _unpack_all), "bombs", seed=17),
+    _mutant("an agent that is back is the one that went",
+            "an agent started anew while the broker was down ran work twice",
+            "at most once, deadline, liveness, bounded queues", (Homecoming, "is_another_life", _same_life), "broker", seed=19),
+    _mutant("what a node holds in vain is never called off",
+            "work that had ended kept its place for ever",
+            "liveness, bounded queues", (Homecoming, "_disown", _keep_all), "broker", seed=21),
+    _mutant("an observer behind a gc goes on in the ring",
+            "it was told that it missed what the journal still had",
+            "complete tap", (Tap, "read", _ring_only), "gc"),
+    _mutant("what recovery ends is not remembered",
+            "found by the fold: outcomes of a recovery were noted in a memory that was thrown away",
+            "fold", (ether_actors.supervisor, "recover", _forget_what_recovery_ended), "gc broker", seed=136),
+    _mutant("children that have ended stay with their parent",
+            "Entry.children had no bound",
+            "fold", (Ledger, "_end", _keep_ended_children), "children"),
+    _mutant("what a lost node held is counted for ever",
+            "the bound of all delegations was eaten up",
+            "bounded queues", (Ledger, "forget_held", _keep_held), "node"),
+    _mutant("manifests count after their agents have left",
+            "each restart of an agent counted against its session",
+            "fold", (ether_actors.membership, "let_go", _never_let_go), "crowd", seed=14),
+    _mutant("the access list bars nobody",
+            "least capability", "least capability", (Grant, "permits", _permit), "access", seed=32),
+    _mutant("who knows a request id is told its outcome",
+            "identity", "identity", (Rulings, "_came_before", _tell_anybody), "again hostile", seed=33),
+    _mutant("a connection speaks for agents of others",
+            "identity", "identity", (Rulings, "_accept", _speak_for_anybody), "forgeries", seed=8),
+    _mutant("deadlines that are sent again are by the old clock",
+            "after a reboot what was sent again expired at once",
+            "deadline, one outcome, liveness", (Stay, "_resume", _old_clock), "broker"),
+)  # fmt: skip

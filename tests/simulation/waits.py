@@ -1,0 +1,63 @@
+"""How long frames wait for their turn at the broker: who means well must not wait for who does not.
+
+The measure is what the broker handles meanwhile, in envelopes: it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ether_broker.wire import read_number
+
+if TYPE_CHECKING:
+    from ether_actors.supervisor import Supervisor
+    from ether_broker.channel import Channel
+    from tests.simulation.world import World
+
+__all__ = ["Waits"]
+
+
+class Waits:
+    """Counts the envelopes that are handled between a frame's coming to the broker's socket and its own; of honest nodes."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.handled = 0
+        """Envelopes that all brokers have handled."""
+        self._waiting: dict[Channel, deque[tuple[int, int]]] = {}
+        """{channel: (number, what had been handled) of the frames of an honest node that were not handled yet}."""
+        self.longest = 0
+        """Envelopes for which one of them has waited at most."""
+
+    def clear(self) -> None:
+        """Forget what waits: the broker is gone, and its socket with it."""
+        self._waiting.clear()
+
+    def arrived(self, routing_id: bytes, frame: bytes) -> None:
+        """See a frame come."""
+        number, supervisor = read_number(frame), self._world.broker.supervisor
+        session = None if supervisor is None else supervisor.records.router._sessions.get(routing_id)
+        if not number or session is None or session.incarnation not in self._world.honest:
+            return
+        frames = self._waiting.setdefault(session.channel, deque())
+        expected = frames[-1][0] + 1 if frames else session.channel.received + 1
+        if number == expected:  # else something before it is missing, and it comes again
+            frames.append((number, self.handled))
+
+    def count(self, supervisor: Supervisor) -> None:
+        """Count what a supervisor handles, from now on."""
+        take = supervisor._take
+
+        def counted(*arguments: Any) -> None:
+            self.handled += 1
+            take(*arguments)
+
+        supervisor._take = counted  # type: ignore[method-assign]
+
+    def stepped(self, supervisor: Supervisor) -> None:
+        """See a step end."""
+        for session in supervisor.records.router.sessions:
+            frames = self._waiting.get(session.channel)
+            while frames and frames[0][0] <= session.handled:
+                self.longest = max(self.longest, self.handled - frames.popleft()[1])
