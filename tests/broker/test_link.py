@@ -12,7 +12,7 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from ether_broker.channel import Channel, Verdict
+from ether_broker.channel import Channel, Verdict, receive
 from ether_broker.errors import InvalidEndpoint, MailboxFull
 from ether_broker.link import BACKLOG, FULL, Link, ZmqLink
 from ether_broker.wire import BATCH, FRAME, join_frame, read_frame
@@ -439,6 +439,33 @@ def test_a_connection_that_is_made_anew_takes_the_place_of_the_one_before(contex
     link.close(0.0)
     monitor.close(0)
     broker.close()
+
+
+def test_only_what_the_broker_has_not_got_makes_a_connection_anew(context, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """What it has and does not acknowledge waits for its disk."""
+    link = ZmqLink(f"ipc://{tmp_path}/b.sock", context)
+    link.begin(SESSION, lambda left: left)
+    broker, renewed = Channel(SESSION), []
+    monkeypatch.setattr(link, "_renew", lambda role, pause: renewed.append(role))
+    now = time.monotonic()
+
+    def wait(seconds: float) -> None:
+        """Hear the broker each half second, as it says what it has."""
+        nonlocal now
+        for _ in range(round(seconds / 0.5)):
+            now += 0.5
+            link._watchdog.heard(now)
+            receive(link._channel, broker.heartbeat(now), now, lambda _envelopes: None, lambda: None)
+            link._look_at_connections(now)
+
+    broker.take(read_frame(link._channel.pack([b"one"])).number, now)
+    wait(30.0)
+    assert (renewed, link._channel.first) == ([], 1)
+
+    link._channel.pack([b"lost"])
+    wait(2.5)
+    assert renewed == [b"t"]
+    link.close(0.0)
 
 
 def test_what_is_acknowledged_is_not_kept(link: ZmqLink, hub: Hub):

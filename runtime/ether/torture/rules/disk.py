@@ -32,26 +32,27 @@ def back(evidence: Evidence) -> Iterator[Violation]:
 
 
 def disk_recoveries(evidence: Evidence) -> Iterator[tuple[DiskFault, float]]:
-    """Each fault after which nothing else kept the bus from its work, with the seconds from its end to the next COMPLETED.
-
-    Something else is another fault, a strike at the broker shortly before or after the end, from which it comes back in its own
-    time, or strikes at all nodes.
-    """
+    """Each fault that ended, with the seconds from then to the next COMPLETED: 5 at most, or nothing else was in its way."""
     done = sorted(
         ending.at
         for endings in evidence.endings.values()
         for ending in endings
         if ending.kind == "ok" and ending.status == "COMPLETED"
     )
-    faults, outages = evidence.outages.disk, evidence.outages
-    for fault in faults:
-        since, until = fault.end - _BACK, fault.end + _BACK
-        if fault.end == math.inf or any(fault.end <= other.begin < until for other in faults):
-            continue
-        if any(since < struck.begin < until for struck in outages.of(BROKER)):
-            continue
-        away = {struck.name for struck in outages.of(_NODE) if struck.begin < until and struck.end > since}
-        if len(away) >= int(evidence.settings["nodes"]):
-            continue
-        index = bisect_left(done, fault.end)
-        yield fault, (done[index] - fault.end if index < len(done) else math.inf)
+    for fault in evidence.outages.disk:
+        if fault.end < math.inf:
+            index = bisect_left(done, fault.end)
+            after = done[index] - fault.end if index < len(done) else math.inf
+            if after <= _BACK or not _is_disturbed(evidence, fault):
+                yield fault, after
+
+
+def _is_disturbed(evidence: Evidence, fault: DiskFault) -> bool:
+    """Whether the disk failed again, or the broker or all nodes were struck, within 5 s of the end."""
+    outages, since, until = evidence.outages, fault.end - _BACK, fault.end + _BACK
+    away = {struck.name for struck in outages.of(_NODE) if struck.begin < until and struck.end > since}
+    return (
+        any(fault.end <= other.begin < until for other in outages.disk)
+        or any(since < struck.begin < until for struck in outages.of(BROKER))
+        or len(away) >= int(evidence.settings["nodes"])
+    )
