@@ -34,20 +34,18 @@ MAX_NAME: Final = 200
 MAX_RESOURCE: Final = 4_096
 """Bytes of a resource's name: Linux's longest path."""
 
-_KNOWN: Final = 16_384
-"""Names that are remembered to be good or not: a look at one costs a twentieth of a match."""
+_KNOWN: Final = 8_192
+"""Headers whose names are remembered to be good, as each envelope of the same two about the same has them."""
 _matches_name: Final = re.compile(NAME_PATTERN.encode()).fullmatch
 _matches_capability: Final = re.compile(CAPABILITY_PATTERN.encode()).fullmatch
 _matches_topic: Final = re.compile(TOPIC_PATTERN).fullmatch
 
 
-@lru_cache(maxsize=_KNOWN)
 def is_name(name: bytes) -> bool:
     """Whether an agent or a node can have the name."""
     return len(name) <= MAX_NAME and _matches_name(name) is not None
 
 
-@lru_cache(maxsize=_KNOWN)
 def is_capability(name: bytes) -> bool:
     """Whether a capability can have the name, or be asked for by it."""
     return len(name) <= MAX_NAME and _matches_capability(name) is not None
@@ -63,6 +61,7 @@ def is_resource(name: str) -> bool:
     return name.isprintable() and 0 < len(name.encode()) <= MAX_RESOURCE
 
 
+@lru_cache(maxsize=_KNOWN)
 def check_names(source: bytes, target: bytes, capability: bytes) -> None:
     """Check the names of a header, each of which may be empty.
 

@@ -240,7 +240,7 @@ def test_no_command_was_forgotten() -> None:
         "node": "as up",
         "keys": "shows this user's own files",
         "bench": "shows what it has measured itself",
-        "torture": "tests/torture/test_report.py",
+        "torture": "tests/cli/test_torture.py",
         "soak": "shows what it has measured itself",
     }
 

@@ -13,6 +13,7 @@ from ether.torture.report import Report
 from ether.torture.rules.rule import Violation
 from ether.torture.settings import Settings, Victim
 from tests.cli.command import Command
+from tests.hostile_text import HOSTILE, obeyed
 from tests.torture.story import Story
 
 
@@ -71,6 +72,16 @@ def test_a_broken_promise_is_code_1_with_the_seed_and_the_folder(
     assert str(kept) in done.out
     assert "it ran twice (d1)" in done.out
     assert [line["rule"] for line in alone("torture", "-o", "jsonl").lines] == ["twice"]
+
+
+@pytest.mark.parametrize("output", ["text", "json", "jsonl"])
+def test_what_agents_said_of_a_broken_promise_is_obeyed_by_no_terminal(
+    alone: Command, kept: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    report = replace(reread(kept), violations=(Violation("twice", HOSTILE, HOSTILE),), outcomes={HOSTILE: 1})
+    monkeypatch.setattr(campaign, "run", lambda _settings: report)
+
+    assert obeyed(alone("torture", "-o", output).out) == []
 
 
 def test_kept_diaries_are_checked_again(alone: Command, kept: Path) -> None:

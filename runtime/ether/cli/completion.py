@@ -45,7 +45,7 @@ def _ask(incomplete: str, names: _Names) -> list[str]:
     try:
         keys, server_key = os.environ.get("ETHER_KEYS"), os.environ.get("ETHER_SERVER_KEY")
         with joined(connect, patience=_PATIENCE, keys=keys, server_key=server_key) as bus:
-            return sorted(name for name in names(bus) if name.startswith(incomplete))
+            return sorted(name for name in names(bus) if name.startswith(incomplete) and name.isprintable())
     except EtherError:
         return []
 

@@ -27,7 +27,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"\n{rule}: {count:,}"
         shown = [violation for violation in report.violations if violation.rule == rule][:_SHOWN]
         for violation in shown:
-            yield f"  {one_line(violation.text)}{f' ({violation.id})' if violation.id else ''}"
+            yield f"  {one_line(violation.text)}{f' ({one_line(violation.id)})' if violation.id else ''}"
         if count > _SHOWN:
             yield f"  and {count - _SHOWN:,} more; -o json has all"
     yield from _table("outcomes", report.outcomes)
@@ -51,7 +51,7 @@ def _table(title: str, counts: Mapping[str, int]) -> Iterator[str]:
     yield f"\n{title}"
     width = max(map(len, counts), default=0)
     for name, count in counts.items():
-        yield f"  {name.ljust(width)}  {count:>7,}"
+        yield f"  {one_line(name).ljust(width)}  {count:>7,}"
 
 
 def _spread(spread: Spread) -> str:

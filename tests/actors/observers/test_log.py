@@ -20,6 +20,7 @@ from ether_broker.response import ErrorInfo
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, pack_envelope
 from tests.actors.observers.stream import Stream, request_id
+from tests.hostile_text import HOSTILE, obeyed
 
 SECRET = "hunter2-hunter2"
 
@@ -250,6 +251,23 @@ def test_no_name_can_forge_a_line(source: bytes, capability: bytes) -> None:
 
 
 # -- targets ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_nothing_that_was_written_is_obeyed_by_a_terminal(text: Text, form: str) -> None:
+    stream = stream_to(text, form=form, bodies=True, body_limit=5_000)
+    hostile = HOSTILE.encode()[:200]
+    stream.delegation("a", params={HOSTILE: HOSTILE}, objective=HOSTILE)
+    stream.response("a", Status.FAILED_EXECUTION, summary=HOSTILE, error=ErrorInfo(code=HOSTILE, message=HOSTILE))
+    stream.event(HOSTILE, agent=HOSTILE, node=HOSTILE, reason=HOSTILE, request_id=HOSTILE)
+    stream.give(
+        pack_envelope(
+            Kind.RESPONSE, request_id=foreign_id("b"), source=hostile, target=hostile, capability=hostile, status=2
+        )
+    )
+
+    assert obeyed(text.getvalue()) == []
+    assert len(text.lines) == 4
 
 
 def test_a_logger_gets_the_line_and_the_fields(caplog: pytest.LogCaptureFixture) -> None:
