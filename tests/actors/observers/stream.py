@@ -63,7 +63,9 @@ class Stream:
         return self.response(name, status, by="ether", capability=capability, **fields)
 
     def work(self, name: str, status: Status = Status.COMPLETED, *, takes: float = 0.0, **fields: Any) -> None:
-        """A delegation and its outcome."""
+        """A delegation and its outcome; the handler takes all of the time."""
+        if takes:
+            fields = {"elapsed": takes, **fields}
         route = {key: fields[key] for key in ("capability",) if key in fields}
         self.delegation(name, to=fields.get("by", "ann"), **route)
         self.passes(takes)
