@@ -167,7 +167,8 @@ def test_retries_are_the_redeliveries_and_those_that_the_specialist_tells(metric
 def test_average_duration_is_the_handlers_own_time(metrics: Metrics, stream: Stream) -> None:
     stream.work("a", takes=9.0, elapsed=1.0)
     stream.work("b", Status.FAILED_EXECUTION, takes=9.0, elapsed=2.0)
-    stream.work("c", takes=9.0)
+    stream.delegation("c")
+    stream.response("c")
     stream.work("d", takes=9.0, elapsed=float("inf"))  # it may say so; a mean has no use for it
 
     assert overall(metrics).average_duration_sec == 1.5
