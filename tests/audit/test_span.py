@@ -263,5 +263,5 @@ def test_what_the_supervisor_cancels_ends_with_its_parent() -> None:
     span = grow(root.header.request_id, entries, Moment.of(entries[-1]))
 
     assert span is not None
-    assert [child.state for child in span.children] == ["CANCELLED"] * 3
-    assert [child.error["code"] for child in span.children] == ["parent_ended"] * 3
+    assert [child.state for child in span.children] == ["CANCELLED"] * 2
+    assert [child.error["code"] for child in span.children] == ["parent_ended"] * 2
