@@ -143,7 +143,7 @@ def test_an_open_one_lasts_until_the_journals_last_word(alone: Command, tmp_path
 
     done = alone("trace", "6", "--journal", str(path))
 
-    assert done.err == "4 delegations (2 without an outcome) in 2 s, for desk\n"
+    assert done.err == "4 delegations (2 without an outcome) in 1.5 s, for desk\n"
     assert [row[3] for row in table(done)[1:2]] == ["chief"]
     assert "RUNNING" in done.out
 
@@ -168,7 +168,7 @@ def test_a_tree_whose_root_was_given_up_begins_with_what_is_left(alone: Command,
     path = write(tmp_path / "journal.db", commits)
 
     done = alone("trace", "12", "--journal", str(path))
-    gone = alone("trace", "9", "--journal", str(path))
+    gone = alone("trace", "15", "--journal", str(path))
 
     assert drawn(done.out) == ["checker.check ◄"]
     assert gone.code == 2
