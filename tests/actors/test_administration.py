@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import pytest
 
+from ether_actors import administration
 from ether_actors.pages import LIMIT
 from ether_broker.codec import read_response
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import MAX_PAYLOAD
+from ether_broker.security.access import Access
 from ether_broker.status import Status
 from ether_broker.views.suggestion import THRESHOLD
 from ether_broker.wire import Kind
@@ -501,3 +503,43 @@ def counted(bus: Bus) -> int:
     finally:
         sys.setprofile(None)
     return calls
+
+
+@pytest.mark.parametrize("capability", ["agents", "dead-letter", "journal-gc", "no-such"])
+def test_who_may_not_ask_is_refused_before_the_body_is_read(capability: str, monkeypatch: pytest.MonkeyPatch):
+    bus = Bus()
+    d = bus.delegator("d")
+    bus.records.access = Access(delegate=[])
+    monkeypatch.setattr(administration, "read", lambda *_: pytest.fail("the body was read"))
+
+    d.delegate("d", f"ether.{capability}", params=[[]] * 10_000)
+    bus.step()
+
+    assert d.outcome().code == ("no_holder" if capability == "no-such" else "access_denied")
+    (seen,) = [seen for seen in bus.tapped if seen.kind is Kind.DELEGATION]
+    assert len(seen.envelope) == seen.header.body
+    assert bus.records.router.refusals.by_reason.get("access_denied", 0) == (capability != "no-such")
+
+
+def test_who_may_ask_may_not_take_a_dead_letter_out():
+    bus = Bus()
+    d = bus.delegator("d")
+    d.delegate("d", "no.such")
+    bus.step()
+    bus.records.access = Access(delegate=[], read=["d"])
+
+    assert ask(bus, d, "dead-letter", {"number": 1, "discard": True}) == "access_denied"
+    assert ask(bus, d, "dead-letter", {"number": 1})["number"] == 1
+
+
+def test_what_the_bus_is_asked_is_nobody_elses_work():
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na")
+    a.register("a", "ether.agents", "*")
+    bus.step()
+    d.delegate("d", "ether.agents", to="a")
+    d.delegate("d", "ether.poems")
+    bus.step()
+
+    assert [received.code for received in d.took(Kind.RESPONSE)] == ["no_holder", "no_holder"]
+    assert a.work() == []

@@ -246,3 +246,16 @@ def test_a_body_says_nothing_that_the_header_says(name, value):
 
         with pytest.raises(InvalidEnvelope, match=f"The body has {name}, which the header alone may say"):
             read(header, envelope)
+
+
+@pytest.mark.parametrize(
+    "bomb", [b"\xdd\x00\x04\x00\x00" + b"\x90" * 0x40000, b"\x91" * 900 + b"\xc0"], ids=["wide", "deep"]
+)
+def test_a_bomb_among_the_fields_of_an_envelope_is_refused(bomb: bytes):
+    envelope = pack_envelope(
+        Kind.RESPONSE, status=Status.COMPLETED, source=b"ann", capability=b"x.y", request_id=new_id(),
+        body=b"\x81\xa8metadata\x81\xa1k" + bomb,
+    )  # fmt: skip
+
+    with pytest.raises(InvalidEnvelope, match=r"values, each map and list|within each other"):
+        read_response(read_header(envelope), envelope)

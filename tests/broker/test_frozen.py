@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.frozen import FrozenDict, FrozenList, freeze, thaw
+from ether_broker.errors import InvalidEnvelope
+from ether_broker.frozen import MAX_DEPTH, FrozenDict, FrozenList, freeze, thaw
 from tests.broker.strategies import bodies
 
 CHANGES_OF_A_DICT: dict[str, Callable[[Any], object]] = {
@@ -156,3 +157,17 @@ def test_operators_that_make_a_new_value_leave_the_frozen_one(value: dict[str, l
 
 def test_json_knows_frozen_values():
     assert json.dumps(freeze({"a": [1, {"b": None}]})) == '{"a": [1, {"b": null}]}'
+
+
+def test_what_is_nested_too_deeply_is_refused_and_does_not_exhaust_the_stack():
+    value: Any = 1
+    for level in range(MAX_DEPTH):
+        value = [value] if level % 2 else {"k": value}
+
+    assert thaw(freeze(value)) == value
+    with pytest.raises(InvalidEnvelope, match="more than 255 maps and lists within each other"):
+        freeze([value])
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(InvalidEnvelope):
+        freeze(value)
