@@ -70,7 +70,7 @@ def test_claims_go_on_waiting_in_their_order():
     world.crash()
     back(world)
     assert [claim.agent for claim in world.supervisor.records.leases.line("r")] == ["b", "c"]
-    assert differences(world.supervisor.records, folded(world)) == []
+    assert differences(world.supervisor, folded(world)) == []
 
     writers.lives["a"].answer(writers.work["a"].number)
     world.settle()
@@ -140,7 +140,7 @@ def test_giving_up_the_journals_old_part_is_begun_again():
 
     assert [status for status, _ in asked.outcomes] == [Status.COMPLETED]
     assert unpack(d.data[asked.number]["data"])["envelopes"] == 2
-    assert differences(world.supervisor.records, folded(world)) == []
+    assert differences(world.supervisor, folded(world)) == []
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -161,4 +161,4 @@ def test_the_lease_of_a_holder_that_is_gone_after_a_restart_is_released(is_there
     released = [event for event in events(world, "lease_released") if event["resource"] == "s"]
     assert [event["reason"] for event in released] == ([] if is_there else ["ended"])
     assert set(folded(world).leases) == {"r"}
-    assert differences(world.supervisor.records, folded(world)) == []
+    assert differences(world.supervisor, folded(world)) == []
