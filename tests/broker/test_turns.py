@@ -172,6 +172,21 @@ def test_what_handling_turned_out_to_cost_is_waited_for_by_who_caused_it():
     assert order[1:12] == [cheap.session.input] * 11
 
 
+def test_who_comes_new_waits_for_nobodys_debt():
+    router = Router()
+    deep, busy, fresh = Peer(router, 1), Peer(router, 2), Peer(router, 3)
+    for peer in (deep, busy):
+        for _ in range(100):
+            peer.say(*[(Kind.DELEGATION, 0)] * 10)
+    for queue, _, _ in router.turns.take():
+        if queue is deep.session.input:
+            queue.spend(100_000)
+    handled(router)
+    fresh.say((Kind.DELEGATION, 0))
+
+    assert "n3" in handled(router)[:QUANTUM]
+
+
 def test_whoever_comes_first_is_first_when_nothing_waited():
     router = Router()
     one, two = Peer(router, 1), Peer(router, 2)
