@@ -22,6 +22,7 @@ from ether_broker.payload import pack, unpack
 from ether_broker.router import SILENCE
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead
+from tests.actors.fold import differences
 from tests.actors.peers import request_id
 from tests.actors.stored_journal import Disk, StoredJournal
 
@@ -365,6 +366,7 @@ class World:
         finally:
             logger.removeHandler(bugs)
         self.has_stepped = True
+        assert differences(self.supervisor, self.journal.live) == [], "G2: the journal tells another state"
         router = self.supervisor.records.router
         by_id = {life.incarnation: life for life in self.lives}
         for routing_id, frame in router.outgoing():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ether_actors.recovery import read_history
 from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.journal.journal import Replayed
 from ether_broker.tap import Batch
@@ -47,6 +48,9 @@ class StoredJournal:
         self.trouble: EtherError | None = None
         self.on_commit: Callable[[], None] = lambda: None
         self._tickets = 0
+        self.live = read_history(self)
+        """The fold of all that it has and was given, as its broker began and went on."""
+        self.live.ended.restarted()
         self._pending: list[Replayed | tuple[int, bytes]] = []
 
     @property
@@ -65,6 +69,7 @@ class StoredJournal:
     def append(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> int:
         assert first == self.next
         self.next += len(envelopes)
+        self.live.apply(first, time, wall, envelopes)
         self._tickets += 1
         self._pending.append(Replayed(first, time, wall, list(envelopes)))
         if self.synced:
