@@ -39,6 +39,8 @@ _JOIN: Final = 30.0
 _RELEASED: Final = 6.0
 """Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
 _TRIES: Final = 20
+_AHEAD: Final = 10_000
+"""Names that are asked for at a time beyond those that are wanted, while all of them are taken."""
 
 
 def serve(
@@ -178,7 +180,7 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
                 raise
             break
         taken |= found
-        wanted = 0 if wanted - len(found) >= agent.count else 2 * wanted
+        wanted = 0 if wanted - len(found) >= agent.count else min(2 * wanted, agent.count + _AHEAD)
     return taken
 
 
