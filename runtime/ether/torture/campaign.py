@@ -21,6 +21,7 @@ from ether.torture.plan import delegator_names, make_faults, make_plan
 from ether.torture.report import Report, make_report
 from ether.torture.settings import Settings
 from ether.torture.stage import Stage
+from ether_actors.tree import Lifecycle
 from ether_broker.errors import UsageError
 
 __all__ = ["reread", "run"]
@@ -109,13 +110,18 @@ def _torture(settings: Settings, folder: Path, stage: Stage) -> None:
             settings.tell(f"the journal's disk fails {len(faults)} times{cannot}")
         limit = began + settings.seconds + _PATIENCE
         told = time.monotonic()
-        while not (nemesis.done.is_set() and all(_finished(folder, settings))):
+        while not (nemesis.done.is_set() and all(_finished(folder, settings)) and _are_up(stage)):
             if time.monotonic() > limit and nemesis.done.is_set():
                 return
             if time.monotonic() - told > _TELL:
                 told = time.monotonic()
                 settings.tell(f"{told - began:5.0f} s: {nemesis.struck} of {len(plan)} strikes")
             time.sleep(_POLL)
+
+
+def _are_up(stage: Stage) -> bool:
+    """Whether everybody is back from the last strikes, such as an observer that has not seen everything yet."""
+    return all(one.state is Lifecycle.RUNNING for one in stage.statistics())
 
 
 def _finished(folder: Path, settings: Settings) -> Iterator[bool]:
