@@ -31,16 +31,9 @@ from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
 from ether_broker.turns import InputQueue, Turns
 from ether_broker.wire import (
-    PREAMBLE,
-    Kind,
-    join_frame,
-    pack_envelope,
-    read_frame,
-    read_header,
-    read_number,
-    read_preamble,
-    take_frame,
-)
+    PREAMBLE, Kind, join_frame, pack_envelope, read_frame,
+    read_header, read_number, read_preamble, take_frame,
+)  # fmt: skip
 
 __all__ = ["HEARTBEAT", "INCARNATION", "SILENCE", "Router", "Session"]
 
@@ -387,6 +380,8 @@ class Router:
             if now - session.heard > self.silence and not session.input.is_waiting:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
         lost, self._lost = self._lost, []
+        for session in lost:
+            session.input.session = None  # a circle would keep what was under way to it until the collector comes
         return lost
 
 

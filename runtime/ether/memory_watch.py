@@ -31,7 +31,7 @@ _LOOK: Final = 0.05
 _GROWN: Final = 16 << 20
 """Bytes above the least so far at which the C library is told to return what was freed: it keeps it by itself."""
 _PAUSE: Final = 2.0
-_LONGEST_PAUSE: Final = 60.0
+_LONGEST_PAUSE: Final = 8.0
 """Seconds between two such words: the first when they help, and up to the last while they do not."""
 _SUSPECT: Final = 8 << 20
 """Bytes that a connection must have sent since memory passed half its limit, to be shut."""
