@@ -31,9 +31,16 @@ from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
 from ether_broker.turns import InputQueue, Turns
 from ether_broker.wire import (
-    PREAMBLE, Kind, join_frame, pack_envelope, read_frame,
-    read_header, read_number, read_preamble, take_frame,
-)  # fmt: skip
+    PREAMBLE,
+    Kind,
+    join_frame,
+    pack_envelope,
+    read_frame,
+    read_header,
+    read_number,
+    read_preamble,
+    take_frame,
+)
 
 __all__ = ["HEARTBEAT", "INCARNATION", "SILENCE", "Router", "Session"]
 
@@ -155,8 +162,7 @@ class Router:
         return True
 
     def _is_next(self, session: Session, number: int) -> bool:
-        verdict = session.channel.take(number, self._now)
-        if verdict is Verdict.ASK:
+        if (verdict := session.channel.take(number, self._now)) is Verdict.ASK:
             self._asides.append((session.receiver, session.channel.ask()))
         return verdict is Verdict.NEW
 
