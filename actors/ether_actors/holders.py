@@ -12,6 +12,8 @@ __all__ = ["Holders"]
 
 _RESTARTING: Final = 128
 """Delegations that an agent which restarts counts as having, besides those that it has."""
+_CLEARED: Final = 2
+"""Items that do not count any more that each change takes from the top."""
 _SLACK: Final = 64
 _Item = tuple[int, int, float, float, int, "_Member"]
 """(tier, load, weight, -confidence, turn, member); the turn is unique, so members are never compared."""
@@ -31,11 +33,11 @@ class _Member:
 class Holders:
     """Agents that may do one thing.
 
-    A heap with late updates: an agent that was given more is moved down when it comes to the top, and one that has less to
-    do, or takes work again, is entered anew by `eased`. The item that counts is the member's; others are dropped when they
+    A heap in which an agent is entered anew by `update`. The item that counts is the member's; others are dropped when they
     come to the top, and all of them once they outnumber the members.
 
-    Not promised: that the order is exact for an agent whose load fell without `eased`.
+    Not promised: that the order is exact for an agent whose load fell without `update`; one that has more to do than its item
+    says is moved down when it comes to the top.
     """
 
     __slots__ = ("_heap", "_members", "_only", "_turn")
@@ -67,8 +69,8 @@ class Holders:
             member.item = None
         self._only = next(iter(self)) if len(self._members) == 1 else None
 
-    def eased(self, agent: Registration) -> None:
-        """Note that an agent has less to do, or takes work again: its turn comes after that of its equals."""
+    def update(self, agent: Registration) -> None:
+        """Note that an agent has more or less to do, or takes work again: its turn comes after that of its equals."""
         self._enter(self._members[agent])
 
     def choose(self, without: Container[Registration] = ()) -> Choice | None:
@@ -105,6 +107,10 @@ class Holders:
         item = member.item = self._rank(member)
         heap = self._heap
         heapq.heappush(heap, item)
+        for _ in range(_CLEARED):  # so that no choice has to clear away what many changes have left
+            if heap[0][5].item is heap[0]:
+                break
+            heapq.heappop(heap)
         if len(heap) > 2 * len(self._members) + _SLACK:
             heap[:] = [member.item for member in self._members.values() if member.item is not None]
             heapq.heapify(heap)

@@ -40,8 +40,8 @@ class Group(Protocol):
         """Take an agent out."""
         ...
 
-    def eased(self, agent: Registration) -> None:
-        """Note that an agent has less to do, or takes work again."""
+    def update(self, agent: Registration) -> None:
+        """Note that an agent has more or less to do, or takes work again."""
         ...
 
 
@@ -80,11 +80,11 @@ class Registration:
         """Its ledger entries without an outcome, in the order in which they were accepted."""
         return sorted(self.work, key=attrgetter("number"))
 
-    def eased(self) -> None:
-        """Tell those who choose it that it has less to do, or takes work again."""
+    def load_changed(self) -> None:
+        """Tell those who choose it that it has more or less to do, or takes work again."""
         for group in self.groups:
             if len(group) > 1:
-                group.eased(self)
+                group.update(self)
 
 
 class Choice(NamedTuple):

@@ -124,7 +124,7 @@ class Registry:
             agent.mailbox.resume(reset=reset)
         else:
             agent.mailbox.pause()
-        agent.eased()
+        agent.load_changed()
 
     def holders(self, capability: bytes, grant: Grant = EVERYTHING) -> Iterator[Choice]:
         """Everybody who may do it and may be asked by the delegator, whatever their condition; fallback agents last."""
@@ -236,10 +236,10 @@ class Registry:
         agent.groups[group] = None
         if len(group) == 2:  # noqa: PLR2004  with one there was nothing to choose from, and it was told nothing
             for other in group:
-                other.agent.mailbox.on_eased = other.agent.eased
-                group.eased(other.agent)
+                other.agent.mailbox.on_change = other.agent.load_changed
+                group.update(other.agent)
         elif len(group) > 2:  # noqa: PLR2004
-            agent.mailbox.on_eased = agent.eased
+            agent.mailbox.on_change = agent.load_changed
 
     def _unindex(self, agent: Registration) -> None:
         for group in agent.groups:

@@ -56,12 +56,12 @@ class Mailbox(Generic[_L]):
     Every method is O(1), amortised; nothing here reads a clock.
     """
 
-    __slots__ = ("_bytes", "_count", "_open", "_waiting", "in_flight", "limits", "on_eased")
+    __slots__ = ("_bytes", "_count", "_open", "_waiting", "in_flight", "limits", "on_change")
 
     in_flight: int
     """Letters that the node holds, and so credit taken."""
-    on_eased: Callable[[], None] | None
-    """Called when `outstanding` has fallen."""
+    on_change: Callable[[], None] | None
+    """Called when `outstanding` has changed."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -70,7 +70,7 @@ class Mailbox(Generic[_L]):
         self._count = 0
         self._bytes = 0
         self._open = True
-        self.on_eased = None
+        self.on_change = None
 
     def __len__(self) -> int:
         """Letters that wait."""
@@ -91,12 +91,16 @@ class Mailbox(Generic[_L]):
         limits = self.limits
         if self._open and self.in_flight < limits.window and not self._count:
             self.in_flight += 1
+            if self.on_change is not None:
+                self.on_change()
             return Offer.SEND
         if self._count >= limits.count or self._bytes + letter.size > limits.size:
             return Offer.FULL
         self._waiting.append(letter)
         self._count += 1
         self._bytes += letter.size
+        if self.on_change is not None:
+            self.on_change()
         return Offer.QUEUED
 
     def put_back(self, letter: _L) -> None:
@@ -117,15 +121,15 @@ class Mailbox(Generic[_L]):
         self._bytes -= letter.size
         if len(self._waiting) > 2 * self._count + _SLACK:
             self._waiting = deque(other for other in self._waiting if not other.is_over)
-        if self.on_eased is not None:
-            self.on_eased()
+        if self.on_change is not None:
+            self.on_change()
 
     def release(self) -> None:
         """Give one credit back: the node has answered."""
         assert self.in_flight > 0
         self.in_flight -= 1
-        if self.on_eased is not None:
-            self.on_eased()
+        if self.on_change is not None:
+            self.on_change()
 
     def next(self) -> _L | None:
         """The next letter to send, its credit taken; None when there is none or no credit."""
@@ -155,6 +159,6 @@ class Mailbox(Generic[_L]):
         letters = [letter for letter in self._waiting if not letter.is_over]
         self._waiting.clear()
         self._count = self._bytes = 0
-        if self.on_eased is not None:
-            self.on_eased()
+        if self.on_change is not None:
+            self.on_change()
         return letters
