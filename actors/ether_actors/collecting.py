@@ -116,8 +116,13 @@ class Collecting:
         records = self._records
         kept: list[tuple[bytes, bytes]] = []
         for header, envelope in self._unread(session):
-            records.ended.keep(header.request_id, header.target, b"" if records.journal.identity else envelope)
-            kept.append((header.request_id, header.target))
+            request_id, source = header.request_id, header.target
+            entry, ending = records.ledger.get(request_id), records.ended.get(request_id)
+            if entry is not None or (ending is not None and ending.source != source):
+                continue  # what it was told of another's request is not that one's outcome
+            is_stored = bool(records.journal.identity) and ending is not None
+            records.ended.keep(request_id, source, b"" if is_stored else envelope)
+            kept.append((request_id, source))
         for start in range(0, len(kept), _TOLD):
             records.event("outcomes_unread", outcomes=kept[start : start + _TOLD])
 

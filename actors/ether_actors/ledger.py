@@ -208,7 +208,7 @@ class Ledger:
             if parent.children:
                 parent.children.pop(entry, None)
             entry.parent = None
-        if entry.holds_credit:
+        if entry.holds_credit and not entry.agent.session.lost:
             entry.agent.held[request_id] = entry
         else:
             self.size -= entry.size

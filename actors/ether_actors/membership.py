@@ -43,6 +43,8 @@ _HELLO: Final = 4 << 10
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
 _NODE_LOST: Final = "node_lost"
+_REASON: Final = 200
+"""Characters of the reason that a node gives for an agent's end; each monitor is told it."""
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
@@ -54,7 +56,8 @@ class Membership:
         self._records = records
         self._reassignment = reassignment
         self._broker = broker
-        self._monitors: dict[bytes, dict[bytes, Session]] = {}
+        self._monitors: dict[bytes, dict[tuple[Session, bytes], None]] = {}
+        """{agent or `node:NAME`: (who wants to be told, its token)}."""
         self._down_since: dict[bytes, float] = {}
         self._homecoming = Homecoming(records, delivery, reassignment)
         self.registering = Registering(records, self._homecoming, reassignment)
@@ -264,7 +267,7 @@ class Membership:
         if agent is None or agent.session is not session:
             return
         state = str(_map(header, envelope).get("condition", "gone"))
-        reason = str(_map(header, envelope).get("reason", ""))
+        reason = str(_map(header, envelope).get("reason", ""))[:_REASON]
         if state == Condition.RESTARTING.value:
             self._records.registry.condition(agent, Condition.RESTARTING)
             self._records.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
@@ -290,6 +293,7 @@ class Membership:
         records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
         self._tell_monitors(agent.name, reason)
         self._reassignment.gone(agent)
+        records.ledger.forget_held(agent)
         let_go(agent)
         records.registry.remove(agent)
 
@@ -342,13 +346,13 @@ class Membership:
             self._records.router.refusals.note(session.node, error.code, error)
             self._send_down(session, token, target, error.code)
             return
-        self._monitors.setdefault(target, {})[token] = session
+        self._monitors.setdefault(target, {})[session, token] = None
         session.monitors[token] = target
 
     def _take_back(self, session: Session, token: bytes) -> None:
         target = session.monitors.pop(token, None)
         watchers = self._monitors.get(target, {}) if target is not None else {}
-        watchers.pop(token, None)
+        watchers.pop((session, token), None)
         if target is not None and not watchers:
             self._monitors.pop(target, None)
 
@@ -365,7 +369,7 @@ class Membership:
         return agent is not None and agent.condition is not Condition.DOWN
 
     def _tell_monitors(self, target: bytes, reason: str) -> None:
-        for token, session in self._monitors.pop(target, {}).items():
+        for session, token in self._monitors.pop(target, {}):
             session.monitors.pop(token, None)
             self._send_down(session, token, target, reason)
 

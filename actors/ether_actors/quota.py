@@ -19,7 +19,9 @@ __all__ = [
     "MOST_MANIFESTS",
     "MOST_MONITORS",
     "MOST_OBSERVERS",
+    "at_a_time",
     "check_agents",
+    "check_count",
     "check_held",
     "check_monitor",
     "check_observer",
@@ -32,7 +34,9 @@ __all__ = [
 MOST_AGENTS: Final = 100_000
 """Agents that a node may have."""
 MOST_AT_A_TIME: Final = 64
-"""Of them those that one REGISTER may name."""
+"""Of them those that one REGISTER may name; fewer where they have many capabilities: see `at_a_time`."""
+_ENTERED: Final = 512
+"""Capabilities that one REGISTER of several agents enters at most."""
 MOST_IN_ALL: Final = 262_144
 """Agents of all nodes together, and those that are down and not forgotten."""
 MOST_DOWN: Final = 131_072
@@ -52,6 +56,22 @@ _SAID: Final = ("host", "pid", "version", "python", "key")
 _LOAD: Final = ("running", "waiting", "busy_for")
 _BLOCKING: Final = ("capability", "request_id", "at")
 _TEXT: Final = 200
+
+
+def at_a_time(capabilities: int) -> int:
+    """Agents of so many capabilities that one REGISTER may name."""
+    return max(1, min(MOST_AT_A_TIME, _ENTERED // max(1, capabilities)))
+
+
+def check_count(agents: int, capabilities: int) -> int:
+    """How many capabilities a REGISTER enters, of agents that have so many each.
+
+    Raises:
+        TooMuch: several agents have too many of them together.
+    """
+    if agents > at_a_time(capabilities):
+        raise TooMuch(f"REGISTER of {agents} agents with {capabilities} capabilities each: say it in several.")
+    return agents * capabilities
 
 
 def check_agents(session: Session, names: list[str], packed: bytes, registered: int) -> None:
@@ -152,7 +172,7 @@ def check_held(session: Session, holding: Any) -> dict[str, dict[bytes, int]]:
 def _is_held(item: Any) -> bool:
     return (
         isinstance(item, list) and len(item) == 2  # noqa: PLR2004  a pair
-        and type(item[0]) is bytes and len(item[0]) == 16 and type(item[1]) is int  # noqa: PLR2004  a request id
+        and type(item[0]) is bytes and len(item[0]) == 16 and type(item[1]) is int and 0 < item[1] < 256  # noqa: PLR2004  a request id, an attempt
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ether_actors.homecoming import Homecoming
-from ether_actors.quota import MOST_AT_A_TIME, check_agents, hold, let_go
+from ether_actors.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
 from ether_broker.bounded import MANIFEST, read
@@ -49,6 +49,7 @@ class Registering:
             session.input.spend(_AGENT * len(names))
             check_agents(session, names, packed, len(records.registry))
             manifest = self._manifest(names[0], packed)
+            session.input.spend(check_count(len(names), len(manifest.capabilities)) >> 2)
             for name in names:
                 self._check(session, name)
         except (

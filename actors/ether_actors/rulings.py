@@ -68,6 +68,10 @@ class Rulings:
         if records.journal.trouble is not None and header.capability != _RELEASE:
             records.refuse_unwritten(session, header)
             return
+        if header.attempt != 1 or header.flags & _ROUTED:  # what only the broker says
+            flags = header.flags & ~_ROUTED
+            envelope = rehead(header, envelope, attempt=1, flags=flags)
+            header = header._replace(attempt=1, flags=flags)
         try:
             self._accept(session, header, envelope)
         except Refusal as refusal:
@@ -95,17 +99,26 @@ class Rulings:
             if outcome is None and request_id not in records.ended:
                 return False
             first = header.source if outcome is None else read_header(outcome).target
-            if outcome is not None and is_own and first == header.source:
-                records.router.send(session, outcome)
+            if is_own and first == header.source:
+                self._answer_again(session, request_id, outcome)
         else:
             return False
         if is_own and first != header.source:
             message = "Another delegator has a delegation of this id, or had one: choose another request id."
             error = ErrorInfo(code="duplicate_request", message=message)
-            self._delivery.tell(session, request_id, Status.REJECTED_CONTEXT, error, header.source)
+            self._delivery.tell(session, request_id, Status.REJECTED_CONTEXT, error)
         if not resent:
             records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
         return True
+
+    def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
+        records = self._records
+        ending = records.ended.get(request_id)
+        if outcome is not None:
+            records.router.send(session, outcome)
+        elif ending is not None and ending.number < records.durable:  # else it is not in the journal yet
+            error = ErrorInfo(code="outcome_removed", message="It has ended, and its outcome is not kept any more.")
+            self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
 
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
         records = self._records

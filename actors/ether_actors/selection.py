@@ -96,7 +96,8 @@ class Selection:
         """Who else may have what was accepted: another holder than the one that has it now."""
         access = self._records.access
         grant = EVERYTHING if access.is_open else access.grant(entry.delegator.node, name_of(entry.source))
-        choice = self._best(entry.capability, grant, entry.parent, {entry.agent})
+        blocked = _blocked(entry.parent) if entry.parent is not None else _NOBODY
+        choice = self._best(entry.capability, grant, entry.parent, {entry.agent, *blocked})
         return None if choice is None or (entry.idempotent and not choice.idempotent) else choice
 
     def _named(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:

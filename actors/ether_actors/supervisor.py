@@ -149,6 +149,8 @@ class Supervisor:
         for routing_id, message in arrivals:
             records.router.arrive(routing_id, message, now)
         for queue, envelope, cost in records.router.turns.take():
+            if records.router.has_lost:  # what it had is ended before anybody takes its names
+                self._membership.beat()
             self._take(queue.session, queue.routing_id, envelope, cost)
         self._rulings.progress.due()
         self._rulings.due()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum, unique
 from typing import Annotated, ClassVar, Final, Self
 
@@ -14,6 +15,8 @@ from ether_broker.version import SCHEMA_VERSION, is_semantic
 
 __all__ = ["ANY", "Capability", "Depth", "Interface", "Manifest"]
 
+MOST_CAPABILITIES: Final = 256
+"""Capabilities that an agent may declare, and as many exclusions: reading them costs their product."""
 ANY: Final = "*"
 """The capability of a fallback agent: it takes what nobody else holds."""
 
@@ -63,8 +66,8 @@ class Manifest(Model):
     """Semantic version of the agent."""
     role: str = ""
     description: str = ""
-    capabilities: tuple[Capability, ...] = ()
-    exclusions: tuple[CapabilityName, ...] = ()
+    capabilities: Annotated[tuple[Capability, ...], Field(max_length=MOST_CAPABILITIES)] = ()
+    exclusions: Annotated[tuple[CapabilityName, ...], Field(max_length=MOST_CAPABILITIES)] = ()
     """Capabilities, or prefixes of such, that it never takes, whatever else would route them to it."""
     interface: tuple[Interface, ...] = (Interface.SINGLE, Interface.CHAINED)
     artifacts_produced: tuple[str, ...] = ()
@@ -81,7 +84,7 @@ class Manifest(Model):
             msg = f"version {self.version!r} of {self.agent} is no semantic version, such as 1.2.0"
             raise ValueError(msg)
         names = [capability.name for capability in self.capabilities]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             msg = f"{self.agent} declares {', '.join(twice)} twice"
             raise ValueError(msg)

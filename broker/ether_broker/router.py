@@ -272,6 +272,8 @@ class Router:
         session.outbox.append(envelope)
         session.outbox_bytes += len(envelope)
         self._ready[session.receiver] = session
+        if session.outbox_bytes + session.channel.retained_bytes > _OUTBOX:
+            self._cut_off(session)
 
     def seal(self, ticket: int) -> None:
         """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`.
@@ -306,11 +308,15 @@ class Router:
         channel = session.channel
         channel.settled = received
         if session.outbox_bytes + channel.retained_bytes > _OUTBOX:
-            self.close(session, f"does not read: {session.outbox_bytes + channel.retained_bytes:,} bytes wait for it")
+            self._cut_off(session)
         elif envelopes:
             self._ready[session.receiver] = session
         elif channel.owes:
             self._asides.append((session.receiver, channel.acknowledgement()))
+
+    def _cut_off(self, session: Session) -> None:
+        size = session.outbox_bytes + session.channel.retained_bytes
+        self.close(session, f"does not read: {size:,} bytes wait for it")
 
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""

@@ -17,7 +17,7 @@ from ether.uplink import Uplink
 from ether_actors.agent import Agent
 from ether_actors.cell import Cell
 from ether_actors.dispatcher import LoopDispatcher
-from ether_actors.quota import MOST_AT_A_TIME
+from ether_actors.quota import at_a_time
 from ether_actors.work import Work
 from ether_broker import errors
 from ether_broker.errors import EtherError
@@ -332,12 +332,15 @@ class Hosting:
 def _registrations(cells: list[Cell]) -> Iterator[tuple[bytes, bytes]]:
     """(token, REGISTER) of the agents, those of one class together: their manifest travels once."""
     kinds: dict[bytes, list[str]] = {}
+    parts: dict[bytes, int] = {}
     for cell in cells:
         assert cell.agent is not None
-        kinds.setdefault(type(cell.agent).packed_manifest(), []).append(cell.name)
+        kind = type(cell.agent)
+        kinds.setdefault(kind.packed_manifest(), []).append(cell.name)
+        parts[kind.packed_manifest()] = at_a_time(len(kind.manifest().capabilities))
     for manifest, names in kinds.items():
-        for first in range(0, len(names), MOST_AT_A_TIME):
-            some, token = names[first : first + MOST_AT_A_TIME], new_id()
+        for first in range(0, len(names), parts[manifest]):
+            some, token = names[first : first + parts[manifest]], new_id()
             if len(some) == 1:
                 yield token, pack_envelope(Kind.REGISTER, request_id=token, source=some[0].encode(), body=manifest)
             else:

@@ -1,0 +1,203 @@
+"""What a peer that is in can say to the supervisor at little cost, and what the others must not pay for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ether_actors.quota import at_a_time
+from ether_broker import router as router_module
+from ether_broker.manifest import MOST_CAPABILITIES, Manifest
+from ether_broker.payload import pack
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Kind
+from tests.actors.fold import differences
+from tests.actors.peers import Bus, request_id
+
+
+def test_the_reason_of_an_agents_end_is_cut_before_each_monitor_is_told_it() -> None:
+    bus = Bus()
+    peer = bus.node("n", "a")
+    for number in range(50):
+        peer.send(Kind.MONITOR, request_id=request_id(9_000 + number), target=b"a")
+    bus.step()
+
+    peer.send(Kind.UNREGISTER, source=b"a", body={"reason": "x" * 900_000})
+    bus.step()
+
+    downs = peer.took(Kind.DOWN)
+    assert len(downs) == 50
+    assert {len(down.body["reason"]) for down in downs} == {200}
+
+
+def test_two_nodes_may_have_one_token_for_their_monitors() -> None:
+    bus = Bus()
+    worker, *watchers = bus.node("nw", "w"), bus.node("n1"), bus.node("n2")
+    for watcher in watchers:
+        watcher.send(Kind.MONITOR, request_id=request_id(1), target=b"w")
+        bus.step()
+
+    worker.send(Kind.UNREGISTER, source=b"w", body={"condition": "gone"})
+    bus.step()
+
+    assert [len(watcher.took(Kind.DOWN)) for watcher in watchers] == [1, 1]
+
+
+def test_a_manifest_has_so_many_capabilities_at_most() -> None:
+    bus = Bus()
+    peer = bus.node("n")
+    capabilities = [{"name": f"c{number}"} for number in range(MOST_CAPABILITIES + 1)]
+
+    peer.send(Kind.REGISTER, request_id=request_id(5), source=b"a", body={"capabilities": capabilities})
+    bus.step()
+
+    (error,) = peer.took(Kind.ERROR)
+    assert error.code == "invalid_manifest"
+    assert "256" in error.body["message"]
+
+
+def test_agents_of_many_capabilities_are_registered_a_few_at_a_time() -> None:
+    bus = Bus()
+    peer = bus.node("n")
+    manifest = pack({"capabilities": [{"name": f"c{number}"} for number in range(100)]})
+    most = at_a_time(100)
+
+    for count in (most, most + 1):
+        names = [f"{count}-{number}" for number in range(count)]
+        peer.send(Kind.REGISTER, request_id=request_id(count), body={"agents": names, "manifest": manifest})
+        bus.step()
+
+    (error,) = peer.took(Kind.ERROR)
+    assert (len(bus.records.registry), error.code) == (most, "too_much")
+
+
+def test_who_acknowledges_nothing_is_cut_off_whatever_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router_module, "_OUTBOX", 50_000)
+    bus = Bus()
+    peer = bus.node("n", "a")
+    session = peer.session
+
+    peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(1_000)]})
+    for _ in range(100):
+        bus.step()
+
+    assert "does not read" in session.lost
+
+
+def test_who_asks_under_anothers_request_id_does_not_hide_the_outcome_from_it() -> None:
+    bus = Bus()
+    worker, a, b = bus.node("nw", "w"), bus.delegator("a"), bus.delegator("b")
+    a.delegate("a", to="w", number=777, timeout=300.0)
+    bus.step()
+    a.die()
+    bus.pass_time(5.0)
+    worker.respond("w", 777)
+    bus.step()
+
+    b.delegate("b", to="w", number=777)
+    bus.step()
+    assert b.took(Kind.RESPONSE)[0].code == "duplicate_request"
+    b.die()
+    bus.pass_time(5.0)
+
+    assert list(bus.records.ended.uncollected_of(b"a")) == [request_id(777)]
+    again = bus.node("again")
+    again.register_manifest(Manifest(agent="a"))
+    bus.step()
+    again.send(Kind.RESUME, body={"awaiting": [request_id(777)], "holding": {}})
+    bus.step()
+    bus.step()
+    assert [outcome.status for outcome in again.took(Kind.RESPONSE)] == [Status.COMPLETED]
+
+
+def test_work_is_ended_before_another_node_takes_the_name_of_an_agent_whose_node_is_gone() -> None:
+    bus = Bus()
+    worker, standby, d = bus.node("n1", "w"), bus.node("n2"), bus.delegator("d")
+    number = d.delegate("d", timeout=60.0)
+    bus.step()
+    session = worker.session
+    worker.is_dead = True
+    bus.records.router.unreachable(session.receiver)
+
+    standby.register("w")
+    bus.step()
+
+    assert (d.outcome().number, d.outcomes()) == (number, {})
+    assert bus.agent("w").session.node == "n2"
+
+
+def test_a_sub_delegation_that_its_own_agent_had_is_not_kept_when_its_node_is_lost() -> None:
+    bus = Bus()
+    worker, d = bus.node("nw"), bus.delegator("d")
+    worker.register("w", "x.y", max_concurrency=2)
+    bus.step()
+    parent = d.delegate("d", to="w")
+    bus.step()
+    worker.respond("w", parent, Status.ACCEPTED)
+    bus.step()
+    worker.delegate("w", to="w", parent=parent, params={"x": "z" * 5_000})
+    bus.step()
+
+    worker.die()
+    bus.pass_time(5.0)
+
+    assert (len(bus.records.ledger), bus.records.ledger.size, bus.agent("w").held) == (0, 0, {})
+
+
+def test_work_is_not_given_to_an_agent_that_waits_for_it_when_its_own_is_lost() -> None:
+    bus = Bus()
+    one, other, d = bus.node("na"), bus.node("nb"), bus.delegator("d")
+    one.register("a", "x.y", idempotent=True)
+    other.register("b", "x.y", idempotent=True)
+    bus.step()
+    parent = d.delegate("d", to="a", timeout=60.0)
+    bus.step()
+    one.respond("a", parent, Status.ACCEPTED)
+    bus.step()
+    child = one.delegate("a", parent=parent, timeout=50.0)
+    bus.step()
+    assert bus.entry(child).agent.name == b"b"
+
+    other.die()
+    bus.pass_time(5.0)
+
+    assert bus.entry(child).agent.name == b"b"
+
+
+@pytest.mark.parametrize("header", [{"attempt": 7}, {"flags": int(Flag.ROUTED), "to": "w"}])
+def test_what_only_the_broker_says_is_not_believed_of_a_delegation(header: dict[str, object]) -> None:
+    bus = Bus()
+    bus.node("nw", "w")
+    d = bus.delegator("d")
+
+    number = d.delegate("d", **header)
+    bus.step()
+
+    assert (bus.entry(number).attempt, bus.entry(number).pinned) == (1, "to" in header)
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_an_attempt_that_is_none_is_refused() -> None:
+    bus = Bus()
+    peer = bus.node("nw")
+
+    peer.send(Kind.RESUME, body={"awaiting": [], "holding": {"w": [[request_id(4), 300]]}})
+    bus.step()
+
+    assert [error.code for error in peer.took(Kind.ERROR)] == ["invalid_envelope"]
+
+
+def test_who_sends_again_what_ended_long_ago_is_told_that_its_outcome_is_not_kept() -> None:
+    bus = Bus(tap_count=16)
+    worker, d = bus.node("nw", "w"), bus.delegator("d")
+    numbers = []
+    for _ in range(20):
+        numbers.append(d.delegate("d"))
+        bus.step()
+        worker.respond("w", numbers[-1])
+        bus.step()
+    d.inbox.clear()
+
+    d.delegate("d", number=numbers[0])
+    bus.step()
+
+    assert [outcome.code for outcome in d.took(Kind.RESPONSE)] == ["outcome_removed"]
