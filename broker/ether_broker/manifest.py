@@ -15,7 +15,7 @@ from ether_broker.version import SCHEMA_VERSION, is_semantic
 
 __all__ = ["ANY", "Capability", "Depth", "Interface", "Manifest"]
 
-MOST_CAPABILITIES: Final = 256
+MOST_CAPABILITIES: Final = 512
 """Capabilities that an agent may declare, and as many exclusions: reading them costs their product."""
 ANY: Final = "*"
 """The capability of a fallback agent: it takes what nobody else holds."""

@@ -52,7 +52,7 @@ def test_a_manifest_has_so_many_capabilities_at_most() -> None:
 
     (error,) = peer.took(Kind.ERROR)
     assert error.code == "invalid_manifest"
-    assert "256" in error.body["message"]
+    assert "512" in error.body["message"]
 
 
 def test_agents_of_many_capabilities_are_registered_a_few_at_a_time() -> None:

@@ -425,7 +425,7 @@ def test_a_manifest_may_be_as_large_as_many_capabilities_make_it():
     bus = Bus()
     peer = bus.node("n")
 
-    peer.register_manifest(Manifest(agent="a", capabilities=tuple(Capability(name=f"c{n}") for n in range(256))))
+    peer.register_manifest(Manifest(agent="a", capabilities=tuple(Capability(name=f"c{n}") for n in range(500))))
     bus.step()
 
     assert len(bus.agent("a").manifest.capabilities) == 500
