@@ -46,7 +46,7 @@ envelopes = fields.map(lambda given_: pack_envelope(**given_))
 
 
 def frame_of(
-    *parts: bytes, magic: bytes = b"ETHR", major: int = 2, minor: int = 0, count: int | None = None,
+    *parts: bytes, magic: bytes = b"ETHR", major: int = 2, minor: int = 1, count: int | None = None,
     place: tuple[int, int, int] = (0, 0, 0),
 ) -> bytes:  # fmt: skip
     table = b"".join(struct.pack(">I", len(part)) for part in parts)
@@ -79,7 +79,7 @@ def test_a_delegation_has_the_bytes_that_the_protocol_draws():
         join_frame([envelope], 0x0102030405060708, 3, 258)
         .hex(" ", 1)
         .startswith(
-            "45 54 48 52 02 00 00 01 01 02 03 04 05 06 07 08 "
+            "45 54 48 52 02 01 00 01 01 02 03 04 05 06 07 08 "
             "00 00 00 00 00 00 00 03 00 00 00 00 00 00 01 02 "
             "00 00 00 39 01 00"
         )
