@@ -188,6 +188,8 @@ class Administration:
     def outcomes(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """What an earlier life of the delegator asked for: still open, or ended and not collected."""
         records, source = self._records, entry.source
+        asked_for = len(records.ledger.asked_by(source)) + len(records.ended.uncollected_of(source))
+        entry.delegator.input.spend(asked_for >> 3)
         running = {
             asked.request_id: {
                 "request_id": asked.request_id, "capability": name_of(asked.capability), "ended": False,

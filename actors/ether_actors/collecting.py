@@ -7,8 +7,9 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from ether_actors.delivery import Delivery
+from ether_actors.quota import MOST_HELD
 from ether_actors.records import Records
-from ether_broker.errors import JournalUnavailable
+from ether_broker.errors import JournalUnavailable, TooMuch
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
@@ -36,7 +37,8 @@ class Collecting:
         """The number of the outcome that has to be in the journal before anything more is given out."""
         self._not_before = 0.0
         """When the journal is asked again that could not be read."""
-        self._asked: deque[tuple[Session, deque[bytes], AbstractSet[bytes]]] = deque()
+        self._asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
+        """{session: (what it waits for, what is on its way to it)}, the next to be served first."""
 
     @property
     def has_more(self) -> bool:
@@ -46,20 +48,29 @@ class Collecting:
         return bool(self._asked) and records.durable > self._until and is_readable
 
     def ask(self, session: Session, request_ids: list[bytes]) -> None:
-        """Take what a delegator waits for."""
+        """Take what a delegator waits for.
+
+        Raises:
+            TooMuch: it waits for too much.
+        """
         ledger = self._records.ledger
-        on_its_way = {header.request_id for header, _ in self._unread(session)}
+        waiting, on_its_way = self._asked.get(session) or (deque(), set())
+        if len(waiting) + len(request_ids) > MOST_HELD:
+            raise TooMuch(f"RESUME: the node waits for {len(waiting):,} outcomes, and {MOST_HELD:,} is the most.")
+        if not waiting:
+            on_its_way |= {header.request_id for header, _ in self._unread(session)}
         self._give(session, [id_ for id_ in request_ids if ledger.get(id_) is not None], on_its_way)
-        ended = deque(id_ for id_ in request_ids if ledger.get(id_) is None)
-        if ended:
-            self._asked.append((session, ended, on_its_way))
+        waiting.extend(id_ for id_ in request_ids if ledger.get(id_) is None)
+        if waiting:
+            self._asked[session] = waiting, on_its_way
 
     def serve(self) -> None:
         """Give out the next of them; what a session asked for that was lost since stays where it is."""
         if not self.has_more:
             return
-        session, waiting, on_its_way = self._asked.popleft()
+        session, (waiting, on_its_way) = next(iter(self._asked.items()))
         if session.lost:
+            del self._asked[session]
             return
         share = [waiting.popleft() for _ in range(min(SHARE, len(waiting)))]
         self._until = max(
@@ -67,10 +78,10 @@ class Collecting:
         )
         if self._records.durable <= self._until or not self._gave(session, share, on_its_way):
             waiting.extendleft(reversed(share))
-            self._asked.appendleft((session, waiting, on_its_way))
             return
+        del self._asked[session]
         if waiting:
-            self._asked.append((session, waiting, on_its_way))
+            self._asked[session] = waiting, on_its_way  # behind the others
 
     def _gave(self, session: Session, share: list[bytes], on_its_way: AbstractSet[bytes]) -> bool:
         """As `_give`; False when the journal cannot be read now, and all of it has to be given again."""

@@ -12,6 +12,8 @@ __all__ = ["REMEMBERED", "Ended", "Ending"]
 
 REMEMBERED: Final = 65_536
 """Ended delegations that are told apart from unknown ones at least."""
+_SKEW: Final = 2.0
+"""Seconds by which the clock of a node that makes ids may be ahead."""
 _MOST_BYTES: Final = 64 << 20
 
 
@@ -48,6 +50,8 @@ class Ended:
         """{request id: (delegator, outcome)}, oldest first."""
         self._of: dict[bytes, dict[bytes, None]] = {}
         self._bytes = 0
+        self.wall = 0.0
+        """The time, as Unix time; whoever notes endings sets it."""
         self.has_dropped = False
         """Whether there are ended delegations that are not remembered any more."""
         self._dropped = b""
@@ -70,7 +74,12 @@ class Ended:
 
     def _drop(self, endings: dict[bytes, tuple[bytes, bytes, int]]) -> None:
         self.has_dropped = self.has_dropped or bool(endings)
-        self._dropped = max((self._dropped, *(request_id for request_id in endings if made_at(request_id) is not None)))
+        self._dropped = max((self._dropped, *filter(self._is_timed, endings)))
+
+    def _is_timed(self, request_id: bytes) -> bool:
+        """Whether the id says when it was made; one from the future says nothing, or it would stand for all to come."""
+        made = made_at(request_id)
+        return made is not None and made <= self.wall + _SKEW
 
     def may_know(self, request_id: bytes) -> bool:
         """Whether that delegation has ended, or may have ended so long ago that it is not remembered; cheap, and often false.
@@ -79,7 +88,7 @@ class Ended:
         """
         if request_id in self._newer or request_id in self._older:
             return True
-        return self.has_dropped and (request_id <= self._dropped or made_at(request_id) is None)
+        return self.has_dropped and (request_id <= self._dropped or not self._is_timed(request_id))
 
     # -- what nobody has collected -------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from ether_broker.wire import HEADER, Flag, Kind, read_header, rehead
 
 __all__ = ["Accepted", "History", "Present"]
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Of a checkpoint; it rises when an older Ether could not read it."""
 _UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
@@ -115,6 +115,7 @@ class History:
         Raises:
             JournalCorrupt: an envelope is not what a broker writes.
         """
+        self.ended.wall = wall
         try:
             self._fold(first, time, envelopes)
         except _NOT_OURS as error:
@@ -196,7 +197,10 @@ class History:
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def pack(self) -> bytes:
-        """The state as bytes, for a checkpoint."""
+        """The state as bytes, for a checkpoint; a manifest that many agents have is in it once."""
+        manifests: dict[bytes, int] = {}
+        for agent in self.agents.values():
+            manifests.setdefault(agent.manifest, len(manifests))
         return pack({
             "version": _VERSION,
             "next": self.next,
@@ -204,8 +208,9 @@ class History:
                 [work.envelope, work.clock, work.agent, work.capability, work.attempt, work.is_running]
                 for work in self.open.values()
             ],
+            "manifests": list(manifests),
             "agents": [
-                [name, agent.manifest, agent.node, agent.incarnation, agent.is_down]
+                [name, manifests[agent.manifest], agent.node, agent.incarnation, agent.is_down]
                 for name, agent in self.agents.items()
             ],
             "ended": self.ended.pack(),
@@ -234,7 +239,8 @@ class History:
             works = [Accepted(*_checked(work, _WORK)) for work in state["open"]]
             history.open = {_id_of(work.envelope): work for work in works}
             agents = [_checked(agent, _AGENT) for agent in state["agents"]]
-            history.agents = {name: Present(*agent) for name, *agent in agents}
+            manifests = _checked(state["manifests"], (bytes,) * len(state["manifests"]))
+            history.agents = {name: Present(manifests[kind], *agent) for name, kind, *agent in agents}
             history.ended = Ended.of(state["ended"], most=remembered)
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
@@ -251,7 +257,7 @@ class History:
 _NUMBER: Final = (int,)
 _TIME: Final = (str, float, float)
 _WORK: Final = (bytes, float, bytes, bytes, int, bool)
-_AGENT: Final = (str, bytes, str, bytes, bool)
+_AGENT: Final = (str, int, str, bytes, bool)
 _LEASE: Final = (str, str, bytes, int)
 
 

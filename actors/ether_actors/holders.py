@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Final
 
 from ether_actors.registration import Choice, Condition, Registration
@@ -73,11 +73,17 @@ class Holders:
         """Note that an agent has more or less to do, or takes work again: its turn comes after that of its equals."""
         self._enter(self._members[agent])
 
-    def choose(self, without: Container[Registration] = ()) -> Choice | None:
-        """The best that takes work: of the lowest tier, with least to do, then the lightest, then the most confident."""
+    def choose(
+        self, without: Container[Registration] = (), accepts: Callable[[Registration], bool] | None = None
+    ) -> Choice | None:  # fmt: skip
+        """The best that takes work: of the lowest tier, with least to do, then the lightest, then the most confident.
+
+        Those in `without`, and those that `accepts` says no of, are passed over: O(log n) each.
+        """
         only = self._only
         if only is not None:
-            return only if _takes(only.agent) and only.agent not in without else None
+            is_free = _takes(only.agent) and only.agent not in without
+            return only if is_free and (accepts is None or accepts(only.agent)) else None
         heap = self._heap
         passed: list[_Item] = []
         best: Choice | None = None
@@ -94,7 +100,7 @@ class Holders:
             elif _load(agent) > item[1]:
                 member.item = self._rank(member)
                 heapq.heapreplace(heap, member.item)
-            elif agent in without:
+            elif agent in without or (accepts is not None and not accepts(agent)):
                 passed.append(heapq.heappop(heap))
             else:
                 best = member.choice

@@ -261,6 +261,7 @@ class Membership:
         Without an agent it speaks of all of the node's.
         """
         if not header.source:
+            session.input.spend(len(session.agents))
             self._drain(self._agents_of(session))
             return
         agent = self._records.registry.get(header.source)
@@ -279,6 +280,7 @@ class Membership:
             self._leave(agent, reason)
 
     def _drain(self, agents: list[Registration]) -> None:
+        agents = [agent for agent in agents if agent.condition is not Condition.DRAINING]
         for agent in agents:  # all of them first: what waits for one must not go to another
             self._records.registry.condition(agent, Condition.DRAINING)
             self._records.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
@@ -360,6 +362,7 @@ class Membership:
         access, node = self._records.access, session.node
         if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
             return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
+        session.input.spend(len(session.agents) >> 3)
         return any(access.grant(node, name_of(agent)).knows_agent(name_of(target)) for agent in session.agents)
 
     def _is_there(self, target: bytes) -> bool:

@@ -74,14 +74,14 @@ def check_count(agents: int, capabilities: int) -> int:
     return agents * capabilities
 
 
-def check_agents(session: Session, names: list[str], packed: bytes, registered: int) -> None:
+def check_agents(session: Session, names: list[str], packed: bytes, in_all: int) -> None:
     """Check that a node may register some more agents.
 
     Args:
         session: the node's.
         names: of the agents.
         packed: their manifest.
-        registered: agents of all nodes together.
+        in_all: agents of all nodes together, these included.
 
     Raises:
         TooMuch: it would have more than it may, or their manifests are too large.
@@ -93,8 +93,8 @@ def check_agents(session: Session, names: list[str], packed: bytes, registered: 
         raise TooMuch(
             f"The node has {len(session.agents):,} agents, and {MOST_AGENTS:,} is the most: start another node."
         )
-    if registered + fresh > MOST_IN_ALL:
-        raise TooMuch(f"The bus has {registered:,} agents, and {MOST_IN_ALL:,} is the most.")
+    if in_all > MOST_IN_ALL:
+        raise TooMuch(f"The bus would have {in_all:,} agents, and {MOST_IN_ALL:,} is the most.")
     if packed not in session.manifests and session.manifest_bytes + len(packed) > MOST_MANIFESTS:
         raise TooMuch(
             f"The node's agents have {session.manifest_bytes:,} bytes of manifests, and {MOST_MANIFESTS:,} is the most."

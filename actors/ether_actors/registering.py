@@ -47,7 +47,8 @@ class Registering:
         try:
             names, packed = _read(header, envelope)
             session.input.spend(_AGENT * len(names))
-            check_agents(session, names, packed, len(records.registry))
+            new = sum(records.registry.get(name.encode(errors="replace")) is None for name in names)
+            check_agents(session, names, packed, len(records.registry) + new)
             manifest = self._manifest(names[0], packed)
             session.input.spend(check_count(len(names), len(manifest.capabilities)) >> 2)
             for name in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Final
@@ -45,6 +45,8 @@ class Registry:
         """{capability: who declares it}, both in the order of registering."""
         self._groups: dict[bytes, dict[Grant, Holders]] = {}
         """{such a name: {what its delegators may reach: the holders}}."""
+        self.filled = 0
+        """Members of the groups that were made since somebody was charged for it."""
         self._made: dict[tuple[bytes, Grant], Holders] = {}
         """Those of the groups that were made when asked for, oldest first."""
 
@@ -148,7 +150,8 @@ class Registry:
         return None if best is None else self.resolve(agent, best.name.encode())
 
     def choose(
-        self, capability: bytes, grant: Grant = EVERYTHING, without: AbstractSet[Registration] = frozenset()
+        self, capability: bytes, grant: Grant = EVERYTHING, without: AbstractSet[Registration] = frozenset(),
+        accepts: Callable[[Registration], bool] | None = None,
     ) -> Choice | None:  # fmt: skip
         """The best of the holders that take work: fewest outstanding, then lightest, then most confident.
 
@@ -156,19 +159,17 @@ class Registry:
         that restarts counts as having 128 delegations more than it has. Among equals the turn goes round.
         """
         group = self._group(capability, grant)
-        choice = group.choose(without) if group is not None else None
+        choice = group.choose(without, accepts) if group is not None else None
         if choice is not None or capability == _ANY:
             return choice
         fallbacks = self._group(_ANY, EVERYTHING)
         if fallbacks is None:
             return None
-        barred = set(without)
-        while (found := fallbacks.choose(barred)) is not None:
-            choice = self._fallback(found.agent, capability, grant)
-            if choice is not None:
-                return choice
-            barred.add(found.agent)
-        return None
+        found = fallbacks.choose(
+            without,
+            lambda agent: (accepts is None or accepts(agent)) and self._fallback(agent, capability, grant) is not None,
+        )  # fmt: skip
+        return None if found is None else self._fallback(found.agent, capability, grant)
 
     @property
     def declared(self) -> Mapping[bytes, Collection[Registration]]:
@@ -194,6 +195,7 @@ class Registry:
         if group is None and (declaring := self._askable.get(name)) is not None:
             groups = self._groups.setdefault(name, {})
             self._make_room(len(declaring))
+            self.filled += len(declaring)
             group = groups[grant] = self._made[name, grant] = self._fill(name, grant, Holders())
         return group
 

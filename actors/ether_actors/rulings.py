@@ -9,6 +9,7 @@ docs/guarantees.md says what holds after each ruling.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from ether_actors.administration import Administration
@@ -32,6 +33,10 @@ __all__ = ["Rulings"]
 
 _RELEASE: Final = b"ether.release"
 """What may be done while the journal cannot be written: it lets others go on."""
+_LOOKED_UP: Final = 16
+"""Points of a look for an outcome; see `ether_broker.cost`."""
+_DUE: Final = 512
+"""Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
@@ -55,6 +60,8 @@ class Rulings:
         self._administration = administration
         self.progress = Progress(records, delivery)
         """Signs of running work."""
+        self._overdue: deque[Entry] = deque()
+        """What has passed its deadline and has not been ended yet."""
 
     # -- delegations ---------------------------------------------------------------------------------------------
 
@@ -84,6 +91,9 @@ class Rulings:
             records.answer(session, header, refusal.status, refusal.error, **refusal.fields)
             if not is_question:
                 self._delivery.count(refusal.status, None)
+        if records.registry.filled:  # it was the first to ask for something under that name
+            session.input.spend(records.registry.filled >> 3)
+            records.registry.filled = 0
 
     def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2)."""
@@ -96,8 +106,12 @@ class Rulings:
                 entry.delegator = session
         elif request_id in records.ended or records.journal.trouble is None:
             outcome = records.outcome(request_id)
+            session.input.spend(_LOOKED_UP)
             if outcome is None and request_id not in records.ended:
-                return False
+                if not (resent and records.journal.first > 1):
+                    return False
+                self._tell_removed(session, request_id)  # it may be in the part of the journal that was removed
+                return True
             first = header.source if outcome is None else read_header(outcome).target
             if is_own and first == header.source:
                 self._answer_again(session, request_id, outcome)
@@ -117,8 +131,11 @@ class Rulings:
         if outcome is not None:
             records.router.send(session, outcome)
         elif ending is not None and ending.number < records.durable:  # else it is not in the journal yet
-            error = ErrorInfo(code="outcome_removed", message="It has ended, and its outcome is not kept any more.")
-            self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
+            self._tell_removed(session, request_id)
+
+    def _tell_removed(self, session: Session, request_id: bytes) -> None:
+        error = ErrorInfo(code="outcome_removed", message="It has ended, and its outcome is not kept any more.")
+        self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
 
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
         records = self._records
@@ -245,10 +262,17 @@ class Rulings:
             return
         self._delivery.rule(entry, Status.CANCELLED, "cancelled", "The delegator called it off.")
 
+    @property
+    def has_due(self) -> bool:
+        """Whether the next step should come at once."""
+        return bool(self._overdue)
+
     def due(self) -> None:
-        """End what has passed its deadline."""
-        records = self._records
-        for entry in records.ledger.deadlines.due(records.now):
+        """End what has passed its deadline, 512 at a time."""
+        records, late = self._records, self._overdue
+        late.extend(records.ledger.deadlines.due(records.now))
+        for _ in range(min(_DUE, len(late))):
+            entry = late.popleft()
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
             if entry.agent is records.bus:

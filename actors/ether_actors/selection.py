@@ -158,12 +158,9 @@ class Selection:
         """The best of those that take such a delegation."""
         registry = self._records.registry
         choice = registry.choose(capability, grant, without)
-        if choice is None or choice.agent.takes_any:
+        if choice is None or choice.agent.takes_any or _takes(choice.agent, parent):
             return choice
-        while choice is not None and not _takes(choice.agent, parent):
-            without = {*without, choice.agent}
-            choice = registry.choose(capability, grant, without)
-        return choice
+        return registry.choose(capability, grant, without, lambda agent: _takes(agent, parent))
 
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False

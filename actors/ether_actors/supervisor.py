@@ -142,7 +142,8 @@ class Supervisor:
             wall: seconds since 1970 in UTC, for people.
         """
         records = self.records
-        records.now, records.wall = now, wall
+        records.now = now
+        records.wall = records.ended.wall = wall
         records.router.release(records.journal.committed)
         while self._appended and self._appended[0][0] <= records.journal.committed:
             records.durable = self._appended.popleft()[1]
@@ -180,7 +181,7 @@ class Supervisor:
             router.turns.has_waiting or router.has_lost or self._is_behind
         ):  # a peer was found gone as the last answers left
             return self.records.now
-        if self._membership.collecting.has_more:
+        if self._membership.collecting.has_more or self._rulings.has_due:
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
         beat = min(self._membership.next_beat, self._feed_at, self._rulings.progress.next_due())

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from ether_actors.ended import Ended
+from ether_actors.history import History
 from ether_actors.quota import at_a_time
 from ether_broker import router as router_module
+from ether_broker.mailbox import Limits
 from ether_broker.manifest import MOST_CAPABILITIES, Manifest
 from ether_broker.payload import pack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, request_id
+from tests.actors.work_counter import WorkCounter
 
 
 def test_the_reason_of_an_agents_end_is_cut_before_each_monitor_is_told_it() -> None:
@@ -201,3 +205,85 @@ def test_who_sends_again_what_ended_long_ago_is_told_that_its_outcome_is_not_kep
     bus.step()
 
     assert [outcome.code for outcome in d.took(Kind.RESPONSE)] == ["outcome_removed"]
+
+
+def test_holders_that_do_not_take_such_work_are_passed_over_once_each() -> None:
+    bus = Bus()
+    peer, d = bus.node("n"), bus.delegator("d")
+    for number in range(100):
+        peer.send(
+            Kind.REGISTER, request_id=request_id(9_000 + number), source=b"c%d" % number,
+            body={"capabilities": [{"name": "x.y"}], "interface": ["chained"]},
+        )  # fmt: skip
+    bus.step()
+
+    with WorkCounter() as counter:
+        d.delegate("d")
+        bus.step()
+
+    assert d.outcome().code == "not_in_interface"
+    assert counter.work < 100_000
+
+
+def test_a_manifest_that_many_agents_have_is_in_a_checkpoint_once() -> None:
+    bus = Bus()
+    peer = bus.node("n")
+    manifest = pack({"capabilities": [{"name": "x.y", "description": "z" * 10_000}]})
+    peer.send(
+        Kind.REGISTER, request_id=request_id(5), body={"agents": [f"a{n}" for n in range(64)], "manifest": manifest}
+    )
+    bus.step()
+
+    packed = bus.history.pack()
+
+    assert len(packed) < 2 * len(manifest)
+    assert History.of(packed).agents == bus.history.agents
+
+
+def test_an_id_from_the_future_does_not_stand_for_all_that_come_after_it() -> None:
+    ended = Ended(most=2)
+    ended.wall = 1_000_000.0
+    for seconds in (999_990, 2_000_000, 999_991, 999_992, 999_993, 999_994):
+        ended.note(timed(seconds), b"a", b"d", 1)
+
+    assert ended.has_dropped
+    assert not ended.may_know(timed(999_999))
+    assert ended.may_know(timed(999_000))
+    assert ended.may_know(timed(2_000_000)), "it says nothing of when it was made"
+
+
+def timed(seconds: int) -> bytes:
+    """A UUIDv7 of that Unix time."""
+    return (seconds * 1000).to_bytes(6) + b"\x70" + bytes(9)
+
+
+def test_many_deadlines_at_once_are_ended_over_several_steps() -> None:
+    bus = Bus(Limits(window=5_000))
+    bus.node("n", "a")
+    d = bus.delegator("d")
+    for _ in range(1_500):
+        d.delegate("d", timeout=5.0)
+    while bus.supervisor.next_wake() == bus.now:
+        bus.step()
+    d.inbox.clear()
+
+    bus.now += 6.0
+    bus.supervisor.step((), bus.now, bus.now)
+    assert len(bus.records.ledger) == 1_500 - 512
+    assert bus.supervisor.next_wake() == bus.now
+
+    bus.step()
+
+    assert len(bus.records.ledger) == 0
+
+
+def test_delegators_that_are_back_are_served_in_turn_however_often_one_asks() -> None:
+    bus = Bus()
+    many, one = bus.delegator("many"), bus.delegator("one")
+    for start in range(0, 2_000, 100):
+        many.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + start + number) for number in range(100)]})
+    one.send(Kind.RESUME, body={"awaiting": [request_id(77)]})
+    for _ in range(4):
+        bus.step()
+
+    assert [received.number for received in one.took(Kind.RESPONSE)] == [77]
