@@ -79,6 +79,8 @@ class Auditor:
         self._said: dict[bytes, set[bytes]] = {}
         """{request id: every outcome} of what is volatile: one that was lost with its broker may have been told."""
         self._deadlines: dict[bytes, float] = {}
+        self._told: dict[bytes, float] = {}
+        """Deadlines that nodes go by until they hear of the outcome, where a reboot has moved them to an earlier time."""
         self._specialists: dict[bytes, bytes] = {}
         self._children: dict[bytes, list[bytes]] = {}
         self._orphans: list[bytes] = []
@@ -146,7 +148,10 @@ class Auditor:
             lost = passed - max(0.0, broker.clock.wall() - history.wall)
         for request_id, work in history.open.items():
             deadline = read_header(work.envelope).deadline
-            self._deadlines[request_id] = clock.truth(deadline) + lost if deadline else float("inf")
+            moved = clock.truth(deadline) + lost if deadline else float("inf")
+            if moved < self._deadlines.get(request_id, moved):
+                self._told[request_id] = self._deadlines[request_id]
+            self._deadlines[request_id] = moved
 
     def broker_ended(self, broker: Broker) -> None:
         """Note that the broker is gone."""
@@ -308,7 +313,7 @@ class Auditor:
                 "least capability", f"{agent} was given {self.name(header.request_id)}, which the access list bars"
             )
         request_id = header.request_id
-        late = world.timeline.now - self._deadlines[request_id]
+        late = world.timeline.now - self._told.get(request_id, self._deadlines[request_id])
         if late > world.scenario.weather.slowest:  # the node's idea of the broker's clock is as old as a frame
             self.fail("deadline", f"{self.name(request_id)} was begun {late:.3f} s after its deadline")
         if header.attempt > 1 or places > 1:
