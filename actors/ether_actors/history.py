@@ -21,7 +21,7 @@ from ether_broker.wire import HEADER, Flag, Kind, read_header, rehead
 
 __all__ = ["Accepted", "History", "Present"]
 
-_VERSION: Final = 3
+_VERSION: Final = 2
 """Of a checkpoint; it rises when an older Ether could not read it."""
 _UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
@@ -229,6 +229,8 @@ class History:
         history = cls()
         try:
             state: dict[str, Any] = unpack(body)
+            if state["version"] == 1:
+                state = _brought_forward(state)
             if state["version"] != _VERSION:
                 msg = (
                     f"The journal's checkpoint has version {state['version']} and this Ether reads {_VERSION}: use the "
@@ -252,6 +254,30 @@ class History:
             msg = f"The journal's checkpoint is not what a broker writes: {error!r}."
             raise JournalCorrupt(msg) from error
         return history
+
+
+def _brought_forward(state: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint of version 1 as one of version 2: who an ended delegation was for, and its number, are not known."""
+    manifests = list(dict.fromkeys(agent[1] for agent in state["agents"]))
+    owners = dict(state["uncollected"])
+    return {
+        **state,
+        "version": 2,
+        "open": [[envelope, *rest] for envelope, _wall, *rest in state["open"]],
+        "manifests": manifests,
+        "agents": [[name, manifests.index(packed), *rest[:3]] for name, packed, *rest in state["agents"]],
+        "ended": {
+            "older": [],
+            "newer": [[request_id, by, owners.get(request_id, b""), 0] for request_id, by in state["ended"]],
+            "dropped": [False, b""],
+            "uncollected": state["uncollected"],
+        },
+        "time": [
+            "",
+            max((clock for _, _, clock, *_ in state["open"]), default=0.0),
+            max((wall for _, wall, *_ in state["open"]), default=0.0),
+        ],
+    }
 
 
 _NUMBER: Final = (int,)

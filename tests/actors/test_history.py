@@ -220,6 +220,28 @@ def test_an_envelope_that_is_not_a_brokers_is_a_corrupt_journal(envelope: bytes)
         history.apply(history.next, CLOCK, WALL, [envelope])
 
 
+def test_a_checkpoint_of_version_1_is_brought_forward():
+    state = {
+        "version": 1, "next": 7, "token": 3,
+        "open": [[delegation(1), WALL, CLOCK, b"b", b"x.z", 2, True]],
+        "agents": [["a", b"\x80", "n", b"1" * 16, False, False], ["b", b"\x80", "m", b"2" * 16, True, True]],
+        "ended": [[request_id(2), b"a"], [request_id(3), b"ether"]],
+        "uncollected": [[request_id(2), b"d"]],
+        "leases": [["f", "a", request_id(9), 3]],
+    }  # fmt: skip
+
+    history = History.of(pack(state))
+
+    work = history.open[request_id(1)]
+    assert (work.clock, work.agent, work.capability, work.attempt, work.is_running) == (CLOCK, b"b", b"x.z", 2, True)
+    assert {name: agent.is_down for name, agent in history.agents.items()} == {"a": False, "b": True}
+    assert history.ended.get(request_id(2)) == (b"a", b"d", 0)
+    assert list(history.ended.uncollected_of(b"d")) == [request_id(2)]
+    assert request_id(3) in history.ended
+    assert (history.next, history.token, history.leases) == (7, 3, {"f": ("a", request_id(9), 3)})
+    assert (history.boot, history.clock, history.wall) == ("", CLOCK, WALL)
+
+
 def test_a_checkpoint_of_another_version_says_what_to_do():
     with pytest.raises(JournalCorrupt, match="agent-ether that wrote it"):
         History.of(pack({"version": 99}))

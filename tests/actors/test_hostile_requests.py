@@ -263,9 +263,8 @@ def test_many_deadlines_at_once_are_ended_over_several_steps() -> None:
     d = bus.delegator("d")
     for _ in range(1_500):
         d.delegate("d", timeout=1.0)
-    while bus.supervisor.next_wake() == bus.now:
-        bus.step()
-    d.inbox.clear()
+    bus.step()
+    assert len(bus.records.ledger) == 1_500
 
     bus.now += 1.2
     bus.supervisor.step((), bus.now, bus.now)
