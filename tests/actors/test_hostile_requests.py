@@ -272,6 +272,7 @@ def test_many_deadlines_at_once_are_ended_over_several_steps() -> None:
     assert bus.supervisor.next_wake() == bus.now
 
     bus.step()
+    bus.step()
 
     assert len(bus.records.ledger) == 0
 
