@@ -137,6 +137,7 @@ class Membership:
         if not isinstance(agents, dict):
             msg = f"HEARTBEAT: agents is a {type(agents).__name__} and has to be a map."
             raise InvalidEnvelope(msg)
+        session.input.spend(len(agents) >> 1)  # reading so many maps costs more than could be seen of their bytes
         for name, load in agents.items():
             agent = session.agents.get(str(name).encode(errors="replace"))
             if agent is not None and isinstance(load, dict):
