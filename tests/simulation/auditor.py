@@ -79,6 +79,11 @@ class Auditor:
         self._said: dict[bytes, set[bytes]] = {}
         """{request id: every outcome} of what is volatile: one that was lost with its broker may have been told."""
         self._deadlines: dict[bytes, float] = {}
+        self._is_rebooted = False
+        """Whether the broker's machine was started anew: nodes then go by deadlines that its wall clock may have moved."""
+        self._is_robbed = False
+        """Whether a hostile session has taken the name of an honest agent that was away: it collects what is for that name (see
+        docs/security.md, "outcomes go by name"), and nothing that the others see is judged any more."""
         self._told: dict[bytes, float] = {}
         """Deadlines that nodes go by until they hear of the outcome, where a reboot has moved them to an earlier time."""
         self._specialists: dict[bytes, bytes] = {}
@@ -111,7 +116,7 @@ class Auditor:
 
     def fail(self, invariant: str, message: str) -> None:
         """Note that an invariant does not hold."""
-        if self.violation is None:
+        if self.violation is None and not self._is_robbed:
             self.violation = Violation(invariant, message)
 
     # -- the broker ----------------------------------------------------------------------------------------------
@@ -144,6 +149,7 @@ class Auditor:
         history, clock = self._history, broker.clocks.get(self._history.boot, broker.clocks["boot 0"])
         lost = 0.0
         if history.boot != broker.boot:
+            self._is_rebooted = True
             passed = self._world.timeline.now - clock.truth(history.clock)
             lost = passed - max(0.0, broker.clock.wall() - history.wall)
         for request_id, work in history.open.items():
@@ -190,6 +196,8 @@ class Auditor:
     def _opened(self, request_id: bytes, envelope: bytes, broker: Broker | None) -> None:
         header = read_header(envelope)
         if header.capability.startswith(_BUS):  # what is asked of the bus itself may be asked and answered again
+            self.outcomes.pop(request_id, None)
+        if not self._world.scenario.durable:  # without a journal it may be beyond what is remembered
             self.outcomes.pop(request_id, None)
         if request_id in self.open or request_id in self.outcomes:
             self.fail("one outcome", f"{self.name(request_id)} was accepted twice")
@@ -240,6 +248,9 @@ class Auditor:
                 self._is_moving = True
             case "agent_up" | "agent_down" | "agent_restarting" | "agent_draining":
                 self._is_moving = True
+                is_evil = event["node"] not in {member.name for member in self._world.members}
+                is_taken = is_evil and event["agent"].encode() in self._world.honest_names
+                self._is_robbed |= is_taken and event["event"] == "agent_up"
             case "lease_granted":
                 resource, token = event["resource"], event["token"]
                 if resource in self._holders:
@@ -314,7 +325,8 @@ class Auditor:
             )
         request_id = header.request_id
         late = world.timeline.now - self._told.get(request_id, self._deadlines[request_id])
-        if late > world.scenario.weather.slowest:  # the node's idea of the broker's clock is as old as a frame
+        # The node's idea of the broker's clock is as old as a frame.
+        if late > world.scenario.weather.slowest and not self._is_rebooted:
             self.fail("deadline", f"{self.name(request_id)} was begun {late:.3f} s after its deadline")
         if header.attempt > 1 or places > 1:
             return

@@ -35,8 +35,8 @@ __all__ = ["Report", "World", "simulate"]
 
 FAIR: Final = 4
 """How many times as long as without hostile sessions an honest frame may wait for its turn, in envelopes of others."""
-_SHORT: Final = 128
-"""Envelopes that are no wait worth a word."""
+_SHORT: Final = 256
+"""Envelopes that are no wait worth a word: what one step handles of the cheapest kind."""
 REST: Final = 60.0
 """Seconds after the storm in which the world has to have come to rest."""
 _LOOK: Final = 0.5
