@@ -240,7 +240,7 @@ class Registry:
             for other in group:
                 other.agent.mailbox.on_change = other.agent.load_changed
                 group.update(other.agent)
-        elif len(group) > 2:  # noqa: PLR2004
+        elif len(group) > 2:  # noqa: PLR2004  one more of several
             agent.mailbox.on_change = agent.load_changed
 
     def _unindex(self, agent: Registration) -> None:
