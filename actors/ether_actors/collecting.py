@@ -9,7 +9,7 @@ from typing import Final
 from ether_actors.delivery import Delivery
 from ether_actors.quota import MOST_HELD
 from ether_actors.records import Records
-from ether_broker.errors import JournalUnavailable, TooMuch
+from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
@@ -19,6 +19,7 @@ __all__ = ["SHARE", "Collecting"]
 
 _LOST: Final = "The broker that had taken it was lost, and this one knows nothing of it."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
+_UNREAD: Final = "Its outcome cannot be read."
 _RETRY: Final = 0.5
 _TOLD: Final = 1_000
 """Request ids in one event."""
@@ -59,7 +60,8 @@ class Collecting:
             raise TooMuch(f"RESUME: the node waits for {len(waiting):,} outcomes, and {MOST_HELD:,} is the most.")
         if not waiting:
             on_its_way |= {header.request_id for header, _ in self._unread(session)}
-        self._give(session, [id_ for id_ in request_ids if ledger.get(id_) is not None], on_its_way)
+        for request_id in request_ids:
+            self._go_on(session, request_id)
         waiting.extend(id_ for id_ in request_ids if ledger.get(id_) is None)
         if waiting:
             self._asked[session] = waiting, on_its_way
@@ -76,38 +78,49 @@ class Collecting:
         self._until = max(
             (ending.number for id_ in share if (ending := self._records.ended.get(id_)) is not None), default=0
         )
-        if self._records.durable <= self._until or not self._gave(session, share, on_its_way):
-            waiting.extendleft(reversed(share))
-            return
+        left = share if self._records.durable <= self._until else self._give(session, share, on_its_way)
+        waiting.extendleft(reversed(left))
         del self._asked[session]
         if waiting:
             self._asked[session] = waiting, on_its_way  # behind the others
 
-    def _gave(self, session: Session, share: list[bytes], on_its_way: AbstractSet[bytes]) -> bool:
-        """As `_give`; False when the journal cannot be read now, and all of it has to be given again."""
-        try:
-            self._give(session, share, on_its_way)
-        except JournalUnavailable as error:
-            self._not_before = self._records.now + _RETRY
-            self._records.router.refusals.note(session.node, error.code, error)
-            return False
-        return True
-
-    def _give(self, session: Session, request_ids: list[bytes], on_its_way: AbstractSet[bytes]) -> None:
-        """Give a delegator that is back its delegations, or the outcomes that it missed."""
+    def _give(self, session: Session, request_ids: list[bytes], on_its_way: AbstractSet[bytes]) -> list[bytes]:
+        """Give a delegator that is back the outcomes that it missed; returns those for which the journal cannot be read now."""
+        refusals = self._records.router.refusals
         collected: list[bytes] = []
-        for request_id in request_ids:
-            entry = self._records.ledger.get(request_id)
-            if entry is not None:
-                if entry.source in session.agents:
-                    entry.delegator = session
-            elif request_id not in on_its_way:
-                self._look_up(session, request_id, collected)
+        left = deque(request_ids)
+        while left:
+            request_id = left[0]
+            try:
+                is_done = self._go_on(session, request_id) or request_id in on_its_way
+                if not is_done and self._look_up(session, request_id):
+                    collected.append(request_id)
+            except JournalUnavailable as error:
+                self._not_before = self._records.now + _RETRY
+                refusals.note(session.node, error.code, error)
+                break
+            except JournalCorrupt as error:
+                refusals.note(session.node, error.code, error)
+                unread = ErrorInfo(code=error.code, message=f"{_UNREAD} {error}")
+                self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, unread)
+            left.popleft()
         if collected:
             self._records.event("outcomes_collected", outcomes=collected)
+        return list(left)
 
-    def _look_up(self, session: Session, request_id: bytes, collected: list[bytes]) -> None:
-        """Send an outcome from before this session to whom it is for (G6), or say that there is none."""
+    def _go_on(self, session: Session, request_id: bytes) -> bool:
+        """Give back to its delegator what is still open; False for what is not."""
+        entry = self._records.ledger.get(request_id)
+        if entry is not None and entry.source in session.agents:
+            entry.delegator = session
+        return entry is not None
+
+    def _look_up(self, session: Session, request_id: bytes) -> bool:
+        """Send an outcome from before this session to whom it is for (G6), or say that there is none.
+
+        Returns:
+            Whether it was kept for that delegator until now.
+        """
         records = self._records
         outcome = records.outcome(request_id)
         if outcome is not None:
@@ -115,12 +128,13 @@ class Collecting:
                 records.router.send(session, outcome)
                 if records.ended.is_uncollected(request_id):
                     records.ended.collected(request_id)
-                    collected.append(request_id)
+                    return True
         else:
             is_removed = records.journal.first > 1 or request_id in records.ended
             code, message = ("outcome_removed", _REMOVED) if is_removed else ("broker_lost", _LOST)
             error = ErrorInfo(code=code, message=message)
             self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
+        return False
 
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them."""

@@ -87,7 +87,7 @@ class Observer:
     """Sees every message; subclass it, override what you need, and `bus.observe(YourObserver())`.
 
     Its methods run in a thread of its own. It may be slow: the bus goes on, and the observer catches up from the broker's
-    ring of the last 65,536 messages (64 MiB). If it falls further behind, `on_gap` is told which numbers it missed (G7).
+    ring of the last 65,536 messages (64 MiB), or from the journal. `on_gap` is told which numbers are in neither (G7).
     It may raise: that is logged, counted in `failures`, and the next message comes.
     """
 
@@ -121,7 +121,7 @@ class Observer:
         """See that an agent or node came or went, or that a dead letter was kept."""
 
     def on_gap(self, first: int, last: int) -> None:
-        """Learn that the messages `first` to `last` were gone before they could be seen."""
+        """Learn that the messages `first` to `last` were gone before they could be seen, or are damaged in the journal."""
 
     def on_start(self) -> None:
         """Set up; runs before the first message."""

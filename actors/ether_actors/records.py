@@ -11,6 +11,7 @@ from ether_actors.registration import Registration
 from ether_actors.registry import Registry
 from ether_broker.codec import pack_response
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
+from ether_broker.errors import EtherError
 from ether_broker.ids import to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.mailbox import Limits, Mailbox
@@ -41,6 +42,7 @@ _CHARGED: Final = frozenset({
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
 _RETRY_JOURNAL: Final = 1.0
+_UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
 QUESTION: Final = b"ether."
 """What the capabilities of the bus itself begin with."""
@@ -157,9 +159,11 @@ class Records:
             return self.passing[ending.number - self.tap.next]
         return self.tap.envelope(ending.number) or self.journal.outcome(request_id)
 
-    def refuse_unwritten(self, session: Session, header: Header) -> None:
-        """Refuse a delegation while the journal cannot be written: at once, as the refusal itself cannot wait for it."""
-        message = f"The bus takes no work now: its journal cannot be written. {self.journal.trouble}"
+    def refuse_unwritten(self, session: Session, header: Header, trouble: EtherError) -> None:
+        """Refuse a delegation for the journal's trouble: at once, as the refusal itself cannot wait for the disk."""
+        is_written = trouble is not self.journal.trouble
+        what = "does not take this work now: its journal cannot be read" if is_written else _UNWRITTEN
+        message = f"The bus {what}. {trouble}"
         response = Response(
             request_id=to_text(header.request_id), status=Status.REJECTED_OVERLOAD, from_agent=SUPERVISOR,
             error=ErrorInfo(code="journal_unavailable", message=message, retryable=True), summary=message,

@@ -22,6 +22,7 @@ from ether_actors.records import QUESTION, Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
+from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.ids import NO_ID, made_at, to_text
 from ether_broker.mailbox import Offer
 from ether_broker.response import ErrorInfo
@@ -35,6 +36,7 @@ _RELEASE: Final = b"ether.release"
 """What may be done while the journal cannot be written: it lets others go on."""
 _LOOKED_UP: Final = 16
 """Points of a look for an outcome; see `ether_broker.cost`."""
+_UNREAD: Final = "Whether it came before, and how it ended then, cannot be read."
 _DUE: Final = 512
 """Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
@@ -70,10 +72,10 @@ class Rulings:
         records = self._records
         request_id = header.request_id
         may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(request_id)
-        if may_be_known and self._came_before(session, header, envelope):
+        if may_be_known and self._is_known(session, header, envelope):
             return
         if records.journal.trouble is not None and header.capability != _RELEASE:
-            records.refuse_unwritten(session, header)
+            records.refuse_unwritten(session, header, records.journal.trouble)
             return
         if header.attempt != 1 or header.flags & _ROUTED:  # what only the broker says
             flags = header.flags & ~_ROUTED
@@ -94,6 +96,18 @@ class Rulings:
         if records.registry.filled:  # it was the first to ask for something under that name
             session.input.spend(records.registry.filled >> 3)
             records.registry.filled = 0
+
+    def _is_known(self, session: Session, header: Header, envelope: bytes) -> bool:
+        """As `_came_before`; where the journal cannot be read that tells it, this request is refused."""
+        try:
+            return self._came_before(session, header, envelope)
+        except JournalUnavailable as error:
+            self._records.refuse_unwritten(session, header, error)
+        except JournalCorrupt as error:
+            self._records.router.refusals.note(session.node, error.code, error)
+            unread = ErrorInfo(code=error.code, message=f"{_UNREAD} {error}")
+            self._delivery.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
+        return True
 
     def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2)."""

@@ -4,7 +4,8 @@ who calls whom       SupervisorActor ── step(arrivals, now) ──► Superv
                                                                    │ by the envelope's kind
                      Rulings         delegations, responses  ◄─────┤   ──► Selection, Reassignment, Delivery
                      └─ Administration  `ether.*`                  │   ──► Leasing, Trimming
-                     Membership      nodes, agents, watchers ◄─────┘
+                     Membership      nodes, agents, watchers ◄─────┤
+                     Feeding         what observers are sent ◄─────┘
                      all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
 """
 
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from ether_actors.administration import Administration
 from ether_actors.delivery import Delivery
 from ether_actors.ended import REMEMBERED
+from ether_actors.feeding import Feeding
 from ether_actors.leasing import Leasing
 from ether_actors.membership import Membership
 from ether_actors.reassignment import Reassignment
@@ -29,7 +31,6 @@ from ether_actors.trimming import Trimming
 from ether_broker.cost import DEAREST
 from ether_broker.errors import (
     EtherError,
-    JournalUnavailable,
     MalformedFrame,
     NoSession,
     PayloadTooLarge,
@@ -41,9 +42,9 @@ from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
 from ether_broker.names import check_names
 from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.router import Router, Session, topic_of
-from ether_broker.tap import Batch, Tap
-from ether_broker.wire import BATCH, Header, Kind, pack_envelope, read_header
+from ether_broker.router import Router, Session
+from ether_broker.tap import Tap
+from ether_broker.wire import Header, Kind, read_header
 
 if TYPE_CHECKING:
     from ether_broker.security.access import Access
@@ -53,7 +54,6 @@ __all__ = ["Supervisor"]
 
 logger = logging.getLogger("ether.supervisor")
 
-_NEVER: Final = float("inf")
 _TOP: Final = 1 << 63
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
@@ -102,12 +102,7 @@ class Supervisor:
         self._administration = Administration(self.records, delivery, self.leasing, self.trimming)
         self._rulings = Rulings(self.records, delivery, selection, reassignment, self._administration)
         self._membership = Membership(self.records, delivery, reassignment, to_text(make_id()))
-        self._tap_interval = tap_interval
-        self._fed = tap.next
-        self._feed_at = _NEVER
-        self._must_feed = False
-        self._is_behind = False
-        """Whether an observer reads from the journal: one batch a step, so that it holds up nobody."""
+        self._feeding = Feeding(self.records, tap_interval)
         self._ticket = 0
         """Of the last step that the journal was given."""
         self._appended: deque[tuple[int, int]] = deque()
@@ -163,28 +158,20 @@ class Supervisor:
             records.tap.append(passing, now)
             self._ticket = records.journal.append(first, now, wall, passing)
             self._appended.append((self._ticket, records.tap.next))
-            if self._feed_at == _NEVER:
-                self._feed_at = now + self._tap_interval
-        if now >= self._feed_at or records.tap.next - self._fed >= BATCH:
-            self._fed = records.tap.next
-            self._feed_at = _NEVER
-            self._feed_observers()
-        elif self._must_feed:
-            self._feed_observers()
+            self._feeding.passed()
+        self._feeding.feed()
         records.router.seal(self._ticket)
         records.router.release(records.journal.committed)
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         router = self.records.router
-        if (
-            router.turns.has_waiting or router.has_lost or self._is_behind
-        ):  # a peer was found gone as the last answers left
+        if router.turns.has_waiting or router.has_lost:  # a peer was found gone as the last answers left
             return self.records.now
-        if self._membership.collecting.has_more or self._rulings.has_due:
+        if self._feeding.has_more or self._membership.collecting.has_more or self._rulings.has_due:
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
-        beat = min(self._membership.next_beat, self._feed_at, self._rulings.progress.next_due())
+        beat = min(self._membership.next_beat, self._feeding.next_feed, self._rulings.progress.next_due())
         return beat if deadline is None else min(beat, deadline)
 
     def _take(self, session: Session | None, routing_id: bytes, envelope: bytes, cost: int) -> None:
@@ -230,7 +217,7 @@ class Supervisor:
             case Kind.TAP_ACK:
                 cursor = session.cursors.get(header.request_id)
                 if cursor is not None:
-                    self._must_feed |= not cursor.has_credit
+                    self._feeding.must_feed |= not cursor.has_credit
                     cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
             case Kind.REGISTER:
                 membership.registering.register(session, header, envelope)
@@ -238,7 +225,7 @@ class Supervisor:
                 membership.unregister(session, header, envelope)
             case Kind.OBSERVE:
                 membership.observe(session, header, envelope)
-                self._must_feed = True
+                self._feeding.must_feed = True
             case Kind.MONITOR:
                 membership.monitor(session, header, envelope)
             case Kind.HELLO:
@@ -252,29 +239,3 @@ class Supervisor:
             case _:
                 msg = f"An envelope of kind {header.kind} is not for the broker."
                 raise MalformedFrame(msg, envelope)
-
-    def _feed_observers(self) -> None:
-        self._must_feed = self._is_behind = False
-        router, tap, journal = self.records.router, self.records.tap, self.records.journal
-
-        def older(number: int) -> Batch | None:
-            """The batch with that number; when it was removed, the oldest that was not."""
-            return journal.read(number) or journal.read(journal.first)
-
-        for session in router.sessions:
-            for token, cursor in session.cursors.items():
-                is_old = cursor.position < tap.first
-                if is_old:
-                    cursor.position = max(cursor.position, journal.first)  # its old part may have been removed
-                if is_old and cursor.position >= self.records.durable and journal.identity:
-                    self._must_feed = True  # not in the ring any more and not in the journal yet
-                    continue
-                try:
-                    while (body := tap.read(cursor, topic_of, older)) is not None:
-                        router.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
-                        if is_old:
-                            self._is_behind = self._must_feed = True
-                            break
-                except JournalUnavailable as error:  # it cannot be read now: the next beat tries again
-                    self._must_feed = True
-                    router.refusals.note(session.node, error.code, error)

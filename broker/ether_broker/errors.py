@@ -319,6 +319,8 @@ class JournalCorrupt(EtherError):
     """The bytes of the journal are not what was written, or the file is no journal."""
 
     code = "journal_corrupt"
+    following = 0
+    """The number of the first message behind what is damaged; 0 where that is not known."""
 
 
 class LeaseHeld(Unavailable):

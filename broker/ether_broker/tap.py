@@ -104,18 +104,17 @@ class Tap:
         self,
         cursor: Cursor,
         topic_of: Callable[[bytes], bytes],
-        older: Callable[[int], Batch | None] = lambda _number: None,
+        batch: Batch | None = None,
     ) -> bytes | None:
         """Pack the next batch for a cursor and move it on; None when it has all, or enough under way.
 
         Args:
             cursor: whose next batch it is.
             topic_of: what it filters by.
-            older: finds the batch with a number that has left the ring, in the journal, or the oldest that is left there.
+            batch: the one that it gets, which has left the ring; default: the next, or the oldest that is left in the ring.
         """
         if cursor.position >= self.next or not cursor.has_credit:
             return None
-        batch = older(cursor.position) if cursor.position < self.first else None
         if batch is None:
             cursor.position = max(cursor.position, self.first)
             batch = self._find(cursor.position)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+
 import pytest
 
-from ether_broker.errors import JournalUnavailable
+from ether_broker.errors import EtherError, JournalCorrupt, JournalUnavailable
+from ether_broker.journal.sqlite import SqliteJournal
 from ether_broker.status import Status
 from ether_broker.tap import Batch, read_batch
 from ether_broker.wire import Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.stored_journal import Disk, StoredJournal
+from tests.support import wait_until
 
 
 class Troubled:
@@ -151,3 +156,210 @@ class Unreadable(StoredJournal):
         if self.fails:
             raise JournalUnavailable("The disk fails.")
         return super().read(number)
+
+
+# -- what cannot be read -----------------------------------------------------------------------------------------
+
+
+class Damaged(StoredJournal):
+    """A journal of which some numbers and some outcomes cannot be read; it counts the looks into its file."""
+
+    def __init__(self) -> None:
+        super().__init__(Disk())
+        self.damaged = range(0)
+        self.lost: set[bytes] = set()
+        self.error: type[EtherError] = JournalCorrupt
+        self.reads = 0
+
+    def read(self, number: int) -> Batch | None:
+        self.reads += 1
+        if number in self.damaged:
+            error = JournalCorrupt("Commit 7 is not what was written.")
+            error.following = self.damaged.stop
+            raise error
+        return super().read(number)
+
+    def outcome(self, request_id: bytes) -> bytes | None:
+        if request_id in self.lost:
+            raise self.error("Commit 7 is not what was written.")
+        return super().outcome(request_id)
+
+
+def leave_the_ring(bus: Bus) -> None:
+    """Let something pass, so that a ring of one message has nothing of what passed before."""
+    bus.node("another")
+    bus.step()
+
+
+def test_a_step_reads_one_batch_for_each_of_four_nodes_that_are_behind_at_most_and_charges_them():
+    # Given a ring of four messages, and six nodes with 64 observers each that want all
+    bus = Bus(tap_count=4)
+    bus.records.journal = journal = Damaged()
+    watchers, delegator, specialist = [bus.node(f"w{n}") for n in range(6)], bus.delegator("d"), bus.node("na", "a")
+    for _ in range(50):
+        specialist.respond("a", delegator.delegate("d", to="a"))
+        bus.step()
+    for watcher in watchers:
+        for token in range(64):
+            watcher.send(Kind.OBSERVE, request_id=request_id(token), body={"from": 1})
+    bus.step()
+    bus.supervisor.step([], bus.now, bus.now)
+    behind = {watcher.name: len(watcher.session.cursors) for watcher in watchers}
+    assert set(behind.values()) == {64}
+
+    # When one step follows the other
+    before, tags = journal.reads, [watcher.session.input.tag for watcher in watchers]
+    idle = delegator.session.input.tag
+    for _ in range(6):
+        asked = journal.reads
+        assert bus.supervisor.next_wake() <= bus.now
+        bus.supervisor.step([], bus.now, bus.now)
+        assert 1 <= journal.reads - asked <= 4
+
+    # Then each node has had its turns and paid for them, and nobody else has
+    spent = [watcher.session.input.tag - tag for watcher, tag in zip(watchers, tags, strict=True)]
+    assert journal.reads - before == 6 * 4
+    assert all(points >= 4 * 16 for points in spent)
+    assert delegator.session.input.tag == idle
+
+
+def test_an_observer_that_acknowledges_nothing_costs_no_look_at_the_file():
+    bus = Bus(tap_count=4)
+    bus.records.journal = journal = Damaged()
+    watcher, delegator, specialist = bus.node("w"), bus.delegator("d"), bus.node("na", "a")
+    watcher.send(Kind.OBSERVE, request_id=request_id(5), body={"from": 1})
+    for _ in range(100):
+        specialist.respond("a", delegator.delegate("d", to="a"))
+        bus.step()
+    bus.pass_time(2.0)
+    (cursor,) = watcher.session.cursors.values()
+    assert not cursor.has_credit
+    assert cursor.position < bus.records.tap.first
+
+    before = journal.reads
+    for _ in range(20):
+        specialist.respond("a", delegator.delegate("d", to="a"))
+        bus.step()
+
+    assert journal.reads == before
+
+
+def test_an_observer_is_told_which_numbers_cannot_be_read_and_goes_on_behind_them():
+    # Given messages that have left the ring, some of which are damaged in the journal
+    bus = Bus(tap_count=4)
+    bus.records.journal = journal = Damaged()
+    watcher, other, delegator = bus.node("w"), bus.node("o"), bus.delegator("d")
+    specialist = bus.node("na", "a")
+    for _ in range(20):
+        specialist.respond("a", delegator.delegate("d", to="a"))
+        bus.step()
+    (commit,) = [commit for commit in journal.disk.commits if commit.first <= 15 < commit.first + len(commit.envelopes)]
+    journal.damaged = range(commit.first, commit.first + len(commit.envelopes))
+    behind = journal.damaged.stop
+
+    # When two observe
+    watcher.send(Kind.OBSERVE, request_id=request_id(5), body={"from": 1})
+    other.send(Kind.OBSERVE, request_id=request_id(6), body={"from": behind})
+    bus.pass_time(1.0)
+
+    # Then one is told of the gap, which the numbers show too, and both get all the rest
+    batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
+    assert [n for batch in batches for n, _ in batch.envelopes] == [
+        n for n in range(1, bus.records.tap.next) if n not in journal.damaged
+    ]
+    (told,) = watcher.took(Kind.ERROR)
+    assert (told.number, told.code) == (5, "journal_corrupt")
+    assert (told.body["first"], told.body["next"]) == (commit.first, behind)
+    assert f"{commit.first} to {behind - 1}" in told.body["message"]
+    assert bus.records.router.refusals.by_reason["journal_corrupt"] == 1
+    assert other.took(Kind.ERROR) == []
+    assert len(other.took(Kind.TAP)) > 0
+    assert delegator.outcomes()
+
+
+def test_a_commit_that_is_damaged_in_its_file_is_left_out_and_named(tmp_path: Path):
+    # Given a file of which one commit has lost its last byte
+    bus = Bus(tap_count=4)
+    bus.records.journal = journal = SqliteJournal(tmp_path / "journal.db")
+    watcher, delegator, specialist = bus.node("w"), bus.delegator("d"), bus.node("na", "a")
+    for _ in range(10):
+        specialist.respond("a", delegator.delegate("d", to="a"))
+        bus.step()
+        wait_until(lambda: not journal.queued_bytes, what="it is committed")
+    with sqlite3.connect(journal.path) as connection:
+        (first, following), *_ = connection.execute("SELECT first, next FROM commits WHERE first <= 9 AND next > 9")
+        connection.execute("UPDATE commits SET body = substr(body, 1, length(body) - 1) WHERE first = ?", (first,))
+    connection.close()
+
+    watcher.send(Kind.OBSERVE, request_id=request_id(5), body={"from": 1})
+    bus.pass_time(1.0)
+
+    batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
+    seen = [number for batch in batches for number, _ in batch.envelopes]
+    assert seen == [number for number in range(1, bus.records.tap.next) if not first <= number < following]
+    (told,) = watcher.took(Kind.ERROR)
+    assert (told.body["first"], told.body["next"], told.code) == (first, following, "journal_corrupt")
+    journal.close()
+
+
+@pytest.mark.parametrize("error", [JournalCorrupt, JournalUnavailable])
+def test_a_delegator_that_is_back_hears_of_what_cannot_be_read_and_gets_the_rest_once(error: type[EtherError]):
+    # Given a delegator with three outcomes, none of them remembered, one not to be read
+    bus = Bus(tap_count=1)
+    bus.records.journal = journal = Damaged()
+    journal.error = error
+    delegator, specialist = bus.delegator("d"), bus.node("na", "a")
+    asked = [delegator.delegate("d", to="a") for _ in range(3)]
+    for number in asked:
+        specialist.respond("a", number)
+    bus.step()
+    leave_the_ring(bus)
+    delegator.inbox.clear()
+    delegator.session.channel.acknowledge(delegator.session.channel.last)
+    journal.lost = {asked[1].to_bytes(16)}
+
+    delegator.send(Kind.RESUME, body={"awaiting": [number.to_bytes(16) for number in asked]})
+    bus.pass_time(1.0)
+
+    told = [(received.number, received.status, received.code) for received in delegator.took(Kind.RESPONSE)]
+    first, second, third = [(number, Status.COMPLETED, "") for number in asked]
+    if error is JournalCorrupt:
+        assert sorted(told) == [first, (asked[1], Status.FAILED_EXECUTION, "journal_corrupt"), third]
+    else:
+        assert told == [first]
+        journal.lost.clear()
+        bus.pass_time(1.0)
+        assert delegator.outcomes() == {number: status for number, status, _ in (second, third)}
+    assert bus.records.router.refusals.by_reason[error.code] >= 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "is_retryable"),
+    [(JournalUnavailable, Status.REJECTED_OVERLOAD, True), (JournalCorrupt, Status.FAILED_EXECUTION, False)],
+)
+def test_a_request_that_came_before_and_cannot_be_looked_up_is_refused_alone_and_says_why(
+    error: type[EtherError], status: Status, is_retryable: bool
+):
+    bus = Bus(tap_count=1)
+    bus.records.journal = journal = Damaged()
+    journal.error = error
+    delegator, specialist = bus.delegator("d"), bus.node("na", "a")
+    asked = delegator.delegate("d", to="a")
+    specialist.respond("a", asked)
+    bus.step()
+    leave_the_ring(bus)
+    delegator.inbox.clear()
+    journal.lost = {asked.to_bytes(16)}
+
+    delegator.delegate("d", to="a", number=asked)
+    other = delegator.delegate("d", to="a")
+    bus.step()
+    specialist.respond("a", other)
+    bus.step()
+
+    refusal, done = delegator.took(Kind.RESPONSE)
+    assert (refusal.number, refusal.status, refusal.code) == (asked, status, error.code)
+    assert refusal.body["error"].get("retryable", False) is is_retryable
+    assert "Commit 7 is not what was written." in refusal.body["error"]["message"]
+    assert (done.number, done.status) == (other, Status.COMPLETED)
+    assert delegator.took(Kind.ERROR) == []

@@ -36,7 +36,7 @@ def test_an_observer_goes_on_with_the_oldest_that_is_left() -> None:
         tap.append([b"%d" % number], 0.0)
     older = Batch(4, 0.0, [b"4"], 1)  # 1 to 3 were given up
 
-    body = tap.read(cursor, lambda _envelope: b"", lambda _number: older)
+    body = tap.read(cursor, lambda _envelope: b"", older)
 
     assert body is not None
     batch = read_batch(body)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ether_actors.recovery import read_history
 from ether_actors.supervisor import Supervisor
+from ether_broker.errors import EtherError
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.journal.retention import Removed
@@ -127,9 +128,9 @@ class Broker:
         journal.on_commit = self.poke
         refuse = supervisor.records.refuse_unwritten
 
-        def refuse_unwritten(session: Session, header: Header) -> None:
+        def refuse_unwritten(session: Session, header: Header, trouble: EtherError) -> None:
             world.auditor.refused.add(header.request_id)
-            refuse(session, header)
+            refuse(session, header, trouble)
 
         supervisor.records.refuse_unwritten = refuse_unwritten  # type: ignore[method-assign]
         self.supervisor = supervisor

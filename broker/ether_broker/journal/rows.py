@@ -79,10 +79,10 @@ class Rows:
         try:
             batches = unpack_row(restore(row.body, row.refs, self._bodies(row)) if row.refs else row.body)
         except (struct.error, KeyError, TypeError, ValueError) as error:
-            raise JournalCorrupt(self._damaged(row.seq, row.first)) from error
+            raise self._damaged(row.seq, row.first, row.next) from error
         ends = (batches[0].first, batches[-1].first + len(batches[-1].envelopes)) if batches else (row.next, row.next)
         if ends != (row.first, row.next):
-            raise JournalCorrupt(self._damaged(row.seq, row.first))
+            raise self._damaged(row.seq, row.first, row.next)
         return batches
 
     def _bodies(self, row: Row) -> dict[bytes, bytes]:
@@ -93,11 +93,13 @@ class Rows:
                 bodies[digest] = found[0]
         return bodies
 
-    def _damaged(self, seq: int, first: object) -> str:
-        return (
+    def _damaged(self, seq: int, first: object, following: object = 0) -> JournalCorrupt:
+        error = JournalCorrupt(
             f"Commit {seq} of the journal {self._path}, from number {first} on, is not what was written: "
             f"`ether log verify` says more. {CORRUPT_FIX}"
         )
+        error.following = following if isinstance(following, int) else 0
+        return error
 
     def at(self, number: int) -> Row | None:
         """The commit that has this number, or has the numbers round it; None if it is not there."""
@@ -178,7 +180,7 @@ class Rows:
             return None
         number, body, seq, digest = found
         if not isinstance(body, bytes) or checkpoint_digest(number, body) != digest:
-            raise JournalCorrupt(self._damaged(seq, number))
+            raise self._damaged(seq, number)
         return number, body
 
     def indexed(self) -> int:
@@ -222,7 +224,7 @@ class Rows:
             except (struct.error, TypeError):
                 before = b""
             if row.seq != seq or before != row.hash:
-                raise JournalCorrupt(self._damaged(seq, row.first))
+                raise self._damaged(seq, row.first)
             for batch in self.unpack(row):
                 if batch.first >= number:
                     yield batch
