@@ -44,7 +44,8 @@ _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
 _NODE_LOST: Final = "node_lost"
 _REASON: Final = 200
-"""Characters of the reason that a node gives for an agent's end; each monitor is told it."""
+"""Characters of the reason that a node gives for an agent's end, which each monitor is told, and of what is wrong with the
+journal, which each node is told."""
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
@@ -172,7 +173,8 @@ class Membership:
         records = self._records
         if records.now >= self._next_beat:
             self._next_beat = records.now + records.router.heartbeat
-            records.router.beat(records.now)
+            trouble = records.journal.trouble
+            records.router.beat(records.now, "" if trouble is None else str(trouble)[:_REASON])
             self._sweep()
         if records.now >= self._next_check or records.router.has_lost:
             self._next_check = records.now + _CHECK

@@ -195,11 +195,17 @@ class Channel:
         self._told = self.settled
         return join_frame((), self.session, 0, self.settled)
 
-    def heartbeat(self, clock: float) -> bytes:
-        """A frame, outside the count, that tells the broker's clock, what was taken, settled or not, and what was sent."""
+    def heartbeat(self, clock: float, trouble: str = "") -> bytes:
+        """A frame, outside the count, that tells the broker's clock, what was taken, settled or not, and what was sent.
+
+        Args:
+            clock: what the broker's shows, in seconds.
+            trouble: why the broker's journal cannot be written now; empty when it can.
+        """
         self._told = self.settled
-        body = pack({"clock": clock, "received": self.received, "sent": self.sent})
-        return join_frame((pack_envelope(Kind.HEARTBEAT, body=body),), self.session, 0, self.settled)
+        body = {"clock": clock, "received": self.received, "sent": self.sent}
+        told = pack({**body, "trouble": trouble} if trouble else body)
+        return join_frame((pack_envelope(Kind.HEARTBEAT, body=told),), self.session, 0, self.settled)
 
     def ask(self) -> bytes:
         """A frame, outside the count, that asks for what is missing."""

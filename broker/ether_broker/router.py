@@ -259,11 +259,11 @@ class Router:
         fresh.append(envelope)
         session.outbox_bytes += len(envelope)
 
-    def beat(self, now: float) -> None:
-        """Show life to every node that stays, whatever the journal does (protocol.md, *Heartbeats*)."""
+    def beat(self, now: float, trouble: str = "") -> None:
+        """Show life to every node that stays, whatever the journal does, and say what is wrong with that (protocol.md)."""
         for session in self._names.values():
             if not session.draining and session.gone_since is None:
-                self._asides.append((session.receiver, session.channel.heartbeat(now)))
+                self._asides.append((session.receiver, session.channel.heartbeat(now, trouble)))
 
     def send_aside(self, session: Session, envelope: bytes) -> None:
         """Send an envelope that does not wait for the journal."""

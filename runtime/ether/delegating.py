@@ -31,7 +31,11 @@ _COLLECT: Final = 10.0
 _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
 GRACE: Final = 2.0
-"""Seconds after a deadline in which the supervisor's word must have come; then the broker is out of reach."""
+"""Seconds after a deadline in which the supervisor's word must have come; then the broker, or its disk, is out of reach."""
+_UNREACHABLE: Final = "The deadline passed and the supervisor did not say so: the broker is out of reach."
+_UNWRITTEN: Final = (
+    "The deadline passed, and what became of it waits for the broker's journal, which cannot be written."
+)
 
 
 def awaiting(request_ids: list[bytes]) -> list[bytes]:
@@ -233,10 +237,12 @@ class Delegating:
         is_excused, self._was_late = stood_still and not self._was_late, stood_still
         if is_excused:
             return
-        message = "The deadline passed and the supervisor did not say so: the broker is out of reach."
+        code, message = "broker_unreachable", _UNREACHABLE
+        if self._stay.trouble and self._stay.is_heard(now):
+            code, message = "journal_unavailable", f"{_UNWRITTEN} {self._stay.trouble}"
         for handle in self.pending:
             if handle.deadline + GRACE < now:
-                self._end(handle, Status.TIMEOUT, "broker_unreachable", message)
+                self._end(handle, Status.TIMEOUT, code, message)
         message = "The timeout of this handle ended; the same request was sent before with a longer one, and goes on."
         for handle in list(self._followers):
             if handle.deadline + GRACE < now:

@@ -155,8 +155,9 @@ class Node:
             case Kind.CANCEL:
                 self.hosting.cancel(header)
             case Kind.HEARTBEAT:
-                told = unpack(envelope[header.body :])["clock"]
-                self._broker_clock.note(told, self.machinery.monotonic())
+                told = unpack(envelope[header.body :])
+                self._stay.trouble = str(told.get("trouble", ""))
+                self._broker_clock.note(told["clock"], self.machinery.monotonic())
             case Kind.TAP:
                 self.watching.passed(header, envelope)
             case Kind.REGISTERED | Kind.OBSERVE:

@@ -18,6 +18,7 @@ class Stay:
 
     __slots__ = (
         "broker", "default_timeout", "heard", "heartbeat", "is_draining", "journal", "limit", "number", "silence",
+        "trouble",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -35,6 +36,8 @@ class Stay:
         """Seconds between signs of life, both ways."""
         self.silence = SILENCE
         """Seconds without one after which the other end is gone."""
+        self.trouble = ""
+        """Why its journal cannot be written now, as it said last; empty when it can."""
         self.heard = 0.0
         """When something last came from it, by this node's clock."""
         self.is_draining = False
@@ -44,6 +47,7 @@ class Stay:
         """Take over what a WELCOME says."""
         self.broker, self.number = welcome["broker"], welcome["session"]
         self.journal = welcome["journal"]
+        self.trouble = ""
         self.limit = welcome["max_payload"]
         self.default_timeout = welcome["default_timeout"]
         self.heartbeat, self.silence = welcome["heartbeat"], welcome["silence"]

@@ -53,6 +53,7 @@ def test_the_broker_shows_life_each_second_and_says_what_it_has_though_it_acknow
         assert len(beats) >= 9
         assert not each.session.lost
     assert beats[-1].body["received"] == 1
+    assert beats[-1].body["trouble"] == "The disk is full."
     assert (channel.received, channel.settled) == (1, 0)
 
 
@@ -92,6 +93,7 @@ def test_what_was_accepted_before_ends_once_when_the_journal_is_well_again(troub
     bus.pass_time(1.1)
 
     assert delegator.outcomes() == {troubled.open: Status.COMPLETED}
+    assert "trouble" not in delegator.took(Kind.HEARTBEAT)[-1].body
 
 
 def test_a_node_joins_registers_and_observes_without_waiting_for_the_disk(troubled: Troubled):

@@ -25,8 +25,15 @@ class Silence:
         )  # fmt: skip
         uplink: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold: None)
         stay: Any = SimpleNamespace(
-            is_draining=False, default_timeout=60.0, limit=MAX_PAYLOAD, journal="", heartbeat=1.0
+            is_draining=False,
+            default_timeout=60.0,
+            limit=MAX_PAYLOAD,
+            journal="",
+            heartbeat=1.0,
+            trouble="",
+            is_heard=lambda _now: True,
         )
+        self.stay = stay
         self.delegating = Delegating("d", uplink, machinery, stay, SimpleNamespace(offset=0.0))  # type: ignore[arg-type]
 
     def beat_until(self, end: float) -> None:
@@ -52,6 +59,30 @@ def test_what_the_supervisor_does_not_end_is_ended_here(silence: Silence) -> Non
     assert outcome.status is Status.TIMEOUT
     assert outcome.error is not None
     assert outcome.error.code == "broker_unreachable"
+
+
+def test_what_waits_for_the_disk_of_a_broker_that_is_there_is_told_so(silence: Silence) -> None:
+    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
+    silence.stay.trouble = "The disk is full."
+
+    silence.beat_until(START + 8.0)
+
+    outcome = handle.outcome()
+    assert outcome.status is Status.TIMEOUT
+    assert outcome.error is not None
+    assert outcome.error.code == "journal_unavailable"
+    assert "The disk is full." in outcome.error.message
+
+
+def test_a_broker_that_was_in_trouble_and_is_silent_is_out_of_reach(silence: Silence) -> None:
+    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
+    silence.stay.trouble, silence.stay.is_heard = "The disk is full.", lambda _now: False
+
+    silence.beat_until(START + 8.0)
+
+    error = handle.outcome().error
+    assert error is not None
+    assert error.code == "broker_unreachable"
 
 
 def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silence) -> None:

@@ -79,7 +79,12 @@ def test_work_and_questions_are_refused_at_once_and_nobody_is_lost_while_the_dis
     kept.wait_running(running)
     break_by(disk, fault)
     began = time.monotonic()
+    caught = kept.begin("work.again", timeout=0.5)
     wait_until(lambda: refused(kept), what="work is refused")
+
+    # And what the bus had taken at that moment says at its deadline what it waits for
+    assert code(outcome(caught, 10.0)) == "journal_unavailable"
+    assert outcome(caught).status is Status.TIMEOUT
 
     # When the bus is asked about itself
     asked = time.monotonic()

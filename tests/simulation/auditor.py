@@ -382,7 +382,7 @@ class Auditor:
         """Judge an outcome that is not the disk's."""
         world, name = self._world, self.name(plan.request_id)
         if is_local:
-            if code == "broker_unreachable":
+            if code in {"broker_unreachable", "journal_unavailable"}:
                 deadline = min(plan.deadline, world.timeline.now - GRACE)  # its parent's may have been sooner
                 if world.disturbed_until < deadline:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")

@@ -20,13 +20,14 @@ _NOTICED: Final = 10.0
 _BACK: Final = 4.0
 """Seconds that a delegator takes to find a broker that is up again, at most."""
 _BLAMING: Final = frozenset({"node_lost", "broker_lost", "broker_unreachable"})
+_UNWRITTEN: Final = "TIMEOUT", "journal_unavailable"
 _EXPECTED: Final = frozenset({
     ("COMPLETED", ""), ("FAILED_EXECUTION", "exception"), ("FAILED_EXECUTION", "node_lost"),
     ("FAILED_EXECUTION", "broker_lost"), ("TIMEOUT", "deadline"), ("TIMEOUT", "expired"),
     ("TIMEOUT", "broker_unreachable"), ("CANCELLED", "cancelled"), ("CANCELLED", "parent_ended"), ("CANCELLED", "closed"),
     ("CANCELLED", ""), ("REJECTED_CAPABILITY", "no_holder"), ("REJECTED_CAPABILITY", "agent_down"),
     ("REJECTED_CAPABILITY", "agent_gone"), ("REJECTED_OVERLOAD", "mailbox_full"), ("REJECTED_OVERLOAD", "link_full"),
-    ("REJECTED_OVERLOAD", "journal_unavailable"),
+    ("REJECTED_OVERLOAD", "journal_unavailable"), _UNWRITTEN,
 })  # fmt: skip
 """What can become of the work of a campaign: (status, code)."""
 
@@ -66,6 +67,10 @@ def unfounded(evidence: Evidence) -> Iterator[Violation]:
     for request_id, endings in evidence.endings.items():
         op = evidence.ops.get(request_id)
         for ending in endings:
+            if op is not None and (ending.status, ending.code) == _UNWRITTEN:
+                if not _was_troubled(evidence, op.at + op.timeout - _BACK, ending):
+                    yield Violation("unfounded", "journal_unavailable, and nothing was wrong with the disk", request_id)
+                continue
             if op is None or ending.code not in _BLAMING:
                 continue
             if ending.code == "broker_lost" and evidence.has_journal:

@@ -106,7 +106,8 @@ def never_left(evidence: Evidence) -> Iterator[Violation]:
         passed = {message.id for message in tape.messages if message.kind == Kind.DELEGATION}
         for request_id, endings in evidence.endings.items():
             for ending in endings:
-                why = "it was refused without a journal" if ending.code == _UNWRITTEN else _NEVER.get(ending.kind)
+                is_refused = ending.kind == "ok" and ending.code == _UNWRITTEN
+                why = "it was refused without a journal" if is_refused else _NEVER.get(ending.kind)
                 if request_id in passed and why is not None:
                     yield Violation("never-left", f"{why}, and {tape.source} has it", request_id)
 
