@@ -15,7 +15,7 @@ from ether_broker.ids import to_text
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_broker.wire import Flag, Kind, pack_envelope, read_header
 
 __all__ = ["Delivery"]
 
@@ -115,7 +115,7 @@ class Delivery:
         records.ledger.advance(entry, State.ENDED)
         if was_waiting:
             entry.agent.mailbox.forget(entry)
-        envelope = records.answer(session, header, status, error, attempt=entry.attempt, **fields)
+        envelope = records.answer(session, header, status, error, Flag.NONE, attempt=entry.attempt, **fields)
         if session.lost and not session.is_expected:
             records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self.count(status, entry)

@@ -21,7 +21,7 @@ class Ending(NamedTuple):
     """How a delegation ended."""
 
     by: bytes
-    """The agent that gave the outcome; `ether` for the supervisor."""
+    """The agent that gave the outcome; `ether` for the supervisor, empty when the delegation was refused."""
     source: bytes
     """The delegator."""
     number: int

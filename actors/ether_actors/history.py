@@ -24,6 +24,7 @@ __all__ = ["Accepted", "History", "Present"]
 _VERSION: Final = 2
 """Of a checkpoint; it rises when an older Ether could not read it."""
 _UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
+_REFUSED: Final = int(Flag.REFUSED)
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
 _QUESTION: Final = b"ether."
 """Of the capabilities of the bus itself: what it answers is of the moment."""
@@ -147,7 +148,8 @@ class History:
         delegator = b"" if envelope.startswith(_QUESTION, target) else envelope[source:target]
         if envelope[3] & _UNCOLLECTED:
             self.ended.keep(request_id, delegator)
-        self.ended.note(request_id, envelope[HEADER.size : source], delegator, number)
+        by = b"" if envelope[3] & _REFUSED else envelope[HEADER.size : source]
+        self.ended.note(request_id, by, delegator, number)
 
     def _event(self, envelope: bytes) -> None:
         body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])

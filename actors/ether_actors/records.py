@@ -105,9 +105,10 @@ class Records:
         return None if entry is None or entry.parent is None else entry.parent.request_id
 
     def answer(
-        self, session: Session, header: Header, status: Status, error: ErrorInfo | None, **fields: object
+        self, session: Session, header: Header, status: Status, error: ErrorInfo | None, flag: Flag,
+        **fields: object,
     ) -> bytes:  # fmt: skip
-        """Send the supervisor's own response to a delegation; observers see it too."""
+        """Send the supervisor's own response to a delegation, REFUSED if that was not accepted; observers see it too."""
         response = Response(
             request_id=to_text(header.request_id),
             status=status,
@@ -117,10 +118,11 @@ class Records:
             timestamp=self.wall,
             **fields,  # type: ignore[arg-type]  # whose types the callers know: they name fields of Response
         )
-        envelope = pack_response(response, capability=header.capability, target=header.source)
+        envelope = mark(pack_response(response, capability=header.capability, target=header.source), flag)
         source = b"" if header.capability.startswith(QUESTION) else header.source
         session.input.spend(_ANSWER)
-        self.end(session, header.request_id, _SUPERVISOR, source, envelope, is_volatile=bool(header.flags & VOLATILE))
+        by, is_volatile = b"" if flag else _SUPERVISOR, bool(header.flags & VOLATILE)
+        self.end(session, header.request_id, by, source, envelope, is_volatile=is_volatile)
         return envelope
 
     def end(
@@ -131,7 +133,7 @@ class Records:
         Args:
             session: the delegator's node; while it is lost the outcome is kept to be collected.
             request_id: the delegation's.
-            by: the agent that gave the outcome.
+            by: as of `Ending`.
             source: the delegator; empty for a question to the bus, whose answer is of the moment and is not kept for anybody.
             envelope: the outcome.
             is_volatile: whether it may leave before it is in the journal.

@@ -125,7 +125,8 @@ def _restore_work(
     choice = None if agent is None else records.registry.resolve(agent, accepted.capability or header.capability)
     if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
         message = f"{header.target.decode(errors='replace')} is not there any more."
-        records.answer(delegator, header, Status.REJECTED_CAPABILITY, ErrorInfo(code="agent_gone", message=message))
+        error = ErrorInfo(code="agent_gone", message=message)
+        records.answer(delegator, header, Status.REJECTED_CAPABILITY, error, Flag.NONE)
         return None
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(

@@ -44,7 +44,8 @@ _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
-_UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
+_ENDING: Final = int(Flag.UNCOLLECTED | Flag.REFUSED)
+"""What only the broker says of an outcome."""
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
 
 
@@ -84,13 +85,19 @@ class Rulings:
         try:
             self._accept(session, header, envelope)
         except Refusal as refusal:
+            if refusal.reason is Reason.FORGED:  # what it says of another is neither journaled nor remembered
+                records.bury(Reason.FORGED, envelope, session, refusal.error.message)
+                self._delivery.tell(session, request_id, refusal.status, refusal.error)
+                return
             is_question = header.capability.startswith(QUESTION)
             records.passing.append(envelope[: header.body] if is_question else envelope)
             if refusal.reason is Reason.FORBIDDEN:
                 records.router.refusals.note(session.node, refusal.error.code, refusal.error.message)
             if refusal.reason is not None:
                 records.bury(refusal.reason, envelope, session, refusal.error.message)
-            records.answer(session, header, refusal.status, refusal.error, **refusal.fields)
+            records.answer(
+                session, header, refusal.status, refusal.error, flag=Flag.REFUSED, **refusal.fields
+            )  # fmt: skip
             if not is_question:
                 self._delivery.count(refusal.status, None)
         if records.registry.filled:  # it was the first to ask for something under that name
@@ -126,7 +133,10 @@ class Rulings:
                     return False
                 self._tell_removed(session, request_id)  # it may be in the part of the journal that was removed
                 return True
-            first = header.source if outcome is None else read_header(outcome).target
+            owner = self._owner(session, header, outcome)
+            if owner is None:
+                return False
+            first = owner
             if is_own and first == header.source:
                 self._answer_again(session, request_id, outcome)
         else:
@@ -138,6 +148,22 @@ class Rulings:
         if not resent:
             records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
         return True
+
+    def _owner(self, session: Session, header: Header, outcome: bytes | None) -> bytes | None:
+        """Whose a request was that has ended; None when it was refused to another, as that stands in nobody's way."""
+        records, request_id = self._records, header.request_id
+        ending = records.ended.get(request_id)
+        if outcome is not None:
+            said = read_header(outcome)
+            owner, was_refused = said.target, bool(said.flags & Flag.REFUSED)
+        else:
+            owner, was_refused = (header.source, False) if ending is None else (ending.source, not ending.by)
+        if not was_refused or owner in {header.source, b""}:
+            return owner or header.source
+        if header.source in session.agents and records.ended.is_uncollected(request_id):
+            records.ended.collected(request_id)
+            records.event("outcomes_collected", outcomes=[request_id])
+        return None
 
     def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
         records = self._records
@@ -212,7 +238,7 @@ class Rulings:
         if entry is None:
             self._late(session, header, envelope, status)
             return
-        if header.target != entry.source or header.capability != entry.capability or header.flags & _UNCOLLECTED:
+        if header.target != entry.source or header.capability != entry.capability or header.flags & _ENDING:
             envelope = _addressed(header, envelope, entry)
         if status is Status.CANCELLED and header.attempt < entry.attempt:
             return  # confirms the CANCEL of an earlier attempt
@@ -311,5 +337,5 @@ def _deadline(header: Header, parent: Entry | None, now: float) -> float:
 
 def _addressed(header: Header, envelope: bytes, entry: Entry) -> bytes:
     """A response as it goes on: observers choose by its names and the journal believes its flags, so they are the ledger's."""
-    flags = header.flags & ~_UNCOLLECTED
+    flags = header.flags & ~_ENDING
     return rehead(header, envelope, target=entry.source, capability=entry.capability, flags=flags)

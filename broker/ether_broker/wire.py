@@ -121,6 +121,8 @@ class Flag(IntFlag):
     """Of a terminal RESPONSE: its delegator was gone when it came, and may collect it."""
     FALLTHROUGH = 64
     """Of a DELEGATION with a target: where that does not take it, its capability decides."""
+    REFUSED = 128
+    """Of a terminal RESPONSE: its delegation was not accepted, and so its request id is not taken for anybody else."""
 
 
 class Header(NamedTuple):

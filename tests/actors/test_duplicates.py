@@ -6,7 +6,8 @@ import pytest
 
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
-from tests.actors.peers import Bus
+from tests.actors.fold import differences
+from tests.actors.peers import Bus, request_id
 
 
 def test_the_same_request_of_the_same_delegator_gets_its_outcome_again():
@@ -60,3 +61,73 @@ def test_a_forged_request_with_a_known_id_is_answered_nothing():
     bus.step()
 
     assert hall.took(Kind.RESPONSE) == []
+
+
+@pytest.mark.parametrize("is_forged", [True, False])
+@pytest.mark.parametrize("has_left_the_ring", [False, True])
+def test_what_was_refused_to_another_stands_in_nobodys_way(is_forged: bool, has_left_the_ring: bool):
+    bus = Bus(tap_count=16)
+    desk, hall, worker = bus.delegator("desk"), bus.delegator("hall"), bus.node("w", "w")
+    number = hall.delegate("desk" if is_forged else "hall", "no.such.thing")
+    bus.step()
+    assert hall.outcome().code == ("forged_sender" if is_forged else "no_holder")
+    for _ in range(20 if has_left_the_ring else 0):
+        desk.delegate("desk", "no.such.thing")
+        bus.step()
+    desk.inbox.clear()
+
+    desk.delegate("desk", number=number)
+    bus.step()
+    worker.respond("w", number)
+    bus.step()
+
+    assert desk.outcomes() == {number: Status.COMPLETED}
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_a_refusal_that_nobody_has_collected_gives_way_to_another_delegators_request():
+    bus = Bus()
+    desk, hall, worker = bus.delegator("desk"), bus.delegator("hall"), bus.node("w", "w")
+    number = hall.delegate("hall", "no.such.thing")
+    bus.step()
+    hall.die()
+    bus.pass_time(5.0)
+    assert list(bus.records.ended.uncollected_of(b"hall")) == [request_id(number)]
+
+    desk.delegate("desk", number=number)
+    bus.step()
+    worker.respond("w", number)
+    bus.step()
+    desk.delegate("desk", number=number)
+    bus.step()
+
+    assert [outcome.status for outcome in desk.took(Kind.RESPONSE)] == [Status.COMPLETED] * 2
+    assert not bus.records.ended.uncollected_of(b"hall")
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_a_request_that_was_refused_is_refused_again_when_its_own_delegator_sends_it_again():
+    bus = Bus()
+    desk = bus.delegator("desk")
+    number = desk.delegate("desk")
+    bus.step()
+    assert desk.outcome().code == "no_holder"
+    bus.node("w", "w")
+
+    desk.delegate("desk", number=number, flags=int(Flag.RESENT))
+    bus.step()
+
+    assert desk.outcome().code == "no_holder"
+
+
+def test_an_observer_and_the_journal_hear_of_a_forged_request_only_that_it_was_one():
+    bus = Bus()
+    bus.delegator("desk")
+    hall = bus.delegator("hall")
+    passed = len(bus.tapped)
+
+    hall.delegate("desk")
+    bus.step()
+
+    assert [seen.body["reason"] for seen in bus.tapped[passed:]] == ["forged"]
+    assert len(bus.records.ended.pack()["newer"]) == 0

@@ -7,6 +7,7 @@ import struct
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +19,7 @@ from ether_broker.journal.layout import read_meta
 from ether_broker.journal.row import references, restore, unpack_row
 from ether_broker.status import RUNNING
 from ether_broker.tap import Batch
-from ether_broker.wire import FRAME, Kind
+from ether_broker.wire import FRAME, Flag, Kind
 
 __all__ = ["COLUMNS", "Row", "Rows", "is_outcome"]
 
@@ -190,25 +191,27 @@ class Rows:
         return max(0 if last is None else int(last) + 1, int(anchor))
 
     def outcome(self, request_id: bytes) -> bytes | None:
-        """The first terminal RESPONSE to a delegation; None if there is none."""
+        """The first terminal RESPONSE to a delegation that was accepted, else the last refusal; None if there is none."""
         found = self._connection.execute(
             "SELECT number, status FROM entries WHERE request_id = ? AND kind = ? ORDER BY number",
             (request_id, _RESPONSE),
         ).fetchall()
-        for number, status in found:
-            if status not in RUNNING and (there := self.envelope(number)):
-                return there[1]
-        return self._outcome_behind(request_id, self.indexed())
+        indexed = (self.envelope(number) for number, status in found if status not in RUNNING)
+        refusal: bytes | None = None
+        for envelope in chain((there[1] for there in indexed if there), self._outcomes_behind(request_id)):
+            if not envelope[3] & Flag.REFUSED:
+                return envelope
+            refusal = envelope
+        return refusal
 
-    def _outcome_behind(self, request_id: bytes, number: int) -> bytes | None:
+    def _outcomes_behind(self, request_id: bytes) -> Iterator[bytes]:
         """Look through what the index does not have yet: for the 16 bytes first, and apart only where they are."""
-        for row in self.scan(self.seq_before(number)):
+        for row in self.scan(self.seq_before(self.indexed())):
             if request_id in row.body:
                 for batch in self.batches(row):
                     for envelope in batch.envelopes:
                         if envelope[_ID] == request_id and is_outcome(envelope):
-                            return envelope
-        return None
+                            yield envelope
 
     def replay(self, number: int) -> Iterator[Replayed]:
         """Everything from `number` on, each commit checked against the chain.

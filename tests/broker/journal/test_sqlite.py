@@ -11,7 +11,7 @@ from ether_broker.journal import writer
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.sqlite import SqliteJournal
 from ether_broker.status import Status
-from ether_broker.wire import FRAME
+from ether_broker.wire import FRAME, Flag, mark
 from tests.broker.journal.support import delegation, indexed, put, request, response, settle
 
 
@@ -150,6 +150,19 @@ def test_the_outcome_of_a_delegation_is_found(journal: SqliteJournal, wait):
     assert journal.outcome(request(1)) == end
     assert journal.outcome(request(2)) is None
     assert journal.outcome(request(3)) is None
+
+
+@pytest.mark.parametrize("wait", [indexed, lambda journal: None], ids=["indexed", "maybe not indexed"])
+def test_the_outcome_of_what_was_accepted_is_found_behind_refusals_to_others(journal: SqliteJournal, wait):
+    refusals = [mark(response(1, Status.REJECTED_CAPABILITY, payload=text), Flag.REFUSED) for text in (b"a", b"b")]
+    put(journal, [delegation(1), refusals[0], delegation(1), refusals[1]])
+    wait(journal)
+    assert journal.outcome(request(1)) == refusals[1]
+
+    put(journal, [delegation(1), response(1)])
+    wait(journal)
+
+    assert journal.outcome(request(1)) == response(1)
 
 
 def test_an_outcome_is_found_in_what_is_not_indexed(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch):
