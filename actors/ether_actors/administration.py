@@ -15,6 +15,7 @@ from ether_actors.refusal import Refusal
 from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.trimming import Trimming
 from ether_broker.bounded import QUESTION, read
+from ether_broker.cost import reading
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
@@ -70,6 +71,7 @@ class Administration:
             message = f"A question to the bus has {QUESTION.size:,} bytes at most, and this one {size:,}."
             self._records.router.refusals.note(session.node, InvalidEnvelope.code, message)
             raise Refusal(Status.REJECTED_CONTEXT, InvalidEnvelope.code, message)
+        session.input.spend(reading(envelope[header.body :]))
         return choice
 
     def do(self, entry: Entry) -> None:
@@ -309,7 +311,7 @@ def _describe(agent: Registration, now: float) -> dict[str, Any]:
         "stalled_for": round(silent, 3) if is_up and silent > STALLED else 0.0,
         "capabilities": [capability.name for capability in agent.manifest.capabilities],
         "max_concurrency": agent.manifest.max_concurrency,
-        "queued": len(agent.mailbox),
+        "queued": agent.mailbox.waiting_count,
         "in_flight": agent.mailbox.in_flight,
         "load": agent.load,
         "outcomes": _by_name(agent.ended),

@@ -20,6 +20,7 @@ from ether_broker.wire import Flag, Kind, pack_envelope, read_header
 __all__ = ["Delivery"]
 
 _RECENT: Final = 256
+_QUEUED, _SENT, _, _ENDED = State  # a member of an Enum costs a look-up each time that it is named
 
 
 class Delivery:
@@ -33,7 +34,7 @@ class Delivery:
     def send(self, entry: Entry) -> None:
         """Give an entry to its agent's node; its credit has been taken."""
         entry.holds_credit = True
-        self._records.ledger.advance(entry, State.SENT)
+        self._records.ledger.advance(entry, _SENT)
         if entry.is_volatile:
             self._records.router.send_aside(entry.agent.session, entry.envelope)
         else:
@@ -74,24 +75,19 @@ class Delivery:
 
     def finish(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Give a delegation the outcome that its specialist has answered, and the specialist the next."""
-        agent = entry.agent
+        records, agent, session = self._records, entry.agent, entry.delegator
         if entry.holds_credit:
             entry.holds_credit = False
             agent.mailbox.release()
-        self._end(entry, status, envelope)
-        if agent.mailbox:
-            self.pump(agent)
-
-    def _end(self, entry: Entry, status: Status, envelope: bytes) -> None:
-        """Give a delegation its one outcome."""
-        records, session = self._records, entry.delegator
-        records.ledger.advance(entry, State.ENDED)
-        records.end(session, entry.request_id, entry.agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
+        records.ledger.advance(entry, _ENDED)
+        records.end(session, entry.request_id, agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
         if session.lost and not session.is_expected:
-            records.bury(Reason.UNREACHABLE, envelope, entry.agent.session, "the delegator is gone")
+            records.bury(Reason.UNREACHABLE, envelope, agent.session, "the delegator is gone")
         self.count(status, entry)
         if entry.children:
             self.end_children(entry)
+        if agent.mailbox.waiting_count:
+            self.pump(agent)
 
     def end_children(self, entry: Entry, message: str = "The delegation that it was made for has ended.") -> None:
         """Call off what was delegated for a delegation."""
@@ -111,8 +107,8 @@ class Delivery:
         """Give a delegation the supervisor's own outcome."""
         records, session = self._records, entry.delegator
         header = read_header(entry.envelope)
-        was_waiting = entry.state is State.QUEUED
-        records.ledger.advance(entry, State.ENDED)
+        was_waiting = entry.state is _QUEUED
+        records.ledger.advance(entry, _ENDED)
         if was_waiting:
             entry.agent.mailbox.forget(entry)
         envelope = records.answer(session, header, status, error, Flag.NONE, attempt=entry.attempt, **fields)
@@ -145,13 +141,13 @@ class Delivery:
 
     def count(self, status: Status, entry: Entry | None) -> None:
         """Count an outcome, for its agent too if it was ever accepted; what the bus itself was asked counts for nobody."""
-        if entry is not None and entry.agent is self._records.bus:
-            return
-        outcomes = self._records.outcomes
-        outcomes[status] = outcomes.get(status, 0) + 1
+        records = self._records
         if entry is not None:
             agent = entry.agent
+            if agent is records.bus:
+                return
             agent.ended[status] = agent.ended.get(status, 0) + 1
             if agent.recent is None:
                 agent.recent = deque(maxlen=_RECENT)
-            agent.recent.append(self._records.now - entry.opened)
+            agent.recent.append(records.now - entry.opened)
+        records.outcomes[status] = records.outcomes.get(status, 0) + 1

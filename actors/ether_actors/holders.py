@@ -15,6 +15,8 @@ _RESTARTING: Final = 128
 _CLEARED: Final = 2
 """Items that do not count any more that each change takes from the top."""
 _SLACK: Final = 64
+_UP: Final = Condition.UP  # a member of an Enum is looked up in Python each time that it is named
+_RESTARTS: Final = Condition.RESTARTING
 _Item = tuple[int, int, float, float, int, "_Member"]
 """(tier, load, weight, -confidence, turn, member); the turn is unique, so members are never compared."""
 
@@ -82,8 +84,11 @@ class Holders:
         """
         only = self._only
         if only is not None:
-            is_free = _takes(only.agent) and only.agent not in without
-            return only if is_free and (accepts is None or accepts(only.agent)) else None
+            agent = only.agent
+            condition = agent.condition
+            if (condition is not _UP and condition is not _RESTARTS) or agent in without:
+                return None
+            return only if accepts is None or accepts(agent) else None
         heap = self._heap
         passed: list[_Item] = []
         best: Choice | None = None
@@ -130,9 +135,9 @@ class Holders:
 
 def _takes(agent: Registration) -> bool:
     condition = agent.condition
-    return condition is Condition.UP or condition is Condition.RESTARTING
+    return condition is _UP or condition is _RESTARTS
 
 
 def _load(agent: Registration) -> int:
     load = agent.mailbox.outstanding
-    return load if agent.condition is Condition.UP else load + _RESTARTING
+    return load if agent.condition is _UP else load + _RESTARTING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
@@ -137,7 +138,9 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open: dict[bytes, Entry] = {}
-        self._asked: dict[bytes, dict[Entry, None]] = {}
+        self.get = self._open.get
+        """The delegation of an id, if it has no outcome yet: called for each envelope, so without a frame of its own."""
+        self._asked: defaultdict[bytes, dict[Entry, None]] = defaultdict(dict)
         self._number = 0
         self.size = 0
         """Bytes of the delegations that have no outcome, and of those that their nodes have not answered."""
@@ -155,10 +158,6 @@ class Ledger:
         """The delegations without an outcome, oldest first."""
         return list(self._open.values())
 
-    def get(self, request_id: bytes) -> Entry | None:
-        """The delegation of that id, if it has no outcome yet."""
-        return self._open.get(request_id)
-
     def asked_by(self, source: bytes) -> Collection[Entry]:
         """The delegations without an outcome of one delegator, oldest first."""
         return self._asked.get(source, {})
@@ -172,10 +171,7 @@ class Ledger:
         self.size += entry.size
         entry.slot = self.deadlines.set(request_id, entry.deadline, entry)
         entry.agent.work[entry] = None
-        asked = self._asked.get(entry.source)
-        if asked is None:
-            asked = self._asked[entry.source] = {}
-        asked[entry] = None
+        self._asked[entry.source][entry] = None
         if parent is not None:
             assert parent.state is not _ENDED
             if parent.children is None:

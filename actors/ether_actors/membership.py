@@ -234,7 +234,7 @@ class Membership:
         """Forget agents that are down before their time, when there are too many of them."""
         for name in list(itertools.islice(self._down_since, max(0, len(self._down_since) - MOST_DOWN))):
             agent = self._records.registry.get(name)
-            if agent is None or agent.condition is not Condition.DOWN or not agent.mailbox:
+            if agent is None or agent.condition is not Condition.DOWN or not agent.mailbox.waiting_count:
                 del self._down_since[name]
                 if agent is not None and agent.condition is Condition.DOWN:
                     self._forget(agent)

@@ -54,7 +54,7 @@ def overload(agent: Registration) -> Refusal:
     pace = sum(recent) / len(recent) if recent else 1.0
     wait = min(max(pace, 0.05), 30.0)
     message = (
-        f"{agent.manifest.agent} has {len(mailbox):,} delegations and {mailbox.waiting_bytes:,} bytes waiting, "
+        f"{agent.manifest.agent} has {mailbox.waiting_count:,} delegations and {mailbox.waiting_bytes:,} bytes waiting, "
         "its mailbox's bound."
     )
     return Refusal(

@@ -158,7 +158,10 @@ class Registry:
         Holders of the capability itself come before those below it, and fallback agents last (spec 3, "Agent Lookup"). An agent
         that restarts counts as having 128 delegations more than it has. Among equals the turn goes round.
         """
-        group = self._group(capability, grant)
+        groups = self._groups.get(capability)
+        group = groups.get(grant) if groups is not None else None
+        if group is None:
+            group = self._group(capability, grant)
         choice = group.choose(without, accepts) if group is not None else None
         if choice is not None or capability == _ANY:
             return choice

@@ -25,6 +25,7 @@ from ether_broker.dead_letters import Reason
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.ids import NO_ID, made_at, to_text
 from ether_broker.mailbox import Offer
+from ether_broker.names import check_names
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import RUNNING, Status
@@ -32,6 +33,11 @@ from ether_broker.wire import Flag, Header, name_of, read_header, rehead
 
 __all__ = ["Rulings"]
 
+_QUEUED: Final = State.QUEUED  # a member of an Enum costs a look-up each time that it is named
+_RUNNING: Final = State.RUNNING
+_SEND: Final = Offer.SEND
+_FULL: Final = Offer.FULL
+_CANCELLED: Final = Status.CANCELLED
 _RELEASE: Final = b"ether.release"
 """What may be done while the journal cannot be written: it lets others go on."""
 _LOOKED_UP: Final = 16
@@ -177,7 +183,7 @@ class Rulings:
         error = ErrorInfo(code="outcome_removed", message="It has ended, and its outcome is not kept any more.")
         self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
 
-    def _accept(self, session: Session, header: Header, envelope: bytes) -> None:
+    def _accept(self, session: Session, header: Header, envelope: bytes) -> None:  # noqa: C901  on each one's way
         records = self._records
         now = records.now
         if header.source not in session.agents:
@@ -185,7 +191,9 @@ class Rulings:
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(header.request_id):
             raise Refusal(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         parent = self._selection.parent(header) if header.parent != NO_ID else None
-        deadline = _deadline(header, parent, now)
+        deadline = header.deadline
+        if parent is not None or not now < deadline <= now + LONGEST_TIMEOUT:
+            deadline = _deadline(header, parent, now)
         is_question = header.capability.startswith(QUESTION)
         if is_question:
             choice = self._administration.choose(session, header, envelope)
@@ -209,7 +217,7 @@ class Rulings:
             self._administration.do(entry)
             return
         offer = agent.mailbox.offer(entry)
-        if offer is Offer.FULL:
+        if offer is _FULL:
             raise overload(agent)
         records.ledger.open(entry)
         records.accepted += 1
@@ -219,7 +227,7 @@ class Rulings:
                 "fell_through", request_id=to_text(header.request_id), named=name_of(header.target),
                 agent=agent.manifest.agent, capability=name_of(choice.name),
             )  # fmt: skip
-        if offer is Offer.SEND:
+        if offer is _SEND:
             self._delivery.send(entry)
 
     def _may_have_run(self, request_id: bytes) -> bool:
@@ -230,39 +238,49 @@ class Rulings:
 
     # -- responses -----------------------------------------------------------------------------------------------
 
-    def response(self, session: Session, header: Header, envelope: bytes) -> None:  # noqa: C901  a case a row
+    def response(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take a specialist's response; what is illegal, twice or late becomes a dead letter and changes nothing."""
-        records = self._records
-        entry = records.ledger.get(header.request_id)
+        entry = self._records.ledger.get(header.request_id)
         status = _STATUSES.get(header.status)
         if entry is None:
+            check_names(header.source, header.target, header.capability)
             self._late(session, header, envelope, status)
             return
+        agent = entry.agent
         if header.target != entry.source or header.capability != entry.capability or header.flags & _ENDING:
             envelope = _addressed(header, envelope, entry)
-        if status is Status.CANCELLED and header.attempt < entry.attempt:
+        if header.source != agent.name or session is not agent.session or header.attempt != entry.attempt:
+            check_names(header.source, header.target, header.capability)
+            self._stray(session, header, envelope, entry, status)
+        elif status is None or entry.state is _QUEUED:
+            detail = f"status {header.status} for a delegation that is {entry.state.name}"
+            self._records.bury(Reason.ILLEGAL, envelope, session, detail)
+        elif status in RUNNING:
+            self.progress.take(entry, status, envelope)
+        elif header.flags & _HANDED_BACK:
+            if entry.state is _RUNNING:
+                self._records.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
+            else:
+                self._reassignment.handed_back(entry)
+        else:
+            if entry.progress is not None:
+                self.progress.flush(entry)
+            self._delivery.finish(entry, status, envelope)
+
+    def _stray(
+        self, session: Session, header: Header, envelope: bytes, entry: Entry, status: Status | None
+    ) -> None:  # fmt: skip
+        """What is not from the specialist that works on a delegation now."""
+        if status is _CANCELLED and header.attempt < entry.attempt:
             return  # confirms the CANCEL of an earlier attempt
-        if header.source != entry.agent.name or session is not entry.agent.session:
+        if header.source == entry.agent.name and session is entry.agent.session:
+            reason, detail = Reason.LATE, f"attempt {entry.attempt} is under way"
+        else:
             detail = f"the delegation was given to {entry.agent.manifest.agent}"
             reason = Reason.NOT_THE_SPECIALIST if header.source in session.agents else Reason.FORGED
             if reason is not Reason.FORGED and header.attempt < entry.attempt:
                 reason = Reason.LATE  # it was given to that one too, whose node was lost
-            records.bury(reason, envelope, session, detail)
-        elif header.attempt != entry.attempt:
-            records.bury(Reason.LATE, envelope, session, f"attempt {entry.attempt} is under way")
-        elif status is None or entry.state is State.QUEUED:
-            detail = f"status {header.status} for a delegation that is {entry.state.name}"
-            records.bury(Reason.ILLEGAL, envelope, session, detail)
-        elif status in RUNNING:
-            self.progress.take(entry, status, envelope)
-        elif header.flags & _HANDED_BACK:
-            if entry.state is State.RUNNING:
-                records.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
-            else:
-                self._reassignment.handed_back(entry)
-        else:
-            self.progress.flush(entry)
-            self._delivery.finish(entry, status, envelope)
+        self._records.bury(reason, envelope, session, detail)
 
     def _late(self, session: Session, header: Header, envelope: bytes, status: Status | None) -> None:
         records = self._records
@@ -274,7 +292,7 @@ class Rulings:
             records.ledger.forget(held)
             held.agent.mailbox.release()
             self._delivery.pump(held.agent)
-            if status is not Status.CANCELLED and not header.flags & _HANDED_BACK:
+            if status is not _CANCELLED and not header.flags & _HANDED_BACK:
                 records.bury(Reason.LATE, envelope, session, "the delegation had ended")
             return
         ending = records.ended.get(header.request_id)
@@ -284,7 +302,7 @@ class Rulings:
         reason = Reason.UNKNOWN_REQUEST
         if ending is not None:  # its own answer once more; or somebody else ended it, as when a node is lost
             reason = Reason.DUPLICATE if is_again else Reason.LATE
-        if ending is not None and status is Status.CANCELLED:
+        if ending is not None and status is _CANCELLED:
             return  # confirms a CANCEL that crossed the answer on its way
         if header.source not in session.agents:
             reason = Reason.FORGED
@@ -317,7 +335,7 @@ class Rulings:
                 continue  # it ended with its parent, a moment ago
             if entry.agent is records.bus:
                 self._administration.late(entry)
-            elif entry.state is State.QUEUED:
+            elif entry.state is _QUEUED:
                 self._delivery.expire(entry)
             else:
                 message = f"{entry.agent.manifest.agent} had not answered after {records.now - entry.opened:.1f} s."

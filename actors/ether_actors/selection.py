@@ -25,6 +25,8 @@ MAX_DEPTH: Final = 128
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _ANYTHING: Final = ANY.encode()
 _NOBODY: Final[frozenset[Registration]] = frozenset()
+_DOWN: Final = Condition.DOWN  # a member of an Enum costs a look-up each time that it is named
+_DRAINING: Final = Condition.DRAINING
 _SHOWN: Final = 8
 _LOOKED_AT: Final = 1_000
 """Names among which a similar one is looked for."""
@@ -71,7 +73,11 @@ class Selection:
         Raises:
             Refusal: nobody can have it.
         """
-        access = self._records.access
+        access, registry = self._records.access, self._records.registry
+        if access.is_open and parent is None and not header.target:
+            choice = registry.choose(header.capability)
+            if choice is not None and choice.agent.takes_any:
+                return choice
         grant = EVERYTHING if access.is_open else access.grant(node, name_of(header.source))
         try:
             return self._named(grant, header, parent) if header.target else self._any(grant, header, parent)
@@ -122,7 +128,7 @@ class Selection:
             raise self._refused(grant, header, parent, "not_declared", message)
         if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):
             raise AccessDenied
-        if agent.condition is Condition.DOWN or agent.condition is Condition.DRAINING:
+        if agent.condition is _DOWN or agent.condition is _DRAINING:
             message = f"{agent.manifest.agent} is {agent.condition.value}."
             raise self._refused(grant, header, parent, f"agent_{agent.condition.value}", message, retryable=True)
         if not _takes(agent, parent):

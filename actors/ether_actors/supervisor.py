@@ -28,7 +28,7 @@ from ether_actors.recovery import read_history, recover
 from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
 from ether_actors.trimming import Trimming
-from ether_broker.cost import DEAREST
+from ether_broker.cost import DEAREST, reading
 from ether_broker.errors import (
     EtherError,
     MalformedFrame,
@@ -44,6 +44,7 @@ from ether_broker.names import check_names
 from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.router import Router, Session
 from ether_broker.tap import Tap
+from ether_broker.turns import InputQueue
 from ether_broker.wire import Header, Kind, read_header
 
 if TYPE_CHECKING:
@@ -60,6 +61,18 @@ _RESPONSE: Final = int(Kind.RESPONSE)
 _DEAR: Final = (
     "An envelope of kind {} has {:,} bytes and too many maps and lists to be read: say it in several smaller ones."
 )
+
+
+def _charge_reading(queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
+    """Charge what reading a body costs, before it is read.
+
+    Raises:
+        TooMuch: it would cost more than any may.
+    """
+    points = reading(envelope[header.body :])
+    queue.spend(points)
+    if points > DEAREST:
+        raise TooMuch(_DEAR.format(header.kind, len(envelope)))
 
 
 class Supervisor:
@@ -144,10 +157,8 @@ class Supervisor:
             records.durable = self._appended.popleft()[1]
         for routing_id, message in arrivals:
             records.router.arrive(routing_id, message, now)
-        for queue, envelope, cost in records.router.turns.take():
-            if records.router.has_lost:  # what it had is ended before anybody takes its names
-                self._membership.beat()
-            self._take(queue.session, queue.routing_id, envelope, cost)
+        for queue, envelope in records.router.turns.take():
+            self._take(queue, envelope)
         self._rulings.progress.due()
         self._rulings.due()
         self._membership.beat()
@@ -174,51 +185,59 @@ class Supervisor:
         beat = min(self._membership.next_beat, self._feeding.next_feed, self._rulings.progress.next_due())
         return beat if deadline is None else min(beat, deadline)
 
-    def _take(self, session: Session | None, routing_id: bytes, envelope: bytes, cost: int) -> None:
-        request_id = NO_ID
+    def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:
+        session, request_id = queue.session, NO_ID
         try:
             header = read_header(envelope)
             request_id, kind = header.request_id, header.kind
-            check_names(header.source, header.target, header.capability)
+            if kind != _RESPONSE:  # whose names are the ledger's, or else checked before it is kept
+                check_names(header.source, header.target, header.capability)
             if session is None:
-                self._greet(routing_id, header, envelope)
+                self._greet(queue, header, envelope)
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
-                self.records.router.refuse(routing_id, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
+                self.records.router.refuse(queue.routing_id, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
             elif kind == _RESPONSE:
                 self._rulings.response(session, header, envelope)
             elif kind == _DELEGATION:
                 self._rulings.delegation(session, header, envelope)
             else:
-                self._control(session, routing_id, header, envelope, cost)
+                self._control(session, queue, header, envelope)
         except EtherError as error:
-            self.records.router.refuse(routing_id, error, request_id)
+            self.records.router.refuse(queue.routing_id, error, request_id)
         except Exception as bug:
             # Counted and told as refusals are: whoever has found a bug may send what shows it a million times.
             peer = session.node if session else ""
             if self.records.router.refusals.note(peer, "internal_error", repr(bug)):
-                logger.exception("an envelope of %s broke the supervisor's step; it is dropped", routing_id[:8].hex())
+                sender = queue.routing_id[:8].hex()
+                logger.exception("an envelope of %s broke the supervisor's step; it is dropped", sender)
 
-    def _greet(self, routing_id: bytes, header: Header, envelope: bytes) -> None:
+    def _greet(self, queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:
             raise NoSession("The first envelope of a peer is HELLO.")
-        self._membership.hello(routing_id, header, envelope)
+        _charge_reading(queue, header, envelope)
+        self._membership.hello(queue.routing_id, header, envelope)
 
     def _control(  # noqa: C901, PLR0912  a case a row
-        self, session: Session, routing_id: bytes, header: Header, envelope: bytes, cost: int
+        self, session: Session, queue: InputQueue[Session], header: Header, envelope: bytes
     ) -> None:  # fmt: skip
-        if cost > DEAREST:
-            raise TooMuch(_DEAR.format(header.kind, len(envelope)))
+        if header.kind == Kind.CANCEL:
+            self._rulings.cancel(session, header, envelope)
+            return
+        if header.kind == Kind.TAP_ACK:
+            cursor = session.cursors.get(header.request_id)
+            if cursor is not None:
+                self._feeding.must_feed |= not cursor.has_credit
+                cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
+            return
+        _charge_reading(queue, header, envelope)
         membership = self._membership
+        if self.records.router.has_lost:  # what it had is ended before anybody takes its names
+            membership.beat()
+            if session.lost:
+                return
         match header.kind:
-            case Kind.CANCEL:
-                self._rulings.cancel(session, header, envelope)
             case Kind.HEARTBEAT:
                 membership.heartbeat(session, header, envelope)
-            case Kind.TAP_ACK:
-                cursor = session.cursors.get(header.request_id)
-                if cursor is not None:
-                    self._feeding.must_feed |= not cursor.has_credit
-                    cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
             case Kind.REGISTER:
                 membership.registering.register(session, header, envelope)
             case Kind.UNREGISTER:
@@ -229,7 +248,7 @@ class Supervisor:
             case Kind.MONITOR:
                 membership.monitor(session, header, envelope)
             case Kind.HELLO:
-                membership.hello(routing_id, header, envelope)
+                membership.hello(queue.routing_id, header, envelope)
             case Kind.BYE:
                 membership.bye(session)
             case Kind.RESEND:

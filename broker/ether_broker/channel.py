@@ -48,6 +48,9 @@ class Verdict(Enum):
     """As GAP; and send `ask()` now."""
 
 
+_NEW, _REPEAT, _GAP, _ASK = Verdict  # a member of an Enum costs a look-up each time that it is named
+
+
 class Channel:
     """One end's view of both directions.
 
@@ -170,10 +173,10 @@ class Channel:
         """Rule on a numbered frame; NEW moves `received` on."""
         if number == self.received + 1:
             self.received = number
-            return Verdict.NEW
+            return _NEW
         if number <= self.received:
-            return Verdict.REPEAT
-        return Verdict.ASK if self.misses(number, now) else Verdict.GAP
+            return _REPEAT
+        return _ASK if self.misses(number, now) else _GAP
 
     def misses(self, number: int, now: float) -> bool:
         """Whether to ask for the frames up to a number that the other end has sent: one is missing, and was not just asked for.
@@ -248,9 +251,9 @@ def receive(
             take(envelopes)
         return channel.ask() if is_missing else None
     verdict = channel.take(number, now)
-    if verdict is Verdict.ASK:
+    if verdict is _ASK:
         return channel.ask()
-    if verdict is not Verdict.NEW:
+    if verdict is not _NEW:
         return None
     take(envelopes)
     channel.settled = number

@@ -8,51 +8,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether_broker.wire import HEADER, Kind
+from ether_broker.wire import Kind
 
-__all__ = ["DEAREST", "cost_of"]
+__all__ = ["DEAREST", "PER_8_KIB", "PRICES", "reading"]
 
 DEAREST: Final = 1_024
-"""Points of an envelope that is still read; one that would cost more is refused unread, and counts as one above it."""
+"""Points of a body that is still read; one that would cost more is refused unread, and counts as one above it."""
 _BASE: Final = {
     Kind.CANCEL: 1, Kind.TAP_ACK: 1, Kind.DELEGATION: 2, Kind.RESPONSE: 2, Kind.REGISTER: 12, Kind.HELLO: 12,
 }  # fmt: skip
-_BASES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
-_HEADER: Final = HEADER.size
-_DELEGATION: Final = int(Kind.DELEGATION)
-_OPAQUE: Final = bytes([Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK])
-"""Kinds whose bodies the broker passes on unread; as it does a DELEGATION's, but for what is asked of the bus itself."""
-_QUESTION: Final = b"ether."
-_N_SOURCE: Final = 4
-_N_TARGET: Final = 5
+PRICES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
+"""Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work 2, REGISTER and HELLO 12, others 4."""
+PER_8_KIB: Final = 13
+"""An envelope costs a point more for each 8 KiB: its size, shifted right by this."""
 _CONTAINERS: Final = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 """The bytes with which a map or a list of msgpack begins."""
 
 
-def cost_of(envelope: bytes) -> int:
-    """Points that an envelope costs at most, known before anything of it is read.
+def reading(body: bytes) -> int:
+    """Points of reading a body of msgpack, beside what its envelope costs: 1 for each 16 maps and lists.
 
-    | what | points |
-    |---|---|
-    | CANCEL, TAP_ACK | 1 |
-    | DELEGATION, RESPONSE | 2 |
-    | any other | 4 |
-    | REGISTER, HELLO | 12 |
-    | each 8 KiB | 1 |
-    | each 16 maps and lists in a body that the broker reads: all but DELEGATION, RESPONSE, CANCEL and TAP_ACK, and of
-      DELEGATION what is asked of `ether.*` | 1 |
-
-    msgpack says a map in one byte, and Python needs 64 bytes and half a microsecond for each; a MiB of them is a bomb. Bytes
-    within text count too where they look the same.
+    Of most work the broker reads no body. msgpack says a map in one byte, and Python needs 64 bytes and half a microsecond for
+    each; a MiB of them is a bomb. Bytes within text count too where they look the same.
     """
-    size = len(envelope)
-    if size < _HEADER:
-        return 4
-    kind = envelope[0]
-    points = _BASES[kind] + (size >> 13)
-    if kind == _DELEGATION:
-        if not envelope.startswith(_QUESTION, _HEADER + envelope[_N_SOURCE] + envelope[_N_TARGET]):
-            return points
-    elif kind in _OPAQUE:
-        return points
-    return min(points + ((size - len(envelope.translate(None, _CONTAINERS))) >> 4), DEAREST + 1)
+    return min((len(body) - len(body.translate(None, _CONTAINERS))) >> 4, DEAREST + 1)

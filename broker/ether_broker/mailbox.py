@@ -50,16 +50,23 @@ class Offer(Enum):
     """A bound is reached; it was not taken."""
 
 
+_SEND, _QUEUED, _FULL = Offer  # a member of an Enum costs a look-up each time that it is named
+
+
 class Mailbox(Generic[_L]):
     """First in, first out; a letter leaves when the agent's node has credit for it.
 
     Every method is O(1), amortised; nothing here reads a clock.
     """
 
-    __slots__ = ("_bytes", "_count", "_open", "_waiting", "in_flight", "limits", "on_change")
+    __slots__ = ("_open", "_waiting", "in_flight", "limits", "on_change", "waiting_bytes", "waiting_count")
 
     in_flight: int
     """Letters that the node holds, and so credit taken."""
+    waiting_count: int
+    """Letters that wait."""
+    waiting_bytes: int
+    """Bytes that wait."""
     on_change: Callable[[], None] | None
     """Called when `outstanding` has changed."""
 
@@ -67,59 +74,50 @@ class Mailbox(Generic[_L]):
         self.limits = limits
         self.in_flight = 0
         self._waiting: deque[_L] = deque()
-        self._count = 0
-        self._bytes = 0
+        self.waiting_count = 0
+        self.waiting_bytes = 0
         self._open = True
         self.on_change = None
-
-    def __len__(self) -> int:
-        """Letters that wait."""
-        return self._count
 
     @property
     def outstanding(self) -> int:
         """Letters that wait or are with the node; what the choice among holders compares."""
-        return self._count + self.in_flight
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes that wait."""
-        return self._bytes
+        return self.waiting_count + self.in_flight
 
     def offer(self, letter: _L) -> Offer:
         """Take a letter, or say that there is no room."""
         limits = self.limits
-        if self._open and self.in_flight < limits.window and not self._count:
+        if self._open and self.in_flight < limits.window and not self.waiting_count:
             self.in_flight += 1
             if self.on_change is not None:
                 self.on_change()
-            return Offer.SEND
-        if self._count >= limits.count or self._bytes + letter.size > limits.size:
-            return Offer.FULL
+            return _SEND
+        if self.waiting_count >= limits.count or self.waiting_bytes + letter.size > limits.size:
+            return _FULL
         self._waiting.append(letter)
-        self._count += 1
-        self._bytes += letter.size
+        self.waiting_count += 1
+        self.waiting_bytes += letter.size
         if self.on_change is not None:
             self.on_change()
-        return Offer.QUEUED
+        return _QUEUED
 
     def put_back(self, letter: _L) -> None:
         """Place a letter that was accepted before at the front, whatever the bounds: it is not refused now."""
         self._waiting.appendleft(letter)
-        self._count += 1
-        self._bytes += letter.size
+        self.waiting_count += 1
+        self.waiting_bytes += letter.size
 
     def restore(self, letter: _L) -> None:
         """Place a letter that was accepted before at the end, whatever the bounds: its broker was started anew."""
         self._waiting.append(letter)
-        self._count += 1
-        self._bytes += letter.size
+        self.waiting_count += 1
+        self.waiting_bytes += letter.size
 
     def forget(self, letter: _L) -> None:
         """Make room for another: the letter waits here and has ended. It is taken out when its turn comes."""
-        self._count -= 1
-        self._bytes -= letter.size
-        if len(self._waiting) > 2 * self._count + _SLACK:
+        self.waiting_count -= 1
+        self.waiting_bytes -= letter.size
+        if len(self._waiting) > 2 * self.waiting_count + _SLACK:
             self._waiting = deque(other for other in self._waiting if not other.is_over)
         if self.on_change is not None:
             self.on_change()
@@ -138,8 +136,8 @@ class Mailbox(Generic[_L]):
         while self._waiting:
             letter = self._waiting.popleft()
             if not letter.is_over:
-                self._count -= 1
-                self._bytes -= letter.size
+                self.waiting_count -= 1
+                self.waiting_bytes -= letter.size
                 self.in_flight += 1
                 return letter
         return None
@@ -158,7 +156,7 @@ class Mailbox(Generic[_L]):
         """Take out everything that waits and has not ended, in order."""
         letters = [letter for letter in self._waiting if not letter.is_over]
         self._waiting.clear()
-        self._count = self._bytes = 0
+        self.waiting_count = self.waiting_bytes = 0
         if self.on_change is not None:
             self.on_change()
         return letters

@@ -44,6 +44,8 @@ from ether_broker.wire import (
 
 __all__ = ["HEARTBEAT", "INCARNATION", "SILENCE", "Router", "Session"]
 
+_NEW: Final = Verdict.NEW  # a member of an Enum costs a look-up each time that it is named
+_ASK: Final = Verdict.ASK
 HEARTBEAT: Final = 1.0
 """Seconds between signs of life, both ways."""
 SILENCE: Final = 3.0
@@ -162,9 +164,9 @@ class Router:
         return True
 
     def _is_next(self, session: Session, number: int) -> bool:
-        if (verdict := session.channel.take(number, self._now)) is Verdict.ASK:
+        if (verdict := session.channel.take(number, self._now)) is _ASK:
             self._asides.append((session.receiver, session.channel.ask()))
-        return verdict is Verdict.NEW
+        return verdict is _NEW
 
     def _open(self, queue: InputQueue[Session], routing_id: bytes, message: bytes) -> list[bytes]:
         """The envelopes of a frame whose turn it is; a message that is no frame is refused."""

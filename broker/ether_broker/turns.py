@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
-from ether_broker.cost import cost_of
+from ether_broker.cost import PER_8_KIB, PRICES
 
 __all__ = ["MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
 STEP: Final = 256
-"""Points of one step, and what the last envelope is above them; see `cost_of`."""
+"""Points of one step, and what the last envelope is above them; see `ether_broker.cost`."""
 QUANTUM: Final = 32
 """Points of one turn, and what its last envelope is above them."""
 MOST_WAITING: Final = 256 << 20
@@ -125,8 +125,8 @@ class Turns(Generic[_S]):
             queue.tag = max(queue.tag, self._tag)
             heappush(self._heap, (queue.tag, next(self._order), queue))
 
-    def take(self) -> Iterator[tuple[InputQueue[_S], bytes, int]]:
-        """What this step handles: (queue, envelope, its cost), each asked for when the one before has been handled."""
+    def take(self) -> Iterator[tuple[InputQueue[_S], bytes]]:
+        """What this step handles: (queue, envelope), each asked for when the one before has been handled."""
         heap = self._heap
         left = STEP
         while heap and left > 0:
@@ -136,14 +136,15 @@ class Turns(Generic[_S]):
                 continue
             self._tag = before
             until, envelopes = before + QUANTUM, queue.envelopes
-            while queue.tag < until and (envelopes or queue.frames):
-                if not envelopes:
+            while queue.tag < until:
+                if envelopes:
+                    envelope = envelopes.pop()
+                    queue.tag += PRICES[envelope[0] if envelope else 0] + (len(envelope) >> PER_8_KIB)
+                    yield queue, envelope
+                elif queue.frames:
                     self._open(queue)
                 else:
-                    envelope = envelopes.pop()
-                    cost = cost_of(envelope)
-                    queue.tag += cost
-                    yield queue, envelope, cost
+                    break
                 if not envelopes:
                     self._close(queue)
             left -= queue.tag - before

@@ -209,15 +209,16 @@ def rehead(
     deadline: float | None = None, attempt: int | None = None, flags: int | None = None,
 ) -> bytes:  # fmt: skip
     """The envelope with some of its header changed and the same body."""
-    return pack_envelope(
-        header.kind, request_id=header.request_id, source=header.source,
-        target=header.target if target is None else target,
-        capability=header.capability if capability is None else capability,
-        body=envelope[header.body :], status=header.status,
-        flags=header.flags if flags is None else int(flags),
-        deadline=header.deadline if deadline is None else deadline,
-        parent=header.parent, attempt=header.attempt if attempt is None else attempt,
+    kind, status, old_flags, old_deadline, request_id, parent, old_attempt, source, old_target, name, body = header
+    if target is None:
+        target = old_target
+    if capability is None:
+        capability = name
+    packed = HEADER.pack(
+        kind, status, old_flags if flags is None else flags, len(source), len(target), len(capability),
+        old_attempt if attempt is None else attempt, old_deadline if deadline is None else deadline, request_id, parent,
     )  # fmt: skip
+    return b"".join((packed, source, target, capability, envelope[body:]))
 
 
 def name_of(field: bytes) -> str:

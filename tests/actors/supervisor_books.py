@@ -297,7 +297,7 @@ class Books:
     def _check_mailbox(self, agent: Registration, work: list[Entry]) -> None:
         mailbox, name = agent.mailbox, agent.name.decode()
         waiting = [entry for entry in work if entry.state is State.QUEUED]
-        assert (len(mailbox), mailbox.waiting_bytes) == (len(waiting), sum(entry.size for entry in waiting))
+        assert (mailbox.waiting_count, mailbox.waiting_bytes) == (len(waiting), sum(entry.size for entry in waiting))
         new = [entry for entry in waiting if self._is_new(entry)]
         assert len(new) <= self.limits.count, "G8: more letters than the bound"
         assert sum(entry.size for entry in new) <= self.limits.size, "G8: more bytes than the bound"

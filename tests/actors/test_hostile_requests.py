@@ -287,3 +287,44 @@ def test_delegators_that_are_back_are_served_in_turn_however_often_one_asks() ->
         bus.step()
 
     assert [received.number for received in one.took(Kind.RESPONSE)] == [77]
+
+
+@pytest.mark.parametrize("kind", [Kind.HEARTBEAT, Kind.RESUME, Kind.OBSERVE, Kind.UNREGISTER, Kind.MONITOR])
+def test_maps_and_lists_cost_the_session_before_they_are_read_and_too_many_are_refused(kind: Kind) -> None:
+    bus = Bus()
+    peer = bus.node("n", "a")
+    session = bus.agent("a").session
+
+    before = session.input.tag
+    peer.send(kind, body=[{}] * 160)
+    bus.step()
+    assert session.input.tag - before >= 10
+
+    before = session.input.tag
+    peer.send(kind, body=[{}] * 20_000)
+    bus.step()
+    assert session.input.tag - before > 1_024
+    assert "too_much" in [error.code for error in peer.took(Kind.ERROR)]
+
+
+def test_maps_and_lists_cost_in_a_question_to_the_bus_and_in_no_other_delegation() -> None:
+    bus = Bus()
+    worker, asker = bus.node("nw", "w"), bus.delegator("d")
+    session = bus.agent("d").session
+
+    costs = []
+    for number, capability in enumerate(("ether.agents", "x.y")):
+        before = session.input.tag
+        asker.send(
+            Kind.DELEGATION,
+            request_id=request_id(number),
+            source=b"d",
+            capability=capability.encode(),
+            body=[{}] * 1_600,
+        )
+        bus.step()
+        costs.append(session.input.tag - before)
+
+    assert costs[0] >= 100
+    assert costs[1] < 10
+    assert len(worker.work()) == 1

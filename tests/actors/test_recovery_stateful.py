@@ -230,7 +230,7 @@ class Restarts(RuleBasedStateMachine):
         assert world.supervisor.records.ledger.running == []
         for agent in world.supervisor.records.registry.agents:
             in_flight = agent.mailbox.in_flight if agent.condition is Condition.UP else 0
-            assert (in_flight, len(agent.mailbox)) == (0, 0), "credit was lost"
+            assert (in_flight, agent.mailbox.waiting_count) == (0, 0), "credit was lost"
         for life in self.living:
             assert life.channel.retained_bytes < 2000, "something is not acknowledged"
 

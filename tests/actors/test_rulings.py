@@ -227,7 +227,7 @@ def test_a_full_mailbox_refuses_with_the_time_to_wait():
     refusal = d.outcome()
     assert (refusal.number, refusal.status, refusal.code) == (numbers[3], Status.REJECTED_OVERLOAD, "mailbox_full")
     assert 0 < refusal.body["retry_after"] <= 30
-    assert (a.work(), bus.reasons(), len(bus.agent("a").mailbox)) == ([numbers[0]], ["overload"], 2)
+    assert (a.work(), bus.reasons(), bus.agent("a").mailbox.waiting_count) == ([numbers[0]], ["overload"], 2)
 
 
 def test_the_time_to_wait_follows_the_agents_pace():

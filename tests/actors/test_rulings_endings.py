@@ -38,7 +38,7 @@ def test_work_that_waited_until_its_deadline_was_never_started_and_can_be_redriv
 
     assert (refusal := d.outcome()).code == "expired"
     assert refusal.number == number
-    assert (a.took(Kind.CANCEL), bus.reasons(), len(bus.agent("a").mailbox)) == ([], ["expired"], 0)
+    assert (a.took(Kind.CANCEL), bus.reasons(), bus.agent("a").mailbox.waiting_count) == ([], ["expired"], 0)
 
 
 def test_work_that_expired_is_not_sent_though_its_timeout_has_not_been_ruled_yet():

@@ -169,7 +169,10 @@ def state_of(bus: Bus) -> object:
     records = bus.records
     return (
         [(entry.request_id, entry.state, entry.agent.name, entry.attempt) for entry in records.ledger.running],
-        [(a.name, a.session.node, a.condition, len(a.mailbox), a.mailbox.in_flight) for a in records.registry.agents],
+        [
+            (a.name, a.session.node, a.condition, a.mailbox.waiting_count, a.mailbox.in_flight)
+            for a in records.registry.agents
+        ],
         [session.node for session in records.router.sessions],
         records.accepted,
         records.tap.next,

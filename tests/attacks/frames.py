@@ -182,7 +182,10 @@ class Arena:
             work = [entry for entry in ledger.running if entry.agent is agent]
             waiting = [entry for entry in work if entry.state is State.QUEUED]
             mailbox = agent.mailbox
-            assert (len(mailbox), mailbox.waiting_bytes) == (len(waiting), sum(entry.size for entry in waiting))
+            assert (mailbox.waiting_count, mailbox.waiting_bytes) == (
+                len(waiting),
+                sum(entry.size for entry in waiting),
+            )
             assert 0 <= mailbox.in_flight <= mailbox.limits.window
         held = sum(entry.size for agent in records.registry.agents for entry in agent.held.values())
         assert ledger.size == held + sum(entry.size for entry in ledger.running)

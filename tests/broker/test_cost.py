@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ether_broker.cost import DEAREST, cost_of
+from ether_broker.cost import DEAREST, PRICES, reading
 from ether_broker.payload import pack
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.router import Router
+from ether_broker.session import INCARNATION
+from ether_broker.wire import Kind, join_frame, pack_envelope
 
 
 @pytest.mark.parametrize(
@@ -24,31 +24,28 @@ from ether_broker.wire import Kind, pack_envelope
     ],
 )
 def test_each_kind_has_its_price(kind: int, points: int):
-    assert cost_of(pack_envelope(kind)) == points
+    assert PRICES[kind] == points
 
 
-@given(st.binary(max_size=80))
-def test_whatever_it_is_it_costs_something(envelope: bytes):
-    assert 1 <= cost_of(envelope) <= DEAREST + 1
+def price(envelope: bytes) -> int:
+    """What a session pays when the envelope has its turn, without the point for its frame."""
+    router = Router()
+    session = router.open(b"r" + bytes(INCARNATION), "n", {}, 0.0)
+    router.arrive(session.receiver, join_frame([envelope]), 1.0)
+    assert [taken for _, taken in router.turns.take()] == [envelope]
+    return session.input.tag - 1
 
 
 def test_bytes_count_whoever_sends_them():
-    assert cost_of(pack_envelope(Kind.RESPONSE, body=bytes(1 << 20))) == 2 + 128
-    assert cost_of(pack_envelope(Kind.CANCEL, body=bytes(1 << 20))) == 1 + 128
+    assert price(pack_envelope(Kind.RESPONSE, body=bytes(1 << 20))) == 2 + 128
+    assert price(pack_envelope(Kind.CANCEL, body=bytes(1 << 20))) == 1 + 128
 
 
-@pytest.mark.parametrize(
-    "kind", [Kind.REGISTER, Kind.HEARTBEAT, Kind.RESUME, Kind.OBSERVE, Kind.UNREGISTER, Kind.MONITOR]
-)
-def test_maps_and_lists_count_where_the_broker_reads_them(kind: Kind):
-    bomb = b"\xdc\x4e\x20" + b"\x80" * 20_000
-    assert cost_of(pack_envelope(kind, body=bomb)) == DEAREST + 1
-    assert cost_of(pack_envelope(kind, body=pack([{}] * 160))) - cost_of(pack_envelope(kind)) == 10
+def test_what_is_no_envelope_costs_something():
+    assert (price(b""), price(b"\x01")) == (4, 2)
 
 
-def test_maps_and_lists_count_of_a_question_to_the_bus_and_of_no_other_delegation():
-    body = pack([{}] * 1_600)
-    names = {"source": b"s", "target": b"t" * 255}
-    assert cost_of(pack_envelope(Kind.DELEGATION, **names, capability=b"ether.agents", body=body)) >= 100
-    assert cost_of(pack_envelope(Kind.DELEGATION, **names, capability=b"people.greet", body=body)) == 2
-    assert cost_of(pack_envelope(Kind.RESPONSE, **names, capability=b"ether.agents", body=body)) == 2
+def test_maps_and_lists_count_in_a_body_that_is_read():
+    assert reading(b"\xdc\x4e\x20" + b"\x80" * 20_000) == DEAREST + 1
+    assert reading(pack([{}] * 160)) == 10
+    assert reading(b"") == 0

@@ -30,7 +30,7 @@ def arrive(router: Router, routing_id: bytes, message: bytes, now: float) -> lis
     router.arrive(routing_id, message, now)
     handled: list[tuple[Session | None, bytes]] = []
     while router.turns.has_waiting:
-        handled += [(queue.session, envelope) for queue, envelope, _ in router.turns.take()]
+        handled += [(queue.session, envelope) for queue, envelope in router.turns.take()]
     return handled
 
 

@@ -49,7 +49,7 @@ _OWN_WORD: Final = frozenset({"journal_unavailable", "broker_lost"})
 def has_work(agent: Registration) -> bool:
     """Whether something waits for an agent or holds credit; the credit of one that is down is nobody's."""
     mailbox = agent.mailbox
-    return len(mailbox) > 0 if agent.condition is Condition.DOWN else mailbox.outstanding > 0
+    return mailbox.waiting_count > 0 if agent.condition is Condition.DOWN else mailbox.outstanding > 0
 
 
 class Violation(Exception):
@@ -277,7 +277,7 @@ class Auditor:
             most = limits.window if agent.condition is Condition.UP else float("inf")  # until it is back nobody knows
             if not 0 <= mailbox.in_flight <= most:
                 self.fail("bounded queues", f"{agent.name!r} holds {mailbox.in_flight} of {limits.window}")
-            waiting, before = len(mailbox), self._waiting.get(agent.name, 0)
+            waiting, before = mailbox.waiting_count, self._waiting.get(agent.name, 0)
             is_new = agent.name in self._accepted and agent.condition is Condition.UP and not self._is_moving
             if is_new and waiting > max(limits.count, before):
                 self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.count}")
@@ -478,7 +478,9 @@ class Auditor:
         for agent in supervisor.records.registry.agents:
             mailbox = agent.mailbox
             if has_work(agent) or any(not letter.is_over for letter in mailbox._waiting):
-                self.fail("liveness", f"{agent.name!r} has {mailbox.in_flight} and {len(mailbox)} left at rest")
+                self.fail(
+                    "liveness", f"{agent.name!r} has {mailbox.in_flight} and {mailbox.waiting_count} left at rest"
+                )
         for session in supervisor.records.router.sessions:
             waiting = [*session.outbox, *session.fresh, *supervisor.records.router.unsealed(session)]
             channel = session.channel

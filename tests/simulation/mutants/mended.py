@@ -41,8 +41,8 @@ def _ended_parent(parent: Any) -> Any:
     return mutated
 
 
-def _free(_cost_of: Any) -> Any:
-    return lambda _envelope: 0
+def _free(prices: Any) -> Any:
+    return bytes(len(prices))
 
 
 def _by_wall(begin: Any) -> Any:
@@ -192,7 +192,7 @@ MENDED: Final = (
             "parents", (Selection, "parent", _ended_parent), "children", seed=16),
     _mutant("what an envelope costs is not counted",
             "frames of a thousand CANCELs made everybody wait",
-            "fairness", (ether_broker.turns, "cost_of", _free), "hostile", seed=291),
+            "fairness", (ether_broker.turns, "PRICES", _free), "hostile", seed=291),
     _mutant("restarts go by the wall clock alone",
             "an hour set back gave 60 s where 9 were left",
             "deadline", (History, "begin", _by_wall), "clocks broker", seed=158),

@@ -57,7 +57,7 @@ def left_over(world: World) -> str:
         return "liveness: something was never committed"
     for agent in records.registry.agents:
         if agent.mailbox.outstanding:
-            return f"leak: {agent.name!r} has {agent.mailbox.in_flight} and {len(agent.mailbox)} left"
+            return f"leak: {agent.name!r} has {agent.mailbox.in_flight} and {agent.mailbox.waiting_count} left"
     for peer in world.peers.values():
         if peer.wanted:
             return f"liveness: {peer.name} never learned of {list(peer.wanted)}"
