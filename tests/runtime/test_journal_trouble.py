@@ -5,13 +5,15 @@ The faults are those of `ether torture --journal-faults`: a full disk and a read
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
-from ether import Rejected, Runtime, Status
+from ether import Handle, Rejected, Runtime, Status
 from ether.cluster import Cluster
 from ether.torture.disk import Disk
 from ether.torture.plan import Fault
@@ -23,8 +25,11 @@ from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
 from tests.support import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-BACK = 20.0
-"""Seconds in which the bus is back; it says 5, and this machine may be busy."""
+BACK = 5.0
+"""Seconds in which the bus takes work again, as it says."""
+UP = 20.0
+"""Seconds in which processes have looked at a journal: the bus promises nothing of that, and this machine may be busy."""
+_LOOK = 0.01
 
 
 @pytest.fixture
@@ -52,12 +57,47 @@ def break_by(disk: Disk, fault: Fault) -> None:
     disk.break_by(fault)
 
 
+class Stalls:
+    """Counts the seconds in which the machine ran somebody else: this process wakes each 10 ms, or is late."""
+
+    def __enter__(self) -> Self:
+        self.seconds = 0.0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        before = time.monotonic()
+        while not self._end.wait(_LOOK):
+            now = time.monotonic()
+            self.seconds += now - before - _LOOK
+            before = now
+
+
+def wait_back(kept: Bus, handle: Handle) -> None:
+    """Wait until the bus takes work and what it had accepted has its outcome; from the end of the disk's fault on.
+
+    It has 5 s of the machine's time: the seconds in which this process, which does nothing, was not run do not count, as the
+    broker's and the node's may have been as late.
+    """
+    began = time.monotonic()
+    with Stalls() as stalls:
+        wait_until(lambda: done(kept), UP, "work is done")
+        assert outcome(handle, UP).status is Status.COMPLETED
+    assert time.monotonic() - began - stalls.seconds < BACK
+
+
 def refused(kept: Bus) -> bool:
     return code(outcome(kept.begin("work.once", timeout=0.5), 10.0)) == "journal_unavailable"
 
 
 def done(kept: Bus) -> bool:
-    response = outcome(kept.bus.delegate("work.again", {"folder": str(kept.folder)}, timeout=5.0), 30.0)
+    response = outcome(kept.bus.delegate("work.again", {"folder": str(kept.folder)}, timeout=1.0), 30.0)
     assert code(response) != "broker_lost"
     return response.status is Status.COMPLETED
 
@@ -70,7 +110,7 @@ def down(journal: Path) -> list[str]:
     return [event["node"] for event in events if event["event"] == "node_down"]
 
 
-@pytest.mark.parametrize("fault", [Fault.FILL, Fault.LOCK, Fault.REMOVE])
+@pytest.mark.parametrize("fault", [Fault.FILL, Fault.LOCK, Fault.REMOVE, Fault.FAIL])
 def test_work_and_questions_are_refused_at_once_and_nobody_is_lost_while_the_disk_fails(
     kept: Bus, disk: Disk, fault: Fault
 ):
@@ -94,10 +134,9 @@ def test_work_and_questions_are_refused_at_once_and_nobody_is_lost_while_the_dis
     wait_until(lambda: time.monotonic() - began > 5.0, what="the disk has failed for 5 s")
 
     # Then all goes on as soon as the disk does
-    disk.mend()
     kept.go()
-    wait_until(lambda: done(kept), BACK, "work is done")
-    assert outcome(running, BACK).status is Status.COMPLETED
+    disk.mend()
+    wait_back(kept, running)
     assert kept.attempts(running) == 1
     assert down(disk.journal) == []
 
@@ -116,11 +155,10 @@ def test_a_broker_that_is_killed_while_its_disk_fails_is_back_when_the_disk_is(k
         "the next broker has looked at its journal",
     )
 
+    kept.go()
     disk.mend()
 
-    kept.go()
-    wait_until(lambda: done(kept), BACK, "work is done")
-    assert outcome(running, BACK).status is Status.COMPLETED
+    wait_back(kept, running)
     assert kept.attempts(running) == 1
 
 
@@ -137,7 +175,7 @@ def test_a_cluster_does_not_come_up_on_a_journal_that_cannot_be_written_and_says
     with pytest.raises(error, match=str(disk.journal)):
         Cluster(nodes=1, agents=[WORKER], journal=str(disk.journal)).open()
 
-    assert time.monotonic() - began < BACK
+    assert time.monotonic() - began < UP
     if fault is Fault.REMOVE:
         disk.journal.parent.unlink()
 

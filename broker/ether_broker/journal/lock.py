@@ -12,7 +12,7 @@ from typing import Final
 from ether_broker.errors import JournalLocked, JournalUnavailable
 from ether_broker.journal.failure import explain
 
-__all__ = ["Lock"]
+__all__ = ["Lock", "holder"]
 
 _POLL: Final = 0.02
 _held: Final[set[tuple[int, int]]] = set()
@@ -41,7 +41,7 @@ class Lock:
         while (descriptor := self._try(path)) is None:
             if time.monotonic() >= limit:
                 raise JournalLocked(
-                    f"The journal {path} is in use by process {self._holder()}: "
+                    f"The journal {path} is in use by process {holder(path) or 'unknown'}: "
                     "a journal has one broker; stop that one, or give this one a journal of its own."
                 )
             time.sleep(_POLL)
@@ -78,23 +78,24 @@ class Lock:
             return _identity(os.stat(path)) == self._file  # noqa: PTH116  with os.fstat above
         return False
 
-    def _holder(self) -> str:
-        """The process that the system's table of locks names for the file."""
-        if self._file in _held:
-            return str(os.getpid())
-        device, inode = self._file
-        wanted = f"{os.major(device):02x}:{os.minor(device):02x}:{inode}"
-        with contextlib.suppress(OSError):
-            for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-                words = line.split()
-                if words[1:2] == ["FLOCK"] and wanted in words:
-                    return words[4]
-        return "unknown"
-
     def release(self) -> None:
         """Let go; once."""
         _held.discard(self._file)
         os.close(self._descriptor)
+
+
+def holder(path: Path) -> int | None:
+    """The process that has a journal, by the system's table of locks; None if none has, or it does not say."""
+    with contextlib.suppress(OSError):
+        device, inode = _identity(path.stat())
+        if (device, inode) in _held:
+            return os.getpid()
+        wanted = f"{os.major(device):02x}:{os.minor(device):02x}:{inode}"
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            words = line.split()
+            if words[1:2] == ["FLOCK"] and wanted in words:
+                return int(words[4])
+    return None
 
 
 def _alone(descriptor: int, path: Path) -> os.stat_result:

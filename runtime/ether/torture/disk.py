@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -18,6 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ether.torture.plan import Fault
+from ether_broker.journal.lock import holder
 
 __all__ = ["Disk"]
 
@@ -45,6 +47,7 @@ class Disk:
         self._place = self._root / "journal"
         self._ballast = self._root / "ballast"
         self._lock: sqlite3.Connection | None = None
+        self._failing = 0
         self._mended: Callable[[], None] | None = None
         self.journal = self._place / name
         """The broker's."""
@@ -89,6 +92,7 @@ class Disk:
             Fault.LOCK: (self._begin_lock, self._end_lock),
             Fault.PROTECT: (self._protect, self._release),
             Fault.REMOVE: (self._take_away, self._put_back),
+            Fault.FAIL: (self._fail, self._work),
         }[fault]
         begin()
         self._mended = end
@@ -147,6 +151,23 @@ class Disk:
 
     def _put_back(self) -> None:
         (self._root / "away").rename(self._place)
+
+    def _fail(self) -> None:
+        """The system refuses each write of that process to a file (EFBIG), which SQLite takes for an error of the disk.
+
+        Files that are open are concerned, too, and no right is needed. A broker that is started meanwhile is not.
+        """
+        writer = holder(self.journal)
+        if writer is None:
+            raise OSError(f"no process has {self.journal}")
+        _, most = resource.prlimit(writer, resource.RLIMIT_FSIZE)
+        resource.prlimit(writer, resource.RLIMIT_FSIZE, (0, most))
+        self._failing = writer
+
+    def _work(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            _, most = resource.prlimit(self._failing, resource.RLIMIT_FSIZE)
+            resource.prlimit(self._failing, resource.RLIMIT_FSIZE, (most, most))
 
 
 def _mount(folder: Path) -> bool:

@@ -48,6 +48,8 @@ class Fault(StrEnum):
     """It is read-only for whoever opens a file from now on."""
     REMOVE = "remove"
     """The journal is not where it was, and then it is there again."""
+    FAIL = "fail"
+    """Each write of the broker that has the journal gives an error of the disk."""
 
 
 _ACTIONS: Final = {Action.KILL: 5, Action.PAUSE: 3, Action.RESTART: 2}
