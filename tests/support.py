@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 __all__ = [
     "REPOSITORY",
     "SOURCE_ROOTS",
+    "Stalls",
     "child_environment",
     "has_environment",
     "process_is_alive",
@@ -25,6 +27,7 @@ REPOSITORY: Final = Path(__file__).resolve().parent.parent
 SOURCE_ROOTS: Final = tuple(REPOSITORY / floor for floor in ("runtime", "actors", "broker"))
 
 _POLL = 0.005
+_LOOK = 0.01
 _Seen = TypeVar("_Seen")
 
 
@@ -49,6 +52,28 @@ def wait_until(condition: Callable[[], _Seen], timeout: float = 10.0, what: str 
         if late:
             raise AssertionError(f"not within {timeout:g} s: {what or condition}; the last value was {seen!r}")
         time.sleep(_POLL)
+
+
+class Stalls:
+    """Counts the seconds in which the machine ran somebody else: this process wakes each 10 ms, or is late."""
+
+    def __enter__(self) -> Self:
+        self.seconds = 0.0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        before = time.monotonic()
+        while not self._end.wait(_LOOK):
+            now = time.monotonic()
+            self.seconds += now - before - _LOOK
+            before = now
 
 
 def process_is_alive(pid: int) -> bool:

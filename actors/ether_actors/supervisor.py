@@ -56,6 +56,8 @@ __all__ = ["Supervisor"]
 logger = logging.getLogger("ether.supervisor")
 
 _TOP: Final = 1 << 63
+_STOOD_STILL: Final = 2.0
+"""Seconds between two steps after which it was this process that was late: it wakes four times a second."""
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _DEAR: Final = (
@@ -150,6 +152,8 @@ class Supervisor:
             wall: seconds since 1970 in UTC, for people.
         """
         records = self.records
+        if now - records.now > _STOOD_STILL and records.router.sessions:
+            records.router.stood_still(now)
         records.now = now
         records.wall = records.ended.wall = wall
         records.router.release(records.journal.committed)

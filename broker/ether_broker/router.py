@@ -98,6 +98,8 @@ class Router:
         self._asides: deque[tuple[bytes, bytes]] = deque()
         """Welcomes, acknowledgements, and what is missing; a few for each session."""
         self._now = 0.0
+        self._lenient_until = 0.0
+        """Until when nobody is lost, because this very process stood still and has not read what came meanwhile."""
 
     @property
     def refused(self) -> int:
@@ -367,11 +369,15 @@ class Router:
         session = self._sessions.get(routing_id)
         if session is None:
             return
-        if not self.patience and not session.input.is_waiting:
+        if not self.patience and self._now >= self._lenient_until and not session.input.is_waiting:
             self.close(session, "its connection is gone")
         elif session.gone_since is None:
             session.gone_since = self._now
             self._gone.append(session)
+
+    def stood_still(self, now: float) -> None:
+        """Note that this process did not run for a while: who was not heard meanwhile has `silence` seconds to be heard."""
+        self._lenient_until = now + self.silence
 
     @property
     def has_lost(self) -> bool:
@@ -387,11 +393,12 @@ class Router:
         for session in self._gone:
             if session.gone_since is None or session.input.is_waiting:
                 continue
-            if now - session.gone_since >= self.patience:
+            if now >= self._lenient_until and now - session.gone_since >= self.patience:
                 self.close(session, "its connection is gone")
         self._gone = [session for session in self._gone if session.gone_since is not None and not session.lost]
         for session in list(self._names.values()):
-            if now - session.heard > self.silence and not session.input.is_waiting:
+            is_silent = now - session.heard > self.silence and now >= self._lenient_until
+            if is_silent and not session.input.is_waiting:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
         lost, self._lost = self._lost, []
         for session in lost:

@@ -446,3 +446,22 @@ def test_a_heartbeat_in_parts_tells_of_all_and_only_its_last_part_says_who_has_n
     loads = [bus.agent(name).load for name in "abc"]
     assert loads == [{}, {"running": 3}, {"running": 2}]
     assert peer.session.loaded == {b"b", b"c"}
+
+
+def test_a_broker_that_stood_still_loses_nobody_for_that_and_those_who_stay_silent_three_seconds_later():
+    # Given a node that shows life, one that does not any more, and a broker that does not run for 20 s
+    bus = Bus()
+    there, gone = bus.node("na", "a"), bus.node("nb", "b")
+    bus.pass_time(1.0)
+    gone.die()
+
+    # When it runs again
+    bus.now += 20.0
+    bus.step()
+    bus.records.router.unreachable(there.session.receiver)  # its connection is being made anew
+    bus.pass_time(2.5)
+
+    # Then there is time to be heard
+    assert bus.events("node_down") == []
+    bus.pass_time(1.0)
+    assert [event["node"] for event in bus.events("node_down")] == ["nb"]

@@ -163,3 +163,18 @@ class Passer(Agent):
     @capability("pass.slowly")
     async def slowly(self) -> None:
         await asyncio.sleep(60)
+
+
+class Tally(Agent):
+    """Notes each start of a handler, in a file that all processes append to."""
+
+    max_concurrency = 4
+
+    @capability("tally.once")
+    def once(self, folder: str, task: Task) -> None:
+        with Path(folder, "runs").open("a", encoding="utf-8") as runs:
+            runs.write(f"{task.request_id}\n")
+
+    @capability("tally.again", idempotent=True)
+    def again(self, folder: str, task: Task) -> None:
+        self.once(folder, task)

@@ -5,11 +5,9 @@ The faults are those of `ether torture --journal-faults`: a full disk and a read
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -22,14 +20,13 @@ from ether_broker.journal.reader import JournalReader
 from ether_broker.journal.sqlite import SqliteJournal
 from ether_broker.payload import unpack
 from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
-from tests.support import wait_until
+from tests.support import Stalls, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 BACK = 5.0
 """Seconds in which the bus takes work again, as it says."""
 UP = 20.0
 """Seconds in which processes have looked at a journal: the bus promises nothing of that, and this machine may be busy."""
-_LOOK = 0.01
 
 
 @pytest.fixture
@@ -55,28 +52,6 @@ def break_by(disk: Disk, fault: Fault) -> None:
     if fault not in disk.faults:
         pytest.skip(f"{fault} needs the right to mount a file system")
     disk.break_by(fault)
-
-
-class Stalls:
-    """Counts the seconds in which the machine ran somebody else: this process wakes each 10 ms, or is late."""
-
-    def __enter__(self) -> Self:
-        self.seconds = 0.0
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        before = time.monotonic()
-        while not self._end.wait(_LOOK):
-            now = time.monotonic()
-            self.seconds += now - before - _LOOK
-            before = now
 
 
 def wait_back(kept: Bus, handle: Handle) -> None:

@@ -18,6 +18,8 @@ BROKER: Final = "broker"
 _SHORTEST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 6.0
 """Seconds; a node is given up after 3, so some of the paused come back as strangers."""
+_LONGEST_STOP: Final = 20.0
+"""Seconds of one pause of the broker in five: everybody gives everybody up meanwhile."""
 _LONGEST_FAULT: Final = 6.0
 _CALM: Final = (1.0, 8.0)
 """Seconds between two faults of the disk."""
@@ -143,4 +145,6 @@ def _strike(
     names = dice.choice(targets[victim])
     action = Action.KILL if victim is Victim.CLUSTER else dice.choices(list(_ACTIONS), list(_ACTIONS.values()))[0]
     seconds = dice.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE) if action is Action.PAUSE else 0.0
+    if seconds and victim is Victim.BROKER and not dice.randrange(5):
+        seconds = dice.uniform(_LONGEST_PAUSE, _LONGEST_STOP)
     return Strike(number, at, action, victim, names, seconds)
