@@ -318,9 +318,12 @@ class Task:
             fields: any other field of `Response`, as in `summary`, `confidence`, `unresolved`, `questions`.
 
         Raises:
-            UsageError: the status is the bus's own (ACCEPTED, PROGRESS, TIMEOUT, CANCELLED).
+            UsageError: it is no status, or one of the bus's own (ACCEPTED, PROGRESS, TIMEOUT, CANCELLED).
             InvalidEnvelope: a field is not valid.
         """
+        if not isinstance(status, Status):
+            msg = f"respond({status!r}): the first is a Status, as in Status.PARTIAL; what was found goes as data={status!r}."
+            raise UsageError(msg)
         if status in NOT_YOURS:
             msg = f"A handler does not answer {status.name}; the bus does."
             raise UsageError(msg)

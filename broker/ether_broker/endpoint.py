@@ -10,8 +10,9 @@ from typing import Final
 from ether_broker.errors import InvalidEndpoint
 from ether_broker.names import NAME_PATTERN
 
-__all__ = ["LAN", "check_endpoint", "default_endpoint", "is_exposed", "lan_name", "prepare_endpoint"]
+__all__ = ["IPC", "LAN", "check_endpoint", "default_endpoint", "is_exposed", "lan_name", "prepare_endpoint"]
 
+IPC: Final = "ipc://"
 LAN: Final = "lan://"
 """Begins what stands for a broker that is to be found on the local network; not an address that one can have."""
 

@@ -107,11 +107,15 @@ class Response(Model):
         return self
 
     def explain(self) -> str:
-        """One sentence: the status and its reason."""
+        """One sentence: the status and its reason; of PARTIAL and NEEDS_INPUT also the first thing that is open."""
         reason = f"{self.error.code}: {self.error.message}" if self.error else self.summary
+        first, *more = self.questions or self.unresolved or ("",)
+        if first and self.status in _UNFINISHED:
+            reason = " ".join(filter(None, (reason, first, f"(and {len(more)} more)" if more else "")))
         return f"{self.status.name} by {self.from_agent or 'nobody'}{': ' if reason else ''}{reason}"
 
 
+_UNFINISHED: Final = (Status.PARTIAL, Status.NEEDS_INPUT)
 _ERRORS: Final[dict[Status, type[errors.OutcomeError]]] = {
     Status.REJECTED_CAPABILITY: errors.Rejected,
     Status.REJECTED_CONTEXT: errors.Rejected,

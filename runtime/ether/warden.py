@@ -379,7 +379,8 @@ class Warden:
             failure = life.failure or unexplained(name, code, output)
             self._last_ends[name] = (code, str(failure))
             self._failures.setdefault(name, failure)
-            self._on_event(f"{name} did not start: {failure}")
+            if name in self._facts:  # else `wait_up` raises it
+                self._on_event(f"{name} did not start: {failure}")
             self._tell(ChildStartFailed(life.path, str(failure), life.incarnation))
 
     # -- the end -------------------------------------------------------------------------------------------------

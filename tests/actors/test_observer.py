@@ -10,7 +10,7 @@ from ether_actors.observer import Observation, Observer
 from ether_actors.observers.probe import Probe
 from ether_broker.codec import pack_delegation, pack_response
 from ether_broker.delegation import Delegation
-from ether_broker.errors import InvalidEnvelope
+from ether_broker.errors import InvalidEnvelope, UsageError
 from ether_broker.ids import to_text
 from ether_broker.payload import pack
 from ether_broker.response import Response
@@ -182,6 +182,12 @@ def test_a_probe_finds_by_every_filter():
 def test_an_unknown_filter_is_named_with_those_that_there_are():
     with pytest.raises(TypeError, match="'stauts'; it knows kind, status"):
         Probe().find(stauts=Status.COMPLETED)
+
+
+def test_a_status_is_taken_by_its_name_and_one_that_there_is_none_of_is_told():
+    assert probed(ASK, ANSWER).expect(timeout=0.0, status="COMPLETED").number == 2
+    with pytest.raises(UsageError, match=r"no status 'COMPLETD'\. Did you mean 'COMPLETED'"):
+        Probe().find(status="COMPLETD")
 
 
 def test_each_message_is_expected_once():

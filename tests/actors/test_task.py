@@ -312,6 +312,14 @@ def test_a_handler_cannot_answer_what_only_the_bus_does(status: Status):
     assert (made.status, made.error.code) == (Status.FAILED_EXECUTION, "wrong_result")
 
 
+def test_data_in_the_place_of_the_status_is_told_with_the_way_to_say_it():
+    response = run(lambda task: task.respond("done"))
+
+    assert response.error is not None
+    assert "respond('done'): the first is a Status" in response.error.message
+    assert "data='done'" in response.error.message
+
+
 def test_an_answer_with_a_field_that_is_none_is_an_error_of_the_handler():
     response = run(lambda task: task.respond(sumary="typo"))
 

@@ -129,6 +129,17 @@ def test_a_completed_response_unwraps_to_itself_and_any_other_raises(status: Sta
             },
             "FAILED_EXECUTION by a: node_lost: the node is gone",
         ),
+        (
+            {
+                "status": Status.PARTIAL,
+                "from_agent": "a",
+                "summary": "Read two.",
+                "unresolved": ["half is missing", "b", "c"],
+            },
+            "PARTIAL by a: Read two. half is missing (and 2 more)",
+        ),
+        ({"status": Status.NEEDS_INPUT, "from_agent": "a", "questions": ["When?"]}, "NEEDS_INPUT by a: When?"),
+        ({"status": Status.COMPLETED, "from_agent": "a", "unresolved": ["Later."]}, "COMPLETED by a"),
     ],
 )
 def test_a_response_explains_itself_in_a_sentence(fields: dict[str, Any], sentence: str):

@@ -55,6 +55,31 @@ def test_the_users_other_buses_are_named_where_his_own_is_not_there() -> None:
     assert "These are there" not in given.err
 
 
+@pytest.mark.parametrize(
+    "words", [words for words in COMMANDS if words[0] not in {"exec", "delegate", "node"}], ids=" ".join
+)
+def test_a_bus_that_was_started_by_a_name_is_named_alike(alone: Command, folder: Path, words: list[str]) -> None:
+    done = alone(*words, "--name", "other")
+
+    assert (done.code, done.out) == (3, "")
+    assert f"No broker listens at ipc://{folder}/ether/other.sock: " in done.err
+
+
+def test_a_bus_of_ones_own_is_reached_by_its_name_also_where_a_parameter_may_be_named_name(
+    alone: Command, folder: Path
+) -> None:
+    with Runtime(bind=f"ipc://{folder}/ether/other.sock", drain=0.0) as bus:
+        bus.start(Greeter)
+        listed = alone("agents", "--name", "other", "-o", "json").json
+        greeting = alone("exec", "greeter", "greet", "--connect", "ipc://other", "--name", "Ada")
+        one = alone("agents", "greeter", "--name", "other", "-o", "json").json
+        none = alone("agents", "greter", "--name", "other")
+
+    assert [row["agent"] for row in listed] == ["greeter"] == [row["agent"] for row in one]
+    assert greeting.out == "Hello, Ada\n"
+    assert none.err == "ether: unknown_agent: There is no agent 'greter'. Did you mean 'greeter'?\n"
+
+
 def test_an_error_is_json_where_json_is_asked_for(alone: Command) -> None:
     error = json.loads(alone("agents", "-o", "json").err)["error"]
 
@@ -73,7 +98,7 @@ def test_debug_shows_the_traceback(alone: Command) -> None:
         ("tcp://localhost:99999", "is no TCP address"),
         ("tcp://*:7421", "is an address to bind"),
         ("inproc://bus", "is an address to bind"),
-        ("ipc://relative.sock", "is no ipc address"),
+        ("ipc://run/relative.sock", "is no ipc address"),
         ("http://localhost:80", "is no address of a broker"),
     ],
 )

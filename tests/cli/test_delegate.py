@@ -168,6 +168,7 @@ def test_an_unfinished_answer_has_its_own_code(ether: Command, status: str, code
     done = ether("exec", "counter", "end", "--status", status)
 
     assert done.code == code, done
+    assert done.err.count(said.partition(": ")[2]) == 1
     assert said in done.err
 
 

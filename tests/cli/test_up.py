@@ -118,14 +118,27 @@ def test_a_bad_cluster_file_is_told_with_its_place(alone: Command, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_an_address_in_use_is_told(alone: Command) -> None:
+def test_an_address_in_use_is_told_once(alone: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
         done = alone.process("up", f"{AGENTS}:Greeter", "--bind", url)
 
     assert done.code == 3
-    assert "address_in_use" in done.err
+    assert done.err.startswith("ether: address_in_use: ")
+    assert done.err.count("\n") == 1
     assert "Traceback" not in done.err
+
+
+def test_a_second_bus_of_the_same_name_is_told_of_the_first_and_of_the_way_to_another(
+    alone: Command, folder: Path
+) -> None:
+    with Runtime(bind=f"ipc://{folder}/ether/default.sock", drain=0.0):
+        done = alone("up", f"{AGENTS}:Greeter", "--journal", str(folder / "own.db"))
+
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith("ether: address_in_use: A bus of yours named 'default' runs already, at ipc://")
+    assert "ether up --name NAME" in done.err
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ether_actors.observer import Observation, Observer
+from ether_broker.errors import UsageError, nearest
 from ether_broker.status import Status
 from ether_broker.wire import Kind
 
@@ -25,7 +26,7 @@ class Probe(Observer):
     What is asked of it is a filter, by keyword; a message fits when all that are given fit:
 
         kind          a `Kind`: DELEGATION, RESPONSE or EVENT
-        status        a `Status`, so a RESPONSE
+        status        a `Status` or its name, so a RESPONSE
         capability    the capability, whole
         from_agent, to_agent, request_id
         event         the name of an event, such as "agent_up", so an EVENT
@@ -87,6 +88,7 @@ class Probe(Observer):
 
         Raises:
             TypeError: there is no such filter.
+            UsageError: there is no such status.
         """
         fits = _filter(wanted)
         return [observation for observation in self.observations if fits(observation)]
@@ -121,6 +123,7 @@ class Probe(Observer):
         Raises:
             AssertionError: none came; the message says what came.
             TypeError: there is no such filter.
+            UsageError: there is no such status.
         """
         fits = _filter(wanted)
         found = self._take(fits)
@@ -183,6 +186,12 @@ def _filter(wanted: dict[str, Any]) -> Callable[[Observation], bool]:
         if name not in _FILTERS:
             msg = f"A probe does not filter by {name!r}; it knows {', '.join(_FILTERS)}."
             raise TypeError(msg)
+    status = wanted.get("status")
+    if isinstance(status, str):
+        if status not in Status.__members__:
+            msg = f"There is no status {status!r}.{nearest(status, Status.__members__)}"
+            raise UsageError(msg)
+        wanted = {**wanted, "status": Status[status]}
     return lambda observation: all(_FILTERS[name](observation, value) for name, value in wanted.items())
 
 

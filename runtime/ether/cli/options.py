@@ -10,6 +10,7 @@ import typer
 from ether.cli.completion import complete_agents, complete_capabilities, complete_endpoints
 from ether.cli.discover_words import CONNECT, DISCOVER
 from ether.cli.output import Format, Output
+from ether_broker.endpoint import IPC
 
 __all__ = [
     "AgentArgument",
@@ -19,6 +20,7 @@ __all__ = [
     "ContextOption",
     "FormatOption",
     "KeysOption",
+    "NameOption",
     "ObjectiveOption",
     "PairOption",
     "ParamsOption",
@@ -27,6 +29,7 @@ __all__ = [
     "StreamOption",
     "TimeoutOption",
     "WaitOption",
+    "named",
     "output_of",
     "settings_of",
 ]
@@ -48,6 +51,15 @@ ConnectOption = Annotated[
         show_default="this user's own, as `ether up` binds it",
         rich_help_panel=_BUS,
         autocompletion=complete_endpoints,
+    ),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="BUS",
+        help="The bus that this user has started by `ether up --name BUS`; counts more than --connect.",
+        rich_help_panel=_BUS,
     ),
 ]
 WaitOption = Annotated[
@@ -113,6 +125,11 @@ ContextOption = Annotated[
     str | None,
     typer.Option("--context", metavar="JSON|@FILE|-", help="The context slice of the work."),
 ]
+
+
+def named(name: str | None) -> str | None:
+    """What `--connect` would be for this user's bus of that name; None for None."""
+    return None if name is None else f"{IPC}{name}"
 
 
 @dataclass(frozen=True, slots=True)

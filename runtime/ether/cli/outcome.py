@@ -134,7 +134,8 @@ def _head(response: Response) -> str:
 
 
 def _reasons(response: Response, *, debug: bool) -> Iterator[str]:
-    yield one_line(f"ether: {response.explain()}", _REASON)
+    head = response.model_copy(update={"questions": (), "unresolved": ()})  # they get lines of their own
+    yield one_line(f"ether: {head.explain()}", _REASON)
     if response.required_fields:
         yield f"  missing: {one_line(', '.join(response.required_fields), _REASON)}"
     if response.unexpected_fields:

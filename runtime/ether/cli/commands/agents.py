@@ -14,8 +14,10 @@ from ether.cli.options import (
     ConnectOption,
     FormatOption,
     KeysOption,
+    NameOption,
     ServerKeyOption,
     WaitOption,
+    named,
     output_of,
 )
 from ether.cli.output import Column, seconds
@@ -34,7 +36,11 @@ def add_to(app: typer.Typer) -> None:
 def agents(
     ctx: typer.Context,
     *,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[AGENT]...", help="Only these.", autocompletion=complete_agents)
+    ] = None,
     connect: ConnectOption = None,
+    bus_name: NameOption = None,
     wait: WaitOption = 0.0,
     keys: KeysOption = None,
     server_key: ServerKeyOption = None,
@@ -43,17 +49,24 @@ def agents(
 ) -> None:
     """List the agents: where they live, how they are, what they have done."""
     out = output_of(ctx, output_format)
-    with any_bus(connect, wait, agent or (), keys=keys, server_key=server_key) as bus:
-        out.rows(bus.iter_agents(), _AGENTS)
+    with any_bus(named(bus_name) or connect, wait, agent or (), keys=keys, server_key=server_key) as bus:
+        if not names:
+            out.rows(bus.iter_agents(), _AGENTS)
+            return
+        rows = list(bus.iter_agents(names))
+        for name in sorted({*names} - {row["agent"] for row in rows}):
+            msg = f"There is no agent {name!r}.{nearest(name, (row['agent'] for row in bus.iter_agents()))}"
+            raise UnknownAgent(msg)
+    out.rows(rows, _AGENTS)
 
 
 def nodes(
-    ctx: typer.Context, *, connect: ConnectOption = None, wait: WaitOption = 0.0, keys: KeysOption = None,
-    server_key: ServerKeyOption = None, output_format: FormatOption = None,
+    ctx: typer.Context, *, connect: ConnectOption = None, bus_name: NameOption = None, wait: WaitOption = 0.0,
+    keys: KeysOption = None, server_key: ServerKeyOption = None, output_format: FormatOption = None,
 ) -> None:  # fmt: skip
     """List the nodes: the processes that are on the bus, this command's own too."""
     out = output_of(ctx, output_format)
-    with any_bus(connect, wait, (), keys=keys, server_key=server_key) as bus:
+    with any_bus(named(bus_name) or connect, wait, (), keys=keys, server_key=server_key) as bus:
         out.rows(bus.nodes(), _NODES)
 
 
@@ -65,6 +78,7 @@ def capabilities(
         typer.Argument(metavar="[AGENT]", help="Only this agent's.", autocompletion=complete_agents),
     ] = None,
     connect: ConnectOption = None,
+    bus_name: NameOption = None,
     wait: WaitOption = 0.0,
     keys: KeysOption = None,
     server_key: ServerKeyOption = None,
@@ -73,7 +87,7 @@ def capabilities(
 ) -> None:
     """List what can be asked for, and of whom; as JSON with the schemas of parameters and results."""
     out = output_of(ctx, output_format)
-    with any_bus(connect, wait, agent or (), keys=keys, server_key=server_key) as bus:
+    with any_bus(named(bus_name) or connect, wait, agent or (), keys=keys, server_key=server_key) as bus:
         manifests = bus.manifests()
     known = [manifest["agent"] for manifest in manifests]
     if name is not None and name not in known:

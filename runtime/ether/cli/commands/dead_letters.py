@@ -14,9 +14,11 @@ from ether.cli.options import (
     ConnectOption,
     FormatOption,
     KeysOption,
+    NameOption,
     ServerKeyOption,
     TimeoutOption,
     WaitOption,
+    named,
     output_of,
     settings_of,
 )
@@ -53,6 +55,7 @@ def list_letters(
     reason: ReasonOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many.")] = 100,
     connect: ConnectOption = None,
+    bus_name: NameOption = None,
     wait: WaitOption = 0.0,
     keys: KeysOption = None,
     server_key: ServerKeyOption = None,
@@ -60,7 +63,7 @@ def list_letters(
 ) -> None:
     """List dead letters, the newest first."""
     out = output_of(ctx, output_format)
-    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
+    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
         letters = bus.dead_letters(limit=limit, reason=reason.value if reason else None)
     out.rows([letter.fields for letter in letters], _LETTERS)
 
@@ -71,6 +74,7 @@ def show(
     *,
     number: NumberArgument,
     connect: ConnectOption = None,
+    bus_name: NameOption = None,
     wait: WaitOption = 0.0,
     keys: KeysOption = None,
     server_key: ServerKeyOption = None,
@@ -78,7 +82,7 @@ def show(
 ) -> None:
     """Show one dead letter whole, with the delegation that died if it is one."""
     out = output_of(ctx, output_format)
-    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
+    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
         out.value(_whole(bus.dead_letter(number)))
 
 
@@ -91,6 +95,7 @@ def redrive(
     reason: ReasonOption = None,
     timeout: TimeoutOption = None,
     connect: ConnectOption = None,
+    bus_name: NameOption = None,
     wait: WaitOption = 0.0,
     keys: KeysOption = None,
     server_key: ServerKeyOption = None,
@@ -104,7 +109,7 @@ def redrive(
     if bool(numbers) == all_of_them or (reason and not all_of_them):
         msg = "Say which: numbers, as in `ether dead-letters redrive 3 4`, or --all with or without --reason."
         raise UsageError(msg)
-    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
+    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
         chosen = _checked(bus, numbers) if numbers else _redrivable(bus, reason)
         handles = [(number, bus.redrive(number, timeout=timeout)) for number in chosen]
         responses = [(number, handle.result()) for number, handle in handles]

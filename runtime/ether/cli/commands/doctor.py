@@ -7,7 +7,7 @@ from typing import Final
 import typer
 
 from ether.cli.exit_code import ExitCode
-from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, output_of
+from ether.cli.options import ConnectOption, FormatOption, KeysOption, NameOption, ServerKeyOption, named, output_of
 from ether.cli.output import Column
 
 __all__ = ["add_to"]
@@ -19,13 +19,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(
-    ctx: typer.Context, *, connect: ConnectOption = None, keys: KeysOption = None, server_key: ServerKeyOption = None,
-    output_format: FormatOption = None,
+    ctx: typer.Context, *, connect: ConnectOption = None, bus_name: NameOption = None, keys: KeysOption = None,
+    server_key: ServerKeyOption = None, output_format: FormatOption = None,
 ) -> None:  # fmt: skip
     """Check this machine and the bus; each line is ok, warn or fail, with the fix. Exit code 1 if one fails."""
     from ether.cli.checks import Verdict, checks
 
-    found = list(checks(connect, keys, server_key))
+    found = list(checks(named(bus_name) or connect, keys, server_key))
     output_of(ctx, output_format).rows([check.as_row() for check in found], _COLUMNS)
     if any(check.verdict is Verdict.FAIL for check in found):
         raise typer.Exit(ExitCode.FAILED)

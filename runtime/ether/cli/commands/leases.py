@@ -8,7 +8,16 @@ from typing import Any, Final
 import typer
 
 from ether.cli.connection import joined
-from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
+from ether.cli.options import (
+    ConnectOption,
+    FormatOption,
+    KeysOption,
+    NameOption,
+    ServerKeyOption,
+    WaitOption,
+    named,
+    output_of,
+)
 from ether.cli.output import Column, seconds
 
 __all__ = ["add_to"]
@@ -20,12 +29,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def leases(
-    ctx: typer.Context, *, connect: ConnectOption = None, wait: WaitOption = 0.0, keys: KeysOption = None,
-    server_key: ServerKeyOption = None, output_format: FormatOption = None,
+    ctx: typer.Context, *, connect: ConnectOption = None, bus_name: NameOption = None, wait: WaitOption = 0.0,
+    keys: KeysOption = None, server_key: ServerKeyOption = None, output_format: FormatOption = None,
 ) -> None:  # fmt: skip
     """List the leases that are held, the oldest first; as JSON with who waits for each, first in line first."""
     out = output_of(ctx, output_format)
-    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
+    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
         out.rows(bus.leases(), _LEASES)
 
 

@@ -13,7 +13,16 @@ import typer
 
 from ether.cli.connection import joined
 from ether.cli.discover_words import CONNECT, DISCOVER
-from ether.cli.options import FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of, settings_of
+from ether.cli.options import (
+    FormatOption,
+    KeysOption,
+    NameOption,
+    ServerKeyOption,
+    WaitOption,
+    named,
+    output_of,
+    settings_of,
+)
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -68,6 +77,7 @@ def review(
             "the directories have to be there under the same paths.",
         ),
     ] = None,
+    bus_name: NameOption = None,
     wait: WaitOption = 0.0,
     keys: KeysOption = None,
     server_key: ServerKeyOption = None,
@@ -82,6 +92,7 @@ def review(
     from ether.review.job import review as run
 
     out = output_of(ctx, output_format)
+    connect = named(bus_name) or connect
     if connect is not None and processes is not None:
         msg = "--processes starts scouts and --connect or --discover uses those that are there: leave one of them out."
         raise UsageError(msg)

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ether.cli.connection import joined
-from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
+from ether.cli.options import (
+    ConnectOption,
+    FormatOption,
+    KeysOption,
+    NameOption,
+    ServerKeyOption,
+    WaitOption,
+    named,
+    output_of,
+)
 from ether.cli.output import Format, Output, seconds
 from ether.cli.rates import Reading, Sample
 from ether.terminal import is_drawn
@@ -47,6 +56,7 @@ def top(
     interval: Interval = 1.0,
     iterations: Iterations = None,
     connect: ConnectOption = None,
+    bus_name: NameOption = None,
     wait: WaitOption = 0.0,
     keys: KeysOption = None,
     server_key: ServerKeyOption = None,
@@ -58,9 +68,9 @@ def top(
     for each interval.
     """
     out = output_of(ctx, output_format)
-    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
+    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
         if out.is_text and is_drawn(sys.stdout):
-            _on_screen(bus, interval, iterations, connect or default_endpoint())
+            _on_screen(bus, interval, iterations, named(bus_name) or connect or default_endpoint())
         elif out.format is Format.JSON:
             out.value([reading.as_row() for reading in _readings(bus, interval, iterations or 1)])
         else:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ether.cli.connection import wait_for
+from ether.cli.connection import is_listening, wait_for
 from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
 from ether.cli.output import Output
-from ether_broker.errors import UsageError
+from ether_broker.endpoint import default_endpoint
+from ether_broker.errors import AddressInUse, UsageError
 
 if TYPE_CHECKING:
     from ether.cluster_spec import ClusterSpec
@@ -106,6 +107,13 @@ def up(
         "security.insecure": insecure or None,
     }  # fmt: skip
     spec = _spec(what, nodes, overrides)
+    own = default_endpoint(spec.name)
+    if spec.bind is None and is_listening(own):
+        msg = (
+            f"A bus of yours named {spec.name!r} runs already, at {own}: use that one, stop it, or give this one another "
+            "name (`ether up --name NAME …`, and --name NAME to the commands that ask it)."
+        )
+        raise AddressInUse(msg)
     from ether.cluster import up as run
 
     raise typer.Exit(run(spec, on_event=_teller(spec, out)))
