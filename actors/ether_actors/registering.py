@@ -65,7 +65,7 @@ class Registering:
         )  # fmt: skip
         for name in names:
             said: dict[str, object] = {"manifest": packed} if name == names[0] else {"like": names[0]}
-            self._enter(session, manifest.model_copy(update={"agent": name}), packed, said)
+            self._enter(session, Manifest.trusted({**vars(manifest), "agent": name}), packed, said)
 
     def _enter(self, session: Session, manifest: Manifest, packed: bytes, said: dict[str, object]) -> None:
         records = self._records
@@ -82,7 +82,8 @@ class Registering:
             incarnation=session.digest, **said,
         )  # fmt: skip
         self._homecoming.reclaim(agent, before)
-        self._reassignment.returned(agent)
+        if known is not None:
+            self._reassignment.returned(agent)
 
     def _check(self, session: Session, name: str) -> None:
         """Raise for a name that is none, is the bus's own, is taken, or that the node may not host."""

@@ -67,12 +67,7 @@ class Registry:
         return self._names.after(name)
 
     def register(self, manifest: Manifest, session: Session) -> Registration:
-        """Enter an agent, or bring back one that was down: its mailbox is kept.
-
-        Raises:
-            DuplicateAgent: a living agent has the name.
-        """
-        self.check_free(manifest.agent, session)
+        """Enter an agent, or bring back one that was down: its mailbox is kept. `check_free` has said that it may."""
         known = self._agents.get(manifest.agent.encode())
         if known is None:
             return self._enter(manifest, session, Condition.UP)
@@ -239,11 +234,12 @@ class Registry:
         group.add(choice)
         agent = choice.agent
         agent.groups[group] = None
-        if len(group) == 2:  # noqa: PLR2004  with one there was nothing to choose from, and it was told nothing
+        members = len(group)
+        if members == 2:  # noqa: PLR2004  with one there was nothing to choose from, and it was told nothing
             for other in group:
                 other.agent.mailbox.on_change = other.agent.load_changed
                 group.update(other.agent)
-        elif len(group) > 2:  # noqa: PLR2004  one more of several
+        elif members > 2:  # noqa: PLR2004  one more of several
             agent.mailbox.on_change = agent.load_changed
 
     def _unindex(self, agent: Registration) -> None:

@@ -331,16 +331,14 @@ class Hosting:
 
 def _registrations(cells: list[Cell]) -> Iterator[tuple[bytes, bytes]]:
     """(token, REGISTER) of the agents, those of one class together: their manifest travels once."""
-    kinds: dict[bytes, list[str]] = {}
-    parts: dict[bytes, int] = {}
+    kinds: dict[type[Agent], list[str]] = {}
     for cell in cells:
         assert cell.agent is not None
-        kind = type(cell.agent)
-        kinds.setdefault(kind.packed_manifest(), []).append(cell.name)
-        parts[kind.packed_manifest()] = at_a_time(len(kind.manifest().capabilities))
-    for manifest, names in kinds.items():
-        for first in range(0, len(names), parts[manifest]):
-            some, token = names[first : first + parts[manifest]], new_id()
+        kinds.setdefault(type(cell.agent), []).append(cell.name)
+    for kind, names in kinds.items():
+        manifest, most = kind.packed_manifest(), at_a_time(len(kind.manifest().capabilities))
+        for first in range(0, len(names), most):
+            some, token = names[first : first + most], new_id()
             if len(some) == 1:
                 yield token, pack_envelope(Kind.REGISTER, request_id=token, source=some[0].encode(), body=manifest)
             else:

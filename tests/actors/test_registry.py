@@ -166,7 +166,7 @@ def test_a_name_that_lives_on_another_node_is_taken():
     made = registry(manifest("a", "x.y"))
 
     with pytest.raises(DuplicateAgent, match="lives on node 'n'"):
-        made.register(manifest("a", "x.y"), session("other"))
+        made.check_free("a", session("other"))
 
 
 def test_an_agent_that_was_down_comes_back_elsewhere_with_its_mailbox_and_all_its_credit():
