@@ -7,7 +7,7 @@ Who uses what, from the bottom up:
     failure, lock, layout       SQLite's errors as ours, one writer, the tables and their versions
     bodies, row, chain          a commit as bytes: large bodies by content, batches as they came, its hash
     store, index, retention     writing a commit, finding in it by request, giving it up
-    rows, query, requests       reading commits back, and looking for some
+    rows, search                reading commits back, and looking for some
     writer                      the thread that commits
     place                       where the journal of a cluster is
     sqlite, reader, verify      the broker's journal, everybody else's view of it, and the proof that it is whole

@@ -5,30 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from ether_broker.errors import EtherError
 from ether_broker.journal.failure import explained
-from ether_broker.journal.index import describe
-from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import connect_reader, read_meta
-from ether_broker.journal.query import Query
 from ether_broker.journal.record import Record
-from ether_broker.journal.requests import Requests
 from ether_broker.journal.retention import Removed, removable
 from ether_broker.journal.rows import Rows
+from ether_broker.journal.search import Search, conditions
 from ether_broker.journal.store import exclusive
 from ether_broker.journal.verify import Verdict, verify
 
 __all__ = ["JournalReader"]
-
-_PAGE: Final = 1000
-"""Numbers that one statement looks up: while a statement is open, the broker's write-ahead log cannot be emptied."""
 
 
 class JournalReader:
@@ -51,7 +44,7 @@ class JournalReader:
         self._made_files = not self._log.exists()
         self._connection = connect_reader(self.path)
         self._rows = Rows(self._connection, self.path)
-        self._requests = Requests(self._connection, self._rows)
+        self._search = Search(self._connection, self._rows)
 
     def __enter__(self) -> Self:
         return self
@@ -132,11 +125,11 @@ class JournalReader:
         Raises:
             JournalCorrupt, JournalUnavailable: while iterating.
         """
-        query = Query(
-            since=since, until=until, agent=agent, capability=capability, status=_several(status), kind=_several(kind),
-            after=after, before=before,
+        wanted = conditions(
+            agent=agent, capability=capability, status=_several(status), kind=_several(kind),
+            **{"number < ?": until, "wall >= ?": after, "wall < ?": before},
         )  # fmt: skip
-        return self._find(query, newest_first=newest_first, limit=limit)
+        return self._find(wanted, since or 0, after, newest_first=newest_first, limit=limit)
 
     def record(self, number: int) -> Record | None:
         """The record with a number; None if it is not there (yet, or any more)."""
@@ -146,16 +139,16 @@ class JournalReader:
 
     def of_request(self, request_id: bytes) -> list[Record]:
         """Everything about one delegation, in order."""
-        return list(self._find(Query(request_id=request_id)))
+        return list(self._find({"request_id = ?": (request_id,)}))
 
     def children(self, request_id: bytes) -> list[Record]:
         """The delegations that the handler of this one made, in order."""
-        return list(self._find(Query(parent=request_id)))
+        return list(self._find({"parent = ?": (request_id,)}))
 
     def of_requests(self, request_ids: Iterable[bytes]) -> list[Record]:
         """Everything about several delegations, in order; one look at what is not indexed yet serves all."""
         with explained(self.path):
-            numbers = self._requests.numbers(request_ids)
+            numbers = self._search.numbers(request_ids)
         return [record for number in numbers if (record := self.record(number))]
 
     def requests(self, low: bytes, high: bytes, limit: int) -> list[bytes]:
@@ -165,7 +158,7 @@ class JournalReader:
             JournalCorrupt, JournalUnavailable: it cannot be read.
         """
         with explained(self.path):
-            return self._requests.between(low, high, limit)
+            return self._search.between(low, high, limit)
 
     def below(self, request_id: bytes) -> list[bytes]:
         """Request ids of the delegations that were made for this one, for those, and so on; the nearest first.
@@ -174,7 +167,7 @@ class JournalReader:
             JournalCorrupt, JournalUnavailable: it cannot be read.
         """
         with explained(self.path):
-            return self._requests.below(request_id)
+            return self._search.below(request_id)
 
     def removable(self, older_than: float) -> Removed:
         """What `retention.collect` would remove at this moment; the bytes are those of bodies, without what surrounds them.
@@ -214,45 +207,18 @@ class JournalReader:
         with explained(self.path):
             return verify(self._connection, self.path, known)
 
-    def _find(self, query: Query, *, newest_first: bool = False, limit: int | None = None) -> Iterator[Record]:
+    def _find(
+        self, wanted: dict[str, tuple[Any, ...]], since: int = 0, after: float | None = None, *,
+        newest_first: bool = False, limit: int | None = None,
+    ) -> Iterator[Record]:  # fmt: skip
         with explained(self.path):
-            since = query.since or 0
-            if query.after is not None:
-                start = self._rows.number_at(query.after)
-                if start is None:
-                    return
-                since = max(since, start)
-            middle = max(self._rows.indexed(), since)
-            parts = [self._indexed(query, since, middle, newest_first), self._behind(query, middle, newest_first)]
-            yield from islice(chain.from_iterable(parts[::-1] if newest_first else parts), limit)
-
-    def _indexed(self, query: Query, since: int, until: int, newest_first: bool) -> Iterator[Record]:  # noqa: FBT001
-        """What the index has, a page of numbers at a time."""
-        where, values = query.where()
-        question = (
-            f"SELECT number FROM entries WHERE {where} AND number >= ? AND number < ?"  # noqa: S608  values are bound
-            f" ORDER BY number {'DESC' if newest_first else 'ASC'} LIMIT {_PAGE}"
-        )
-        while found := self._connection.execute(question, (*values, since, until)).fetchall():
-            for (number,) in found:
-                if record := self.record(number):  # what has been removed since is left out
-                    yield record
-            since, until = (since, found[-1][0]) if newest_first else (found[-1][0] + 1, until)
-
-    def _behind(self, query: Query, since: int, newest_first: bool) -> Iterator[Record]:  # noqa: FBT001
-        """What the index does not have yet, a commit at a time."""
-        needle = query.request_id or query.parent or b""
-        rows = (
-            self._rows.walk(sys.maxsize, backwards=True)
-            if newest_first
-            else self._rows.walk(self._rows.seq_before(since))
-        )
-        for row in rows:
-            if newest_first and row.next <= since:
-                return
-            if needle in row.body:
-                records = _records(self._rows.unpack(row), row.seq, since, query)
-                yield from reversed(list(records)) if newest_first else records
+            start = 0 if after is None else self._rows.number_at(after)
+            if start is not None:
+                numbers = self._search.find(wanted, max(since, start), newest_first=newest_first)
+                found = (
+                    record for number in numbers if (record := self.record(number))
+                )  # what was removed is left out
+                yield from islice(found, limit)
 
     def _one(self, question: str) -> Any:
         with explained(self.path):
@@ -261,10 +227,3 @@ class JournalReader:
 
 def _several(wanted: int | Collection[int] | None) -> Collection[int] | None:
     return (wanted,) if isinstance(wanted, int) else wanted
-
-
-def _records(batches: Sequence[Replayed], seq: int, since: int, query: Query) -> Iterator[Record]:
-    for first, clock, wall, envelopes in batches:
-        for number, envelope in enumerate(envelopes, first):
-            if number >= since and query.fits(describe(number, seq, wall, envelope)):
-                yield Record(number, wall, clock, envelope)

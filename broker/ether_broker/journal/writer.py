@@ -36,7 +36,7 @@ RETRY: Final = 0.5
 CALM: Final = 0.005
 """Seconds without an append before the writer indexes: under load the interpreter's lock is the broker's."""
 BEHIND: Final = 262_144
-"""Envelopes that may be unindexed before it indexes under load too: a search looks through them all, in about 0.5 s."""
+"""Envelopes that may be unindexed before it indexes under load too: a reader's first search reads them all, in a second."""
 _REOPENED: Final = (JournalUnavailable, JournalReadOnly)
 """Trouble after which the file may be another, or may be written only when it is opened anew."""
 _SPELL: Final = 60.0

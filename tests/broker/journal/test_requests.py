@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ether_broker.ids import NO_ID
+from ether_broker.journal import search
+from ether_broker.journal.index import index_journal
 from ether_broker.journal.reader import JournalReader
 from ether_broker.journal.retention import Removed, collect_closed
 from ether_broker.journal.sqlite import SqliteJournal
@@ -41,6 +43,12 @@ def write(path: Path, envelopes: list[bytes], *, each: int = 2) -> None:
     journal = SqliteJournal(path)
     for place in range(0, len(envelopes), each):
         journal.append(place + 1, 10.0 * place, 1000.0 + place, envelopes[place : place + each])
+    journal.close()
+
+
+def write_more(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append(journal.next, 0.0, 2000.0, [asked(20)])
     journal.close()
 
 
@@ -97,6 +105,29 @@ def test_what_is_committed_later_is_found_by_the_next_look(tmp_path: Path) -> No
         assert reader.requests(LOW, HIGH, 10) == [request(number) for number in (1, 2, 3, 4, 5)]
         assert reader.below(request(3)) == [request(4), request(5)]
         assert [record.number for record in reader.of_requests([request(4)])] == [4, 6]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_list_goes_on_where_it_was_when_the_index_catches_up_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newest_first: bool
+) -> None:
+    # Given a list of which some has been read, a page of two at a time
+    monkeypatch.setattr(search, "_PAGE", 2)
+    path = tmp_path / "journal.db"
+    write(path, [asked(number) for number in range(1, 13)])
+    forget_from(path, 5)
+    with JournalReader(path) as reader:
+        records = reader.entries(newest_first=newest_first)
+        seen = [next(records).number for _ in range(6)]
+
+        # When the index has caught up, and another question has been asked
+        index_journal(path)
+        write_more(path)
+        reader.of_request(request(1))
+
+        # Then it has the rest
+        seen += [record.number for record in records]
+    assert seen[:12] == sorted(range(1, 13), reverse=newest_first)
 
 
 def test_a_parent_that_is_its_own_child_ends_the_search(tmp_path: Path) -> None:
