@@ -6,7 +6,8 @@ It only ever lags: whoever searches looks through the commits that it does not h
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from ether_broker.journal.rows import Rows
 from ether_broker.journal.store import Store, exclusive
 from ether_broker.wire import read_header
 
-__all__ = ["SLICE", "Indexer", "describe", "index_journal"]
+__all__ = ["SLICE", "Indexer", "describe_all", "index_journal"]
 
 SLICE: Final = 256
 """Envelopes that are indexed in one go: about 2 ms, which is the most that a commit waits for it."""
@@ -49,6 +50,14 @@ def describe(number: int, seq: int, wall: float, envelope: bytes) -> tuple[Any, 
     )  # fmt: skip
 
 
+def describe_all(batches: Sequence[Replayed], seq: int, since: int = 0) -> Iterator[tuple[Any, ...]]:
+    """The rows of the envelopes of a commit, from the number `since` on."""
+    for first, _, wall, envelopes in batches:
+        skip = max(since - first, 0)
+        for number, envelope in enumerate(envelopes[skip:], first + skip):
+            yield describe(number, seq, wall, envelope)
+
+
 class Indexer:
     """Fills the index behind a store, in slices; in the writer's thread."""
 
@@ -78,7 +87,7 @@ class Indexer:
         if row is None:
             self.next = self._after_gap()
             return
-        entries = list(_take(rows.batches(row), self.next, row.seq))
+        entries = list(islice(describe_all(rows.unpack(row), row.seq, self.next), SLICE))
         with self._store.relaxed() as connection:
             _write(connection, entries)
         self.next = entries[-1][0] + 1 if len(entries) == SLICE else row.next
@@ -97,15 +106,6 @@ def _write(connection: sqlite3.Connection, entries: list[tuple[Any, ...]]) -> No
         connection.execute(_MANY, [value for entry in entries[done : done + _ROWS] for value in entry])
         done += _ROWS
     connection.executemany(_ONE, entries[done:])
-
-
-def _take(batches: list[Replayed], number: int, seq: int) -> Iterator[tuple[Any, ...]]:
-    left = SLICE
-    for first, _, wall, envelopes in batches:
-        skip = max(number - first, 0)
-        for place, envelope in enumerate(envelopes[skip : skip + left], first + skip):
-            yield describe(place, seq, wall, envelope)
-            left -= 1
 
 
 def index_journal(path: Path) -> int:

@@ -10,14 +10,15 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ether_broker.errors import JournalCorrupt, JournalTooNew, JournalUnavailable
 from ether_broker.journal.chain import genesis
-from ether_broker.journal.failure import CORRUPT_FIX, explain
+from ether_broker.journal.failure import CORRUPT_FIX, explain, explained
 
 __all__ = [
     "APPLICATION",
@@ -109,7 +110,7 @@ def connect_writer(path: Path, steps: Sequence[Callable[[sqlite3.Connection], No
         JournalUnavailable: it cannot be opened or written.
     """
     connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
-    try:
+    with _closed_on_error(connection, path):
         if not _check(connection, path, len(steps)):
             connection.execute(f"PRAGMA page_size={PAGE}")  # these two count for an empty file alone
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -117,13 +118,18 @@ def connect_writer(path: Path, steps: Sequence[Callable[[sqlite3.Connection], No
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA cache_size={-_CACHE // 1024}")
         migrate(connection, steps)
-    except sqlite3.Error as error:
-        connection.close()
-        raise explain(error, path) from error
+    return connection
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Close a connection when something is raised inside; what SQLite raises becomes an error of ours."""
+    try:
+        with explained(path):
+            yield
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def connect_reader(path: Path, steps: Sequence[Callable[[sqlite3.Connection], None]] = STEPS) -> sqlite3.Connection:
@@ -136,29 +142,18 @@ def connect_reader(path: Path, steps: Sequence[Callable[[sqlite3.Connection], No
     """
     if not path.is_file():
         raise JournalUnavailable(f"There is no journal at {path}: name the file of a broker that keeps one.")
-    try:
+    with explained(path):
         connection = _connect_read_only(path)
-    except sqlite3.Error as error:
-        raise explain(error, path) from error
     # Text stands only in the index; where somebody put it in a commit's bytes, the chain is to say so.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-    try:
-        _refuse_older(_check(connection, path, len(steps)), path, len(steps))
-    except sqlite3.Error as error:
-        connection.close()
-        raise explain(error, path) from error
-    except BaseException:
-        connection.close()
-        raise
+    with _closed_on_error(connection, path):
+        version = _check(connection, path, len(steps))
+        if version < len(steps):
+            raise JournalUnavailable(
+                f"The journal {path} has version {version} and this Ether reads {len(steps)}: "
+                "start a broker with it once, which brings it forward."
+            )
     return connection
-
-
-def _refuse_older(version: int, path: Path, newest: int) -> None:
-    if version < newest:
-        raise JournalUnavailable(
-            f"The journal {path} has version {version} and this Ether reads {newest}: "
-            "start a broker with it once, which brings it forward."
-        )
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:

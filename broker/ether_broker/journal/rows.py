@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -59,24 +59,14 @@ class Rows:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._cache: OrderedDict[int, list[Replayed]] = OrderedDict()
-        self._last: Row | None = None
+        self._cache: deque[list[Replayed]] = deque(maxlen=_CACHED)
 
-    def batches(self, row: Row) -> list[Replayed]:
+    def unpack(self, row: Row) -> list[Replayed]:
         """The batches of a commit, with their bodies.
 
         Raises:
             JournalCorrupt: it is not what was written.
         """
-        known = self._cache.get(row.seq)
-        if known is None:
-            known = self._cache[row.seq] = self.unpack(row)
-            if len(self._cache) > _CACHED:
-                self._cache.popitem(last=False)
-        return known
-
-    def unpack(self, row: Row) -> list[Replayed]:
-        """As `batches`, without keeping them."""
         try:
             batches = unpack_row(restore(row.body, row.refs, self._bodies(row)) if row.refs else row.body)
         except (struct.error, KeyError, TypeError, ValueError) as error:
@@ -104,16 +94,11 @@ class Rows:
 
     def at(self, number: int) -> Row | None:
         """The commit that has this number, or has the numbers round it; None if it is not there."""
-        if self._last is not None and self._last.first <= number < self._last.next:
-            return self._last
         found = self._connection.execute(
             f"SELECT {COLUMNS} FROM commits WHERE first <= ? ORDER BY first DESC, seq DESC LIMIT 1",  # noqa: S608  constant
             (number,),
         ).fetchone()
-        if found is None or found[2] <= number:
-            return None
-        self._last = Row._make(found)
-        return self._last
+        return None if found is None or found[2] <= number else Row._make(found)
 
     def scan(self, seq: int) -> Iterator[Row]:
         """All commits from `seq` on, in order, by one statement that sees the file as it is now."""
@@ -143,13 +128,10 @@ class Rows:
 
     def batch(self, number: int) -> Batch | None:
         """The part of the batch that holds this number and fits into a frame, as the tap would have cut it."""
-        row = self.at(number)
-        if row is None:
+        found = self._batch(number)
+        if found is None:
             return None
-        batches = self.batches(row)
-        first, time, _, envelopes = batches[bisect_right(batches, number, key=lambda batch: batch.first) - 1]
-        if number >= first + len(envelopes):
-            return None
+        first, time, _, envelopes = found
         while (size := sum(map(len, envelopes))) > FRAME and len(envelopes) > 1:
             middle = len(envelopes) // 2
             if number < first + middle:
@@ -160,13 +142,19 @@ class Rows:
 
     def envelope(self, number: int) -> tuple[Replayed, bytes] | None:
         """An envelope and the batch that it came in; None if it is not there."""
-        row = self.at(number)
-        if row is None:
-            return None
-        batches = self.batches(row)
+        batch = self._batch(number)
+        return None if batch is None else (batch, batch.envelopes[number - batch.first])
+
+    def _batch(self, number: int) -> Replayed | None:
+        for batches in self._cache:
+            if batches[0].first <= number < batches[-1].first + len(batches[-1].envelopes):
+                break
+        else:
+            if (row := self.at(number)) is None:
+                return None
+            self._cache.append(batches := self.unpack(row))
         batch = batches[bisect_right(batches, number, key=lambda batch: batch.first) - 1]
-        place = number - batch.first
-        return (batch, batch.envelopes[place]) if place < len(batch.envelopes) else None
+        return batch if number < batch.first + len(batch.envelopes) else None
 
     def checkpoint(self) -> tuple[int, bytes] | None:
         """The last checkpoint as (number, body); None if there is none.
@@ -208,7 +196,7 @@ class Rows:
         """Look through what the index does not have yet: for the 16 bytes first, and apart only where they are."""
         for row in self.scan(self.seq_before(self.indexed())):
             if request_id in row.body:
-                for batch in self.batches(row):
+                for batch in self.unpack(row):
                     for envelope in batch.envelopes:
                         if envelope[_ID] == request_id and is_outcome(envelope):
                             yield envelope

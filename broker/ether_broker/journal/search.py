@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from ether_broker.ids import NO_ID
-from ether_broker.journal.index import describe
+from ether_broker.journal.index import describe_all
 from ether_broker.journal.rows import Rows
 from ether_broker.wire import Kind
 
@@ -139,11 +139,6 @@ class Search:
             self._first = self._next = indexed
             self._seq = self._rows.seq_before(indexed)
         for row in self._rows.walk(self._seq):
-            entries = [
-                describe(number, row.seq, wall, envelope)
-                for first, _, wall, envelopes in self._rows.unpack(row)
-                for number, envelope in enumerate(envelopes, first)
-                if number >= self._next
-            ]
+            entries = describe_all(self._rows.unpack(row), row.seq, self._next)
             self._connection.executemany("INSERT INTO behind VALUES (?,?,?,?,?,?,?,?,?,?)", entries)
             self._next, self._seq = row.next, row.seq + 1

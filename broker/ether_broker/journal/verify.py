@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ether_broker.errors import JournalCorrupt
-from ether_broker.journal.index import describe
+from ether_broker.journal.index import describe_all
 from ether_broker.journal.layout import read_meta
 from ether_broker.journal.row import references
 from ether_broker.journal.rows import Row, Rows
@@ -75,6 +75,14 @@ class Verdict:
     problem: Problem | None
 
 
+class _Flawed(Exception):
+    """The first problem was met."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
 class _Walk:
     """One pass over a snapshot of the file."""
 
@@ -89,101 +97,90 @@ class _Walk:
         self._entries = 0
         self._start = self.seq
 
-    def _value(self, question: str) -> int:
-        value: int = self._connection.execute(question).fetchone()[0]
-        return value
-
     def run(self) -> Problem | None:
         """The first problem; None if all is well."""
-        met = self._known in {None, self.hash.hex()}
+        is_met = self._known in {None, self.hash.hex()}
         try:
             for row in self._rows.scan(0):
-                if problem := self._commit(row):
-                    return problem
-                met = met or self.hash.hex() == self._known
-            return self._end(met)
+                self._commit(row)
+                is_met = is_met or self.hash.hex() == self._known
+            self._end()
+        except _Flawed as met:
+            return met.problem
         except sqlite3.DatabaseError as error:
-            return self._problem(Flaw.UNREADABLE, f"SQLite cannot read on behind commit {self.seq}: {error}.")
+            return self._flaw(Flaw.UNREADABLE, f"SQLite cannot read on behind commit {self.seq}: {error}.").problem
+        return None if is_met else self._flaw(
+            Flaw.TRUNCATED,
+            f"No commit has the hash {self._known}: commits were taken from the end, the journal was rewritten, or "
+            f"retention has removed that commit (it has all up to {self._start}).",
+        ).problem  # fmt: skip
 
-    def _problem(self, flaw: Flaw, message: str) -> Problem:
-        return Problem(flaw, self.seq + 1, self.next, message)
+    def _flaw(self, flaw: Flaw, message: str) -> _Flawed:
+        return _Flawed(Problem(flaw, self.seq + 1, self.next, message))
 
-    def _commit(self, row: Row) -> Problem | None:
+    def _commit(self, row: Row) -> None:
         seq = self.seq + 1
         if row.seq > seq:
-            return self._problem(Flaw.MISSING, f"Commit {seq} is missing; the next one there is {row.seq}.")
+            raise self._flaw(Flaw.MISSING, f"Commit {seq} is missing; the next one there is {row.seq}.")
         try:
             whole = row.seq == seq and row.link(self.hash) == row.hash and row.first >= self.next
         except (struct.error, TypeError):
             whole = False
         if not whole:
-            return self._problem(Flaw.ALTERED, f"What is stored of commit {row.seq} does not give its hash.")
-        problem = self._bodies(row) or self._contents(row)
-        if problem is None:
-            self.first = self.first if self.commits else row.first
-            self.commits += 1
-            self.seq, self.hash, self.next = row.seq, row.hash, row.next
-        return problem
+            raise self._flaw(Flaw.ALTERED, f"What is stored of commit {row.seq} does not give its hash.")
+        self._bodies(row)
+        self._contents(row)
+        self.first = self.first if self.commits else row.first
+        self.commits += 1
+        self.seq, self.hash, self.next = row.seq, row.hash, row.next
 
-    def _bodies(self, row: Row) -> Problem | None:
+    def _bodies(self, row: Row) -> None:
         for _, _, digest in references(row.refs):
             found = self._connection.execute("SELECT body FROM bodies WHERE sha256 = ?", (digest,)).fetchone()
             if found is None:
-                return self._problem(Flaw.BODY, f"The body {digest.hex()} of commit {row.seq} is missing.")
+                raise self._flaw(Flaw.BODY, f"The body {digest.hex()} of commit {row.seq} is missing.")
             if not isinstance(found[0], bytes) or hashlib.sha256(found[0]).digest() != digest:
-                return self._problem(Flaw.BODY, f"The body {digest.hex()} of commit {row.seq} is not what was written.")
+                raise self._flaw(Flaw.BODY, f"The body {digest.hex()} of commit {row.seq} is not what was written.")
             self.bodies += 1
-        return None
 
-    def _contents(self, row: Row) -> Problem | None:
+    def _contents(self, row: Row) -> None:
         try:
             batches = self._rows.unpack(row)
         except JournalCorrupt as error:
-            return self._problem(Flaw.ALTERED, str(error))
+            raise self._flaw(Flaw.ALTERED, str(error)) from None
         self.envelopes += sum(len(batch.envelopes) for batch in batches)
         if row.first >= self._indexed:
-            return None
-        expected = [
-            describe(number, row.seq, batch.wall, envelope)
-            for batch in batches
-            for number, envelope in enumerate(batch.envelopes, batch.first)
-            if number < self._indexed
-        ]
+            return
+        expected = [entry for entry in describe_all(batches, row.seq) if entry[0] < self._indexed]
         stored = self._connection.execute(
             f"SELECT {_ENTRY} FROM entries WHERE number >= ? AND number < ? ORDER BY number",  # noqa: S608  constant
             (row.first, row.next),
         ).fetchall()
         self._entries += len(stored)
-        if stored == expected:
-            return None
-        number = next((e[0] for e, s in zip(expected, stored, strict=False) if e != s), row.first)
-        return Problem(
-            Flaw.INDEX, row.seq, number, f"The index tells otherwise than commit {row.seq}, from number {number} on."
-        )
+        if stored != expected:
+            number = next((e[0] for e, s in zip(expected, stored, strict=False) if e != s), row.first)
+            message = f"The index tells otherwise than commit {row.seq}, from number {number} on."
+            raise _Flawed(Problem(Flaw.INDEX, row.seq, number, message))
 
-    def _end(self, met: bool) -> Problem | None:  # noqa: FBT001
-        if self._indexed > self.next:
-            return self._problem(
-                Flaw.TRUNCATED, f"The journal ends before number {self.next}, and its index at {self._indexed}."
-            )
-        if self._value("SELECT count(*) FROM entries WHERE number >= "
-                       "(SELECT value FROM meta WHERE key = 'anchor_next')") != self._entries:  # fmt: skip
-            return self._problem(Flaw.INDEX, "The index has entries that belong to no commit.")
+    def _end(self) -> None:
+        """Compare what says how long the journal is."""
+        checkpoint = self._checkpoint()
+        for what, end in (("index", self._indexed), ("checkpoint", checkpoint)):
+            if end > self.next:
+                message = f"The journal ends before number {self.next}, and its {what} at {end}."
+                raise self._flaw(Flaw.TRUNCATED, message)
+        (entries,) = self._connection.execute(
+            "SELECT count(*) FROM entries WHERE number >= (SELECT value FROM meta WHERE key = 'anchor_next')"
+        ).fetchone()
+        if entries != self._entries:
+            raise self._flaw(Flaw.INDEX, "The index has entries that belong to no commit.")
+
+    def _checkpoint(self) -> int:
         try:
-            checkpoint = self._rows.checkpoint()
+            return (self._rows.checkpoint() or (0, b""))[0]
         except JournalCorrupt:
-            return self._problem(Flaw.CHECKPOINT, "The checkpoint is not the one that its commit names.")
-        if checkpoint and checkpoint[0] > self.next:
-            return self._problem(
-                Flaw.TRUNCATED, f"The journal ends before number {self.next}, and its checkpoint at {checkpoint[0]}."
-            )
-        if not met:
-            return self._problem(
-                Flaw.TRUNCATED,
-                f"No commit has the hash {self._known}: commits were taken from the end, the journal was rewritten, or "
-                f"retention has removed that commit (it has all up to {self._start}).",
-            )
-        return None
+            message = "The checkpoint is not the one that its commit names."
+            raise self._flaw(Flaw.CHECKPOINT, message) from None
 
 
 def verify(connection: sqlite3.Connection, path: Path, known: str | None = None) -> Verdict:
