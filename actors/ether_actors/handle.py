@@ -12,11 +12,11 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ether_broker.codec import read_delegation, read_response
-from ether_broker.errors import WaitTimeout
+from ether_broker.errors import EtherError, WaitTimeout
 from ether_broker.ids import to_text
-from ether_broker.response import Response
-from ether_broker.status import RUNNING
-from ether_broker.wire import Header, read_header
+from ether_broker.response import ErrorInfo, Response
+from ether_broker.status import RUNNING, Status
+from ether_broker.wire import Header, name_of, read_header
 
 if TYPE_CHECKING:
     import asyncio
@@ -198,8 +198,18 @@ class Handle:
         return f"<Handle {self.capability.decode()} {self.id} {state}>"
 
     def read(self, header: Header, envelope: bytes) -> Response:
-        """A response to it, with the id that it is known by elsewhere, whoever answered."""
-        response = read_response(header, envelope)
+        """A response to it, with the id that it is known by elsewhere, whoever answered.
+
+        One whose body nobody can read is FAILED_EXECUTION `unreadable_response`: every ending is a value.
+        """
+        try:
+            response = read_response(header, envelope)
+        except EtherError as error:
+            message = f"{name_of(header.source)} answered with status {header.status} and what nobody can read: {error}"
+            response = Response(
+                request_id=self.id, status=Status.FAILED_EXECUTION, from_agent=name_of(header.source),
+                error=ErrorInfo(code="unreadable_response", message=message), summary=message,
+            )  # fmt: skip
         if self.external_id is None or response.external_id is not None:
             return response
         return response.model_copy(update={"external_id": self.external_id})

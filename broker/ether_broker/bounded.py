@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgpack
@@ -9,7 +10,17 @@ import msgpack
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.frozen import MAX_DEPTH
 
-__all__ = ["CONTROL", "MANIFEST", "OURS", "QUESTION", "Bounds", "check_shape", "read"]
+__all__ = [
+    "CONTROL",
+    "MANIFEST",
+    "MOST_CONTAINERS",
+    "OURS",
+    "QUESTION",
+    "Bounds",
+    "check_containers",
+    "check_shape",
+    "read",
+]
 
 
 class Bounds(NamedTuple):
@@ -31,6 +42,10 @@ QUESTION: Final = Bounds(64 << 10, 1 << 12, 32)
 """A delegation to the bus itself, and its params."""
 OURS: Final = Bounds(1 << 20, 1 << 18, MAX_DEPTH)
 """What one agent sends another, apart from its params and data; `payload.pack` makes nothing deeper."""
+MOST_CONTAINERS: Final = 1 << 16
+"""Maps and lists of any body: a MiB of empty ones would take 68 MiB and hold up its whole process for 0.1 s."""
+CONTAINER_BYTES: Final = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
+"""The bytes with which a map or a list of msgpack begins; they are in text and in numbers too."""
 _CONTAINER: Final = 2
 _CONTAINERS: Final = frozenset({dict, list})
 
@@ -57,6 +72,34 @@ def read(body: bytes, bounds: Bounds) -> Any:
     if tally.containers > bounds.depth:
         check_shape(value, bounds)
     return value
+
+
+def check_containers(body: bytes) -> None:
+    """Check how many maps and lists a body has, before any is made. Free below 64 KiB; what is no msgpack passes.
+
+    Raises:
+        InvalidEnvelope: it has more than 65,536.
+    """
+    size = len(body)
+    if size <= MOST_CONTAINERS or size - len(body.translate(None, CONTAINER_BYTES)) <= MOST_CONTAINERS:
+        return
+    left = MOST_CONTAINERS
+
+    def count(_container: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise InvalidEnvelope(
+                f"The body has more than {MOST_CONTAINERS:,} maps and lists: say it in several smaller ones, as columns, "
+                "or in an artifact."
+            )
+
+    unpacker = msgpack.Unpacker(
+        read_size=size, max_buffer_size=size, strict_map_key=False, list_hook=count, object_hook=count
+    )  # fmt: skip
+    unpacker.feed(body)
+    with contextlib.suppress(ValueError, TypeError, msgpack.exceptions.UnpackException):
+        unpacker.unpack()
 
 
 def check_shape(value: Any, bounds: Bounds) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from ether_broker.bounded import OURS, check_shape
+from ether_broker.bounded import OURS, check_containers, check_shape
 from ether_broker.delegation import Delegation
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
 from ether_broker.ids import NO_ID, to_text
@@ -245,7 +245,9 @@ def pack_outcome(
 
 def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[str, Any], bool]:
     """The fields of an envelope by their Python names, and whether a look at their types has shown them valid."""
-    body: Any = unpack(envelope[header.body :])
+    packed = envelope[header.body :]
+    check_containers(packed)
+    body: Any = unpack(packed)
     if type(body) is not dict:
         msg = f"The body of an envelope is a map, and this one is a {type(body).__name__}."
         raise InvalidEnvelope(msg)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from ether_broker.bounded import check_containers
 from ether_broker.errors import InvalidEnvelope, Unserialisable
 from ether_broker.frozen import freeze, thaw
 
@@ -107,20 +108,30 @@ class Payload:
 
         Raises:
             Unserialisable: see `pack`.
+            InvalidEnvelope: it has more than 65,536 maps and lists.
         """
-        return value if type(value) is cls else cls(pack(value, where=where))
+        if type(value) is cls:
+            return value
+        packed = pack(value, where=where)
+        check_containers(packed)
+        return cls(packed)
 
     @property
     def value(self) -> Any:
-        """The value, deeply frozen; read once, then kept."""
+        """The value, deeply frozen; read once, then kept.
+
+        Raises:
+            InvalidEnvelope: the bytes do not begin with a msgpack value, or have more than 65,536 maps and lists.
+        """
         try:
             return self._value
         except AttributeError:
-            self._value: Any = freeze(unpack(self.packed))
+            self._value: Any = freeze(self.thawed())
             return self._value
 
     def thawed(self) -> Any:
-        """A plain copy of its own for each caller, who may change it."""
+        """A plain copy of its own for each caller, who may change it; raises as `value`."""
+        check_containers(self.packed)
         return unpack(self.packed)
 
     def digest(self) -> str:
@@ -161,7 +172,7 @@ class Payload:
 
     @classmethod
     def _validate(cls, value: Any) -> Payload:
-        return value if type(value) is cls else cls(pack(value))
+        return cls.of(value)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:

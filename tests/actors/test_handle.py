@@ -14,9 +14,10 @@ from ether_broker.codec import pack_delegation, pack_response
 from ether_broker.delegation import Delegation
 from ether_broker.errors import UsageError, WaitTimeout
 from ether_broker.ids import to_text
+from ether_broker.payload import pack
 from ether_broker.response import Response
 from ether_broker.status import Status
-from ether_broker.wire import read_header
+from ether_broker.wire import Kind, pack_envelope, read_header
 
 PATIENCE = 10.0
 
@@ -326,3 +327,24 @@ def test_an_outcome_that_comes_after_its_loop_was_closed_wakes_nobody_and_harms_
     assert deliver(mine, data=1)
 
     assert seen == [mine]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\x91\x01", b"\x81\xa4data", b"\xc1", pack({"elapsed": float("nan")}), pack({"summary": 5})]
+)
+def test_an_answer_that_nobody_can_read_is_an_outcome_too(body: bytes):
+    mine = handle()
+    envelope = pack_envelope(
+        Kind.RESPONSE,
+        request_id=mine.request_id,
+        source=b"a",
+        target=b"d",
+        capability=b"x.y",
+        status=Status.COMPLETED,
+        body=body,
+    )
+    assert mine.deliver(read_header(envelope), envelope)
+
+    outcome = mine.result()
+    assert (outcome.status, outcome.error.code) == (Status.FAILED_EXECUTION, "unreadable_response")
+    assert outcome.from_agent == "a"

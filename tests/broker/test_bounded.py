@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.bounded import CONTROL, MANIFEST, QUESTION, Bounds, check_shape, read
+from ether_broker.bounded import CONTROL, MANIFEST, MOST_CONTAINERS, QUESTION, Bounds, check_shape, read
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.payload import pack, unpack
+from ether_broker.payload import Payload, pack, unpack
 from tests.broker.strategies import json_values
 
 ROOMY = Bounds(1 << 20, 1 << 20, 1_000)
@@ -106,3 +106,22 @@ def test_what_is_no_msgpack_that_we_take_is_refused(body: bytes):
 def test_any_bytes_are_read_or_refused_with_our_own_error(body: bytes):
     with contextlib.suppress(InvalidEnvelope):
         read(body, QUESTION)
+
+
+def test_a_body_has_so_many_maps_and_lists_at_most_whoever_made_it():
+    Payload.of([[]] * (MOST_CONTAINERS - 1))
+    with pytest.raises(InvalidEnvelope, match="65,536 maps and lists"):
+        Payload.of([[]] * MOST_CONTAINERS)
+    foreign = Payload(pack([{}] * MOST_CONTAINERS))
+    with pytest.raises(InvalidEnvelope, match="65,536 maps and lists"):
+        _ = foreign.value
+    with pytest.raises(InvalidEnvelope, match="65,536 maps and lists"):
+        foreign.thawed()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["漢字" * 100_000], [1] * 500_000, {"b": bytes(range(0x80, 0xA0)) * 10_000}, dict.fromkeys(range(90000), -1)],
+)
+def test_text_numbers_and_bytes_are_no_maps_and_lists_whatever_bytes_they_have(value: Any):
+    assert Payload.of(value).thawed() == value
