@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -156,22 +156,12 @@ class SqliteJournal:
         Raises:
             JournalCorrupt, JournalUnavailable: while iterating.
         """
-        with self._undisturbed(), closing(connect_reader(self.path)) as connection, explained(self.path):
+        with closing(connect_reader(self.path)) as connection, explained(self.path):
             rows = Rows(connection, self.path)
             if number is None:
                 checkpoint = rows.checkpoint()
                 number = checkpoint[0] if checkpoint else 0
             yield from rows.replay(number)
-
-    @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        with self._reading:
-            self._writer.replays += 1
-        try:
-            yield
-        finally:
-            with self._reading:
-                self._writer.replays -= 1
 
     def gc(self, older_than: float) -> Removed:
         """Remove what passed before a Unix time and is below the last checkpoint, while the broker goes on; see `collect`.

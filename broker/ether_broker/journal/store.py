@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -45,18 +45,13 @@ class Store:
         self.openings = 1
         """How often it was opened."""
         self._log_pages = 0
-        self._lock = Lock(path, patience=patience)
-        try:
-            self.connection = connect_writer(path)
-            try:
-                self.identity, (self.seq, self.next, self.hash) = _end(self.connection, path)
-                self._begin()
-            except BaseException:
-                self.connection.close()
-                raise
-        except BaseException:
-            self._lock.release()
-            raise
+        with ExitStack() as undo:
+            self._lock = Lock(path, patience=patience)
+            undo.callback(self._lock.release)
+            self.connection = undo.enter_context(closing(connect_writer(path)))
+            self.identity, (self.seq, self.next, self.hash) = _end(self.connection, path)
+            self._begin()
+            undo.pop_all()
 
     def _begin(self) -> None:
         files = self.path, Path(f"{self.path}-wal")
@@ -208,15 +203,10 @@ class Store:
 def _end(connection: sqlite3.Connection, path: Path) -> tuple[str, tuple[int, int, bytes]]:
     """A journal's identity, and (seq, next, hash) of its last commit."""
     identity, _, anchor = read_meta(connection, path)
-    last = connection.execute("SELECT seq, next, hash FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
-    return identity, _typed(last, path) if last else anchor
-
-
-def _typed(last: tuple[object, ...], path: Path) -> tuple[int, int, bytes]:
-    seq, following, digest = last
-    if isinstance(seq, int) and isinstance(following, int) and isinstance(digest, bytes):
-        return seq, following, digest
-    raise JournalCorrupt(f"The last commit of the journal {path} is damaged. {CORRUPT_FIX}")
+    last = connection.execute("SELECT seq, next, hash FROM commits ORDER BY seq DESC LIMIT 1").fetchone() or anchor
+    if tuple(map(type, last)) != (int, int, bytes):
+        raise JournalCorrupt(f"The last commit of the journal {path} is damaged. {CORRUPT_FIX}")
+    return identity, last
 
 
 @contextmanager

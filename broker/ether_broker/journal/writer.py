@@ -89,8 +89,8 @@ class Writer:
         self._calm = False
         """Whether nothing has been appended for `CALM`."""
         self._quiet_until = 0.0
-        self.replays = 0
-        """Replays under way: the index waits for their end, because a broker that starts needs the interpreter's lock."""
+        self._has_begun = False
+        """Whether something was given to commit: until then a broker reads what was; it needs the interpreter's lock."""
         self._thread = threading.Thread(target=self._run, name="ether-journal", daemon=True)
 
     def start(self) -> None:
@@ -142,12 +142,12 @@ class Writer:
             return False
         if self._collections:
             self._collect()
-        elif self._indexer.behind and not self.replays and time.monotonic() >= self._quiet_until:
+        elif self._indexer.behind and self._has_begun and time.monotonic() >= self._quiet_until:
             self._calm = self._calm or self._sleep(CALM)
             if self._calm:
                 self._index()
         else:
-            self._sleep(RETRY if self._indexer.behind else None)
+            self._sleep(RETRY if self._indexer.behind and self._has_begun else None)
         return True
 
     def _fill(self) -> bool:
@@ -156,6 +156,7 @@ class Writer:
             return True
         size = 0
         while self._queue and size < GROUP:
+            self._has_begun = True
             item = self._queue.popleft()
             if isinstance(item, Checkpoint):
                 self._checkpoint = item
