@@ -16,10 +16,12 @@ from typing import Final
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.sorted_keys import SortedKeys
 
-__all__ = ["MOST_LEASES", "Claim", "Effect", "Granted", "Held", "Leases", "Released", "Withdrawn"]
+__all__ = ["MOST_LEASES", "MOST_WAITING", "Claim", "Effect", "Granted", "Held", "Leases", "Released", "Withdrawn"]
 
 MOST_LEASES: Final = 1_000
 """Leases that one agent may hold and wait for at a time, over all its delegations."""
+MOST_WAITING: Final = 4_096
+"""Claims that may wait for one lease; and leases and claims that are looked through for a circle of waiting."""
 
 
 @dataclass(eq=False, slots=True)
@@ -83,6 +85,15 @@ Effect = Granted | Released | Withdrawn
 
 
 @dataclass(slots=True)
+class _Line:
+    """The claims that wait for one resource."""
+
+    first: Claim
+    last: Claim
+    length: int = 1
+
+
+@dataclass(slots=True)
 class _Stake:
     """What one delegation holds and waits for."""
 
@@ -108,8 +119,7 @@ class Leases:
         self._held: dict[str, Held] = {}
         self._granted: dict[int, Held] = {}
         self._tokens: SortedKeys[int] = SortedKeys()
-        self._first: dict[str, Claim] = {}
-        self._last: dict[str, Claim] = {}
+        self._lines: dict[str, _Line] = {}
         self._claims: dict[bytes, Claim] = {}
         self._counts: dict[str, int] = {}
         self.stakes: dict[bytes, _Stake] = {}
@@ -118,6 +128,8 @@ class Leases:
         """Their request ids, and those of the claims that wait: `left` wants to know when one of them ends."""
         self.token = 0
         """The highest that was granted."""
+        self.looked_at = 0
+        """Leases and claims that were looked through for the last claim."""
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -127,7 +139,8 @@ class Leases:
 
     def line(self, resource: str) -> Iterator[Claim]:
         """The claims that wait for a resource, first come first."""
-        claim = self._first.get(resource)
+        line = self._lines.get(resource)
+        claim = None if line is None else line.first
         while claim is not None:
             yield claim
             claim = claim.behind
@@ -153,9 +166,11 @@ class Leases:
         Raises:
             LeaseHeld: somebody holds it, and the claim may not wait.
             LeaseDeadlock: whoever holds it waits for the one that asks.
-            TooManyLeases: its agent has as many as it may.
+            TooManyLeases: its agent has as many as it may, or too many wait for the lease, or for what the claim's own
+                delegation holds.
         """
         assert claim.ask not in self._claims
+        self.looked_at = 0
         if self._counts.get(claim.agent, 0) >= self._most:
             msg = (
                 f"{claim.agent} holds and waits for {self._most:,} leases, as many as an agent may: release some first."
@@ -167,8 +182,11 @@ class Leases:
             return [self._grant(claim, now)]
         if not may_wait:
             raise LeaseHeld(f"{_who(held)} holds the lease on {claim.resource!r}.")
-        self._check_circle(claim, held)
-        self._wait(claim)
+        line = self._lines.get(claim.resource)
+        if line is not None and line.length >= MOST_WAITING:
+            raise TooManyLeases(f"{line.length:,} claims wait for the lease on {claim.resource!r}, as many as may.")
+        self._check_circle(claim, held.holder if line is None else line.last.holder, held)
+        self._wait(claim, line)
         return []
 
     def _grant(self, claim: Claim, now: float) -> Granted:
@@ -191,32 +209,37 @@ class Leases:
         del self.stakes[held.holder].held[held.resource]
         self._tidy(held.holder, held.agent)
 
-    def _wait(self, claim: Claim) -> None:
-        last = self._last.get(claim.resource)
-        if last is None:
-            self._first[claim.resource] = claim
+    def _wait(self, claim: Claim, line: _Line | None) -> None:
+        if line is None:
+            self._lines[claim.resource] = _Line(claim, claim)
         else:
-            last.behind, claim.ahead = claim, last
-        self._last[claim.resource] = claim
+            line.last.behind, claim.ahead = claim, line.last
+            line.last = claim
+            line.length += 1
         self._claims[claim.ask] = claim
         self.stakes.setdefault(claim.holder, _Stake()).waiting[claim.ask] = claim
         self._count(claim.agent, 1)
         self.bound.update((claim.ask, claim.holder))
 
-    def _check_circle(self, claim: Claim, held: Held) -> None:
-        """Refuse to wait for what waits for the claim.
+    def _check_circle(self, claim: Claim, ahead: bytes, held: Held) -> None:
+        """Refuse to wait behind a delegation that waits for the claim.
 
         A delegation waits for its sub-delegations, for the lease that it claims, and so for everybody ahead in that line.
         Looked at from the claim backwards, those who wait for it are found without asking who is whose child.
         """
-        last = self._last.get(claim.resource)
-        behind = held.holder if last is None else last.holder
         seen = {claim.holder}
         found = [claim.holder]
         while found:
             holder = found.pop()
-            if holder == behind:
+            if holder == ahead:
                 raise LeaseDeadlock(_circle(claim, held))
+            stake = self.stakes.get(holder)
+            self.looked_at += 1 if stake is None else len(stake.held) + len(stake.waiting)
+            if self.looked_at > MOST_WAITING:
+                raise TooManyLeases(
+                    f"More than {MOST_WAITING:,} leases and claims hang on what this delegation of {claim.agent} holds: "
+                    "release some before it waits."
+                )
             for waiter in self._waiting_for(holder):
                 if waiter not in seen:
                     seen.add(waiter)
@@ -230,9 +253,9 @@ class Leases:
         if stake is None:
             return
         for resource in stake.held:
-            first = self._first.get(resource)
-            if first is not None:
-                yield first.holder
+            line = self._lines.get(resource)
+            if line is not None:
+                yield line.first.holder
         for claim in stake.waiting.values():
             if claim.behind is not None:
                 yield claim.behind.holder
@@ -274,7 +297,8 @@ class Leases:
     def _release(self, held: Held, reason: str, now: float) -> list[Effect]:
         self._let_go(held)
         effects: list[Effect] = [Released(held, reason)]
-        while (claim := self._first.get(held.resource)) is not None:
+        while (line := self._lines.get(held.resource)) is not None:
+            claim = line.first
             self._forget(claim)
             if claim.deadline > now:
                 effects.append(self._grant(claim, now))
@@ -291,19 +315,18 @@ class Leases:
         self._tidy(claim.holder, claim.agent)
 
     def _step_out(self, claim: Claim) -> None:
-        ahead, behind, resource = claim.ahead, claim.behind, claim.resource
+        ahead, behind, line = claim.ahead, claim.behind, self._lines[claim.resource]
+        line.length -= 1
         if ahead is not None:
             ahead.behind = behind
         elif behind is not None:
-            self._first[resource] = behind
+            line.first = behind
         else:
-            del self._first[resource]
+            del self._lines[claim.resource]
         if behind is not None:
             behind.ahead = ahead
         elif ahead is not None:
-            self._last[resource] = ahead
-        else:
-            del self._last[resource]
+            line.last = ahead
         claim.ahead = claim.behind = None
 
     def _tidy(self, holder: bytes, agent: str) -> None:
@@ -336,7 +359,7 @@ class Leases:
         held = self._held.get(resource)
         if held is None or held.token != token:
             return
-        assert resource not in self._first
+        assert resource not in self._lines
         self._let_go(held)
 
     def begin_above(self, token: int) -> None:

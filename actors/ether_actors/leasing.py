@@ -72,6 +72,8 @@ class Leasing:
             raise Refusal(
                 _REFUSALS[type(refused)], refused.code, str(refused), retryable=refused.retryable
             ) from None  # fmt: skip
+        finally:
+            entry.delegator.input.spend(self.leases.looked_at >> 3)
         if not effects:
             records.ledger.hasten(entry, deadline)
         self._apply(effects)

@@ -273,7 +273,8 @@ class Membership:
         state = str(_map(header, envelope).get("condition", "gone"))
         reason = str(_map(header, envelope).get("reason", ""))[:_REASON]
         if state == Condition.RESTARTING.value:
-            self._records.registry.condition(agent, Condition.RESTARTING)
+            if agent.condition is not Condition.DRAINING:
+                self._records.registry.condition(agent, Condition.RESTARTING)
             self._records.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
             self._tell_monitors(agent.name, reason or "crashed")
         elif header.flags & Flag.HANDED_BACK:

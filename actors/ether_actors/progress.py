@@ -19,9 +19,10 @@ from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
 from ether_actors.stream import BURST, Stream
+from ether_broker.payload import pack
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import read_header, rehead
+from ether_broker.wire import Kind, pack_envelope, read_header, rehead
 
 __all__ = ["BURST", "RATE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
 
@@ -58,10 +59,12 @@ class Progress:
             stream.session, stream.attempt, stream.folded = entry.agent.session, entry.attempt, 0
         is_first = entry.state is not State.RUNNING
         self._records.ledger.advance(entry, State.RUNNING)
-        if is_first or (not stream.envelope and self._may_pass(entry, stream)):
-            self._fold(stream)
+        if not stream.envelope and self._may_pass(entry, stream):
             self._pass(entry, stream, envelope)
-        elif status is not Status.ACCEPTED:  # that says nothing more
+            return
+        if is_first:  # the journal and the delegator are to know that it runs
+            self._pass(entry, stream, _accepted(entry))
+        if status is not Status.ACCEPTED:  # that says nothing more
             self._hold(entry, stream, envelope)
 
     def flush(self, entry: Entry) -> None:
@@ -142,3 +145,11 @@ class Progress:
         stream.is_due = True
         wait = (1.0 - stream.left) / RATE if stream.left <= 0 else _AGAIN
         heappush(self._due, (self._records.now + wait, next(self._order), entry))
+
+
+def _accepted(entry: Entry) -> bytes:
+    """ACCEPTED, and no more."""
+    return pack_envelope(
+        Kind.RESPONSE, status=Status.ACCEPTED, request_id=entry.request_id, source=entry.agent.name, target=entry.source,
+        capability=entry.capability, attempt=entry.attempt, body=pack({}),
+    )  # fmt: skip

@@ -31,8 +31,8 @@ __all__ = [
     "said_of_itself",
 ]
 
-MOST_AGENTS: Final = 100_000
-"""Agents that a node may have."""
+MOST_AGENTS: Final = 1 << 17
+"""Agents that a node may have, those of its runtime among them."""
 MOST_AT_A_TIME: Final = 64
 """Of them those that one REGISTER may name; fewer where they have many capabilities: see `at_a_time`."""
 _ENTERED: Final = 512
@@ -91,7 +91,8 @@ def check_agents(session: Session, names: list[str], packed: bytes, in_all: int)
     fresh = sum(name.encode(errors="replace") not in session.agents for name in names)
     if fresh and len(session.agents) + fresh > MOST_AGENTS:
         raise TooMuch(
-            f"The node has {len(session.agents):,} agents, and {MOST_AGENTS:,} is the most: start another node."
+            f"The node has {len(session.agents):,} agents, its runtime's own among them; {fresh} more would be above "
+            f"{MOST_AGENTS:,}, which is the most: start another node."
         )
     if in_all > MOST_IN_ALL:
         raise TooMuch(f"The bus would have {in_all:,} agents, and {MOST_IN_ALL:,} is the most.")

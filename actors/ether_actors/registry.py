@@ -67,7 +67,10 @@ class Registry:
         return self._names.after(name)
 
     def register(self, manifest: Manifest, session: Session) -> Registration:
-        """Enter an agent, or bring back one that was down: its mailbox is kept. `check_free` has said that it may."""
+        """Enter an agent, or bring back one that was down: its mailbox is kept; `check_free` has said that it may.
+
+        One that drains drains on.
+        """
         known = self._agents.get(manifest.agent.encode())
         if known is None:
             return self._enter(manifest, session, Condition.UP)
@@ -78,7 +81,8 @@ class Registry:
         known.resolved.clear()
         is_elsewhere, known.session = known.session is not session, session
         self._index(known)
-        self.condition(known, Condition.UP, reset=is_elsewhere)
+        drains_on = known.condition is Condition.DRAINING and not is_elsewhere
+        self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=is_elsewhere)
         return known
 
     def check_free(self, name: str, session: Session) -> None:

@@ -330,7 +330,7 @@ class LeaseHeld(Unavailable):
 
 
 class TooManyLeases(Unavailable):
-    """An agent has as many leases, and waits for as many, as it may."""
+    """An agent has as many leases, and waits for as many, as it may; or as many wait for the lease as may."""
 
     code = "too_many_leases"
 

@@ -27,7 +27,8 @@ __all__ = [
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]*$"
 """Of an agent, a node, a cluster."""
-CAPABILITY_PATTERN: Final = r"^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\*)$"
+CAPABILITY_PATTERN: Final = r"^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,15}|\*)$"
+"""Of up to 16 words: whoever declares it can be asked for it by what it begins with, and by what it ends with."""
 TOPIC_PATTERN: Final = r"^([A-Za-z0-9_.-]*|\*)$"
 """Of what an observer asks for: the begin of a capability, and so also nothing at all."""
 MAX_NAME: Final = 200
@@ -72,7 +73,8 @@ def check_names(source: bytes, target: bytes, capability: bytes) -> None:
         if not capability or is_capability(capability):
             return
         raise InvalidEnvelope(
-            f"{capability!r} is no capability: up to {MAX_NAME} letters, digits and _ -, in words with dots between them."
+            f"{capability!r} is no capability: up to {MAX_NAME} letters, digits and _ -, in up to 16 words with "
+            "dots between them."
         )
     wrong = target if not source or is_name(source) else source
     raise InvalidEnvelope(

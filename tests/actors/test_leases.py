@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.leases import Claim, Granted, Leases, Released, Withdrawn
+from ether_actors.leases import MOST_WAITING, Claim, Granted, Leases, Released, Withdrawn
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 
 
@@ -257,6 +257,39 @@ def test_an_agent_has_so_many_leases_and_claims_and_no_more():
     assert world.claim("c", "s", agent="y") == "granted"
     world.leases.left(b"b", "ended", 0.0)
     assert world.claim("c", "t", agent="x") == "granted"
+
+
+def test_so_many_wait_for_one_lease_and_no_more():
+    world = Family()
+    for number in range(1 + MOST_WAITING):
+        world.claim(f"d{number}", "r")
+
+    with pytest.raises(TooManyLeases, match="4,096 claims wait for the lease on 'r'"):
+        world.claim("late", "r")
+
+    assert world.claim("late", "s") == "granted"
+    world.leases.left(b"d7", "ended", 0.0)
+    assert world.claim("later", "r") == "waits"
+    world.release("d0", "r")
+    assert (world.holder("r"), world.line("r")[:4]) == ("d1", "d2d3")
+
+
+def test_what_is_looked_through_for_a_circle_is_counted_and_bounded():
+    world = Family(most=10**9)
+    for number in range(3):
+        world.claim("hub", f"r{number}")
+        for waiter in range(1_500):
+            world.claim(f"w{number}-{waiter}", f"r{number}")
+    world.claim("other", "r")
+
+    with pytest.raises(TooManyLeases, match="More than 4,096 leases and claims hang on what this delegation"):
+        world.claim("hub", "r")
+    assert world.leases.looked_at > MOST_WAITING
+
+    world.release("hub", "r0")
+    assert world.claim("w0-1", "r") == "waits"
+    assert world.leases.looked_at == 1_499
+    assert world.claim("hub", "r0") == "waits"
 
 
 def test_restored_leases_are_held_and_tokens_go_on_above_them():

@@ -287,6 +287,24 @@ def test_an_agent_that_restarts_keeps_its_mailbox_which_takes_more():
     assert peer.work() == [number]
 
 
+@pytest.mark.parametrize("who", [b"a", b""])
+def test_an_agent_that_drains_takes_no_work_again_because_it_is_restarted(who: bytes):
+    bus = Bus()
+    peer, d = bus.node("n", "a"), bus.delegator("d")
+    peer.send(Kind.UNREGISTER, source=who, flags=Flag.HANDED_BACK)
+    peer.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting", "reason": "boom"})
+    bus.step()
+    d.delegate("d")
+    bus.step()
+    assert (d.outcome().code, bus.events("agent_restarting")[0]["reason"]) == ("agent_down", "boom")
+
+    peer.register("a")
+    d.delegate("d")
+    bus.step()
+
+    assert (d.outcome().code, peer.work(), bus.agent("a").condition) == ("agent_down", [], Condition.DRAINING)
+
+
 def test_a_draining_node_speaks_for_all_of_its_agents():
     bus = Bus()
     peer = bus.node("n", "a", "b")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ether_actors.ledger import State
 from ether_actors.progress import RATE, UNHEARD, UNSETTLED, WAITING
 from ether_actors.stream import BURST
 from ether_broker.codec import read_response
@@ -137,6 +138,26 @@ def test_what_need_not_be_in_the_journal_yet_is_bounded_for_each_node():
     bus.pass_time(2.0)
 
     assert UNSETTLED <= a.session.progress_unsettled < UNSETTLED + (1 << 20)
+
+
+def test_the_first_word_of_each_run_is_within_the_bounds_too_and_its_state_is_told_all_the_same():
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    for number in range(1, 51):
+        d.delegate("d", to="a", number=number, timeout=1e6)
+    bus.step()
+    a.work()
+    bus.supervisor.records.journal.append = lambda *_: 1 << 40  # type: ignore[method-assign]  # never committed
+    bus.supervisor._appended.clear()
+    for number in range(1, 51):
+        say(a, 7, number=number, size=900_000)
+    bus.step()
+    bus.pass_time(2.0)
+
+    assert UNSETTLED <= a.session.progress_unsettled < UNSETTLED + (1 << 20)
+    seen = [received for received in bus.tapped if received.kind is Kind.RESPONSE]
+    assert len({received.number for received in seen}) == 50
+    assert {bus.entry(number).state for number in range(1, 51)} == {State.RUNNING}
 
 
 def test_who_does_not_read_is_told_no_more_and_hears_the_newest_when_it_reads_again():

@@ -100,7 +100,13 @@ def test_a_node_has_so_many_agents_and_more_of_those_it_has_is_no_more():
         del session.agents[name]
 
     assert [received.number for received in peer.took(Kind.REGISTERED)] == [1, 3]
-    assert (peer.refusal().code, up(bus)) == ("too_much", ["a1", "a2", "a3"])
+    refusal = peer.refusal()
+    assert (refusal.code, up(bus)) == ("too_much", ["a1", "a2", "a3"])
+    assert "131,071 agents, its runtime's own among them; 2 more would be above 131,072" in refusal.body["message"]
+
+
+def test_a_node_may_have_a_hundred_thousand_agents_of_a_user_beside_its_own():
+    assert MOST_AGENTS >= 100_000 + 1_000
 
 
 def test_manifests_count_once_each_while_an_agent_has_them():

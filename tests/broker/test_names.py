@@ -48,6 +48,13 @@ def test_a_name_that_is_taken_is_what_the_grammar_says_and_shows_as_it_is(text):
     assert is_topic(text) == (re.fullmatch(TOPIC_PATTERN, text) is not None and len(text) <= MAX_NAME)
 
 
+def test_a_capability_has_so_many_words_at_most_and_the_refusal_says_so():
+    assert is_capability(b".".join([b"w"] * 16))
+
+    with pytest.raises(InvalidEnvelope, match="up to 16 words"):
+        check_names(b"", b"", b".".join([b"w"] * 17))
+
+
 @given(
     st.from_regex(CAPABILITY_PATTERN, fullmatch=True).filter(lambda name: len(name) <= MAX_NAME), st.integers(0, 250)
 )
