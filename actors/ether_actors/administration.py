@@ -129,7 +129,7 @@ class Administration:
 
     # -- lists, in pages -----------------------------------------------------------------------------------------
 
-    def agents(self, _entry: Entry, params: dict[str, Any]) -> Payload:
+    def agents(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """Every agent: name, node, condition, load, outcomes; one only with `agent`, those of a list with `agents`.
 
         `busy_for`: seconds that the oldest of its tasks runs, by its node's last heartbeat. `stalled_for`: seconds without
@@ -138,18 +138,18 @@ class Administration:
         its node counts as lost.
         """
         now = self._records.now
-        return page(self._rows(params, lambda agent: _describe(agent, now)), params)
+        return page(self._rows(entry, params, lambda agent: _describe(agent, now)), params)
 
-    def manifests(self, _entry: Entry, params: dict[str, Any]) -> Payload:
+    def manifests(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """Every agent's manifest; those of the agents that are asked for as in `agents`."""
-        return page(self._rows(params, _manifest), params)
+        return page(self._rows(entry, params, _manifest), params)
 
-    def capabilities(self, _entry: Entry, params: dict[str, Any]) -> Payload:
+    def capabilities(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """What the next agents declare: `agent`, `capabilities`."""
-        return page(self._rows(params, _declared), params)
+        return page(self._rows(entry, params, _declared), params)
 
     def _rows(
-        self, params: dict[str, Any], describe: Callable[[Registration], dict[str, Any]]
+        self, entry: Entry, params: dict[str, Any], describe: Callable[[Registration], dict[str, Any]]
     ) -> Iterator[tuple[Cursor, dict[str, Any] | None]]:  # fmt: skip
         """The agents that are asked for, by name; those without capabilities only for who knows their names."""
         registry = self._records.registry
@@ -161,6 +161,7 @@ class Administration:
             wanted = [one]
         if wanted is not None and not (isinstance(wanted, list) and all(isinstance(name, str) for name in wanted)):
             raise InvalidEnvelope("params.agents has to be a list of names.")
+        entry.delegator.input.spend(len(wanted or ()) >> 5)
         after = text(params, "after")
         names: Iterable[bytes] = registry.after(None if after is None else after.encode())
         if wanted is not None:

@@ -270,8 +270,8 @@ class Membership:
         agent = self._records.registry.get(header.source)
         if agent is None or agent.session is not session:
             return
-        state = str(_map(header, envelope).get("condition", "gone"))
-        reason = str(_map(header, envelope).get("reason", ""))[:_REASON]
+        said = _map(header, envelope)
+        state, reason = str(said.get("condition", "gone")), str(said.get("reason", ""))[:_REASON]
         if state == Condition.RESTARTING.value:
             if agent.condition is not Condition.DRAINING:
                 self._records.registry.condition(agent, Condition.RESTARTING)
@@ -319,12 +319,14 @@ class Membership:
             raise AccessDenied(f"The node {session.node!r} may not observe: the access list does not have it.")
         since, topics = wish.get("from", 0), wish.get("topics", [])
         if type(since) is not int or since < 0:
-            msg = f"OBSERVE: from is {since!r} and has to be a whole number; 0 is from now on."
+            msg = f"OBSERVE: from is {repr(since)[:_REASON]} and has to be a whole number; 0 is from now on."
             raise InvalidEnvelope(msg)
-        if not isinstance(topics, list) or not all(isinstance(topic, str) and is_topic(topic) for topic in topics):
-            msg = f"OBSERVE: topics is {topics!r} and has to be a list of begins of capabilities."
+        is_list = isinstance(topics, list)
+        if is_list:
+            check_observer(session, header.request_id, topics)  # first: each of them is looked at after that
+        if not is_list or not all(isinstance(topic, str) and is_topic(topic) for topic in topics):
+            msg = f"OBSERVE: topics is {repr(topics)[:_REASON]} and has to be a list of begins of capabilities."
             raise InvalidEnvelope(msg)
-        check_observer(session, header.request_id, topics)
         position = since or self._records.tap.next
         session.cursors[header.request_id] = Cursor(topics=tuple(topic.encode() for topic in topics), position=position)
         session.share_window()

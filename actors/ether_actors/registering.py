@@ -49,8 +49,8 @@ class Registering:
             session.input.spend(_AGENT * len(names))
             new = sum(records.registry.get(name.encode(errors="replace")) is None for name in names)
             check_agents(session, names, packed, len(records.registry) + new)
-            manifest = self._manifest(names[0], packed)
-            session.input.spend(check_count(len(names), len(manifest.capabilities)) >> 2)
+            manifest = self._manifest(session, names[0], packed)
+            session.input.spend(2 * check_count(len(names), len(manifest.capabilities)))
             for name in names:
                 self._check(session, name)
         except (
@@ -95,10 +95,11 @@ class Registering:
             raise AccessDenied(f"The node {session.node!r} may not host {name!r}: the access list does not have it.")
         self._records.registry.check_free(name, session)
 
-    def _manifest(self, name: str, packed: bytes) -> Manifest:
-        """The manifest under that name; agents of one class send the same bytes, which are read once."""
+    def _manifest(self, session: Session, name: str, packed: bytes) -> Manifest:
+        """The manifest under that name; agents of one class send the same bytes, which are read, and charged, once."""
         known = self._manifests.get(packed)
         if known is None:
+            session.input.spend(len(packed) >> 8)
             known = Manifest.parse({**_map(packed), "agent": name})
             if len(self._manifests) < _MOST_MANIFESTS and len(packed) < _LARGE:
                 self._manifests[packed] = known

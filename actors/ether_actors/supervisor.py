@@ -61,7 +61,8 @@ _STOOD_STILL: Final = 2.0
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _DEAR: Final = (
-    "An envelope of kind {} has {:,} bytes and too many maps and lists to be read: say it in several smaller ones."
+    "An envelope of kind {} has {:,} bytes, and those, or the maps and lists in them, are too many to be read: "
+    "say it in several smaller ones."
 )
 
 

@@ -26,9 +26,9 @@ _CONTAINERS: Final = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 
 
 def reading(body: bytes) -> int:
-    """Points of reading a body of msgpack, beside what its envelope costs: 1 for each 16 maps and lists.
+    """Points of reading a body of msgpack, beside what its envelope costs: 1 for each KiB, and for each 16 maps and lists.
 
     Of most work the broker reads no body. msgpack says a map in one byte, and Python needs 64 bytes and half a microsecond for
     each; a MiB of them is a bomb. Bytes within text count too where they look the same.
     """
-    return min((len(body) - len(body.translate(None, _CONTAINERS))) >> 4, DEAREST + 1)
+    return min((len(body) >> 10) + ((len(body) - len(body.translate(None, _CONTAINERS))) >> 4), DEAREST + 1)

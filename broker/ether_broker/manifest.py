@@ -88,7 +88,8 @@ class Manifest(Model):
         if twice:
             msg = f"{self.agent} declares {', '.join(twice)} twice"
             raise ValueError(msg)
-        excluded = [name for name in names if self.excludes(name)]
+        exclusions = set(self.exclusions)
+        excluded = [name for name in names if not exclusions.isdisjoint(_begins(name))]
         if excluded:
             msg = f"{self.agent} both declares and excludes {', '.join(excluded)}"
             raise ValueError(msg)
@@ -121,4 +122,10 @@ class Manifest(Model):
 
     def excludes(self, name: str) -> bool:
         """Whether an exclusion names it or a prefix of it."""
-        return any(name == item or name.startswith(f"{item}.") for item in self.exclusions)
+        return bool(self.exclusions) and not set(_begins(name)).isdisjoint(self.exclusions)
+
+
+def _begins(name: str) -> list[str]:
+    """A name and the prefixes of it that end at a dot."""
+    words = name.split(".")
+    return [".".join(words[:count]) for count in range(1, len(words) + 1)]

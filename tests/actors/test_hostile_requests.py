@@ -328,3 +328,45 @@ def test_maps_and_lists_cost_in_a_question_to_the_bus_and_in_no_other_delegation
     assert costs[0] >= 100
     assert costs[1] < 10
     assert len(worker.work()) == 1
+
+
+WORDS = ".".join(f"word{number}" for number in range(15))
+MANIFEST = {
+    "capabilities": [{"name": f"w{number}.{WORDS}"} for number in range(512)],
+    "exclusions": [f"not.{number}" for number in range(512)],
+}
+DEAR = {
+    "a heartbeat of names": (Kind.HEARTBEAT, {"agents": {f"{number:05}": None for number in range(10_000)}}),
+    "a heartbeat of numbers": (Kind.HEARTBEAT, {"agents": {}, "x": [1] * 50_000}),
+    "many topics": (Kind.OBSERVE, {"topics": ["abcd"] * 50_000}),
+    "long topics": (Kind.OBSERVE, {"topics": ["abcd." * 40] * 256}),
+    "awaiting": (Kind.RESUME, {"awaiting": [request_id(number) for number in range(5_000)], "holding": {}}),
+    "holding": (Kind.RESUME, {"awaiting": [], "holding": {"w": [[request_id(n), 1] for n in range(2_000)]}}),
+    "awaiting nothing": (Kind.RESUME, {"awaiting": [1] * 50_000}),
+    "many names": (Kind.REGISTER, {"agents": ["abcd"] * 40_000, "manifest": b""}),
+    "many agents": (Kind.REGISTER, {"agents": [f"a{n}" for n in range(64)], "manifest": pack({"tools": ["x"]})}),
+    "many words": (Kind.REGISTER, {"agents": ["a"], "manifest": pack(MANIFEST)}),
+    "many tools": (Kind.REGISTER, {"agents": ["a"], "manifest": pack({"tools": ["x"] * 50_000})}),
+    "a monitor with a body": (Kind.MONITOR, {"x": [1] * 50_000}),
+    "an end with a body": (Kind.UNREGISTER, {"reason": "x", "y": [1] * 50_000}),
+    "a question of many names": (Kind.DELEGATION, {"params": pack({"agents": ["abc"] * 4_000})}),
+}
+A_POINT = 400
+"""Units of work that 10 µs are, on a machine as `ether_broker.cost` has it in mind."""
+
+
+@pytest.mark.parametrize(("kind", "body"), DEAR.values(), ids=DEAR)
+def test_what_reading_a_body_takes_is_charged_to_who_sends_it(kind: Kind, body: object) -> None:
+    bus = Bus()
+    peer = bus.node("n", "w")
+    bus.step()
+    header = {"source": b"w", "capability": b"ether.agents"} if kind is Kind.DELEGATION else {}
+    peer.send(kind, request_id=request_id(5), target=b"w" if kind is Kind.MONITOR else b"", body=body, **header)
+    if kind is Kind.UNREGISTER:
+        peer.send(kind, source=b"w", body=body)
+    spent = peer.session.input.tag
+
+    with WorkCounter() as counter:
+        bus.step()
+
+    assert counter.work < 5 * A_POINT * (peer.session.input.tag - spent)

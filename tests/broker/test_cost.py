@@ -45,7 +45,8 @@ def test_what_is_no_envelope_costs_something():
     assert (price(b""), price(b"\x01")) == (4, 2)
 
 
-def test_maps_and_lists_count_in_a_body_that_is_read():
+def test_bytes_and_maps_and_lists_count_in_a_body_that_is_read():
     assert reading(b"\xdc\x4e\x20" + b"\x80" * 20_000) == DEAREST + 1
     assert reading(pack([{}] * 160)) == 10
     assert reading(b"") == 0
+    assert reading(pack("x" * (128 << 10))) == 128
