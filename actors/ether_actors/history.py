@@ -21,7 +21,7 @@ from ether_broker.wire import HEADER, Flag, Kind, read_header, rehead
 
 __all__ = ["Accepted", "History", "Present"]
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Of a checkpoint; it rises when an older Ether could not read it."""
 _UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _REFUSED: Final = int(Flag.REFUSED)
@@ -49,6 +49,8 @@ class Accepted:
     capability: bytes = b""
     attempt: int = 1
     is_running: bool = False
+    returns: int = 0
+    """How often it was handed back."""
 
     @property
     def parent(self) -> bytes:
@@ -185,6 +187,7 @@ class History:
             accepted.agent = body["agent"].encode()
             accepted.capability = body["capability"].encode()
             accepted.attempt = body["attempt"]
+            accepted.returns = body.get("returns", 0)
             accepted.is_running = False
 
     def _lease_granted(self, body: dict[str, Any]) -> None:
@@ -207,7 +210,7 @@ class History:
             "version": _VERSION,
             "next": self.next,
             "open": [
-                [work.envelope, work.clock, work.agent, work.capability, work.attempt, work.is_running]
+                [work.envelope, work.clock, work.agent, work.capability, work.attempt, work.is_running, work.returns]
                 for work in self.open.values()
             ],
             "manifests": list(manifests),
@@ -233,6 +236,8 @@ class History:
             state: dict[str, Any] = unpack(body)
             if state["version"] == 1:
                 state = _brought_forward(state)
+            if state["version"] == 2:  # noqa: PLR2004  nothing had been handed back, as far as it knows
+                state = {**state, "version": 3, "open": [[*work, 0] for work in state["open"]]}
             if state["version"] != _VERSION:
                 msg = (
                     f"The journal's checkpoint has version {state['version']} and this Ether reads {_VERSION}: use the "
@@ -284,7 +289,7 @@ def _brought_forward(state: dict[str, Any]) -> dict[str, Any]:
 
 _NUMBER: Final = (int,)
 _TIME: Final = (str, float, float)
-_WORK: Final = (bytes, float, bytes, bytes, int, bool)
+_WORK: Final = (bytes, float, bytes, bytes, int, bool, int)
 _AGENT: Final = (str, int, str, bytes, bool)
 _LEASE: Final = (str, str, bytes, int)
 

@@ -51,8 +51,8 @@ class Entry:
 
     __slots__ = (
         "agent", "attempt", "capability", "children", "deadline", "delegator", "depth", "envelope", "holds_credit",
-        "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "progress", "request_id", "size", "slot", "source",
-        "state",
+        "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "progress", "request_id", "returns", "size",
+        "slot", "source", "state",
     )  # fmt: skip
 
     request_id: bytes
@@ -81,6 +81,8 @@ class Entry:
     slot: int
     opened: float
     attempt: int
+    returns: int
+    """How often it was handed back."""
     envelope: bytes
     """As it goes to the specialist; kept for redelivery and dead letters."""
     size: int
@@ -110,6 +112,7 @@ class Entry:
         self.slot = 0
         self.opened = now
         self.attempt = header.attempt
+        self.returns = 0
         self.envelope = envelope
         self.size = len(envelope)
         self.state = _QUEUED

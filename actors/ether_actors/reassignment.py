@@ -14,6 +14,7 @@ from ether_actors.registration import Registration
 from ether_actors.selection import Selection
 from ether_broker.dead_letters import Reason
 from ether_broker.ids import to_text
+from ether_broker.response import ErrorInfo
 from ether_broker.status import Status
 from ether_broker.wire import Flag, name_of, read_header, rehead
 
@@ -22,6 +23,9 @@ __all__ = ["MAX_ATTEMPTS", "Reassignment"]
 MAX_ATTEMPTS: Final = 5
 """Runs of an idempotent delegation before a lost node ends it after all: it may be what kills its nodes."""
 
+MAX_RETURNS: Final = 16
+"""How often a delegation is handed back before that ends it: two holders would pass it between them until its deadline."""
+_RETRY: Final = 1.0
 _WITH_NODE: Final = frozenset({State.SENT, State.RUNNING})
 
 
@@ -88,12 +92,24 @@ class Reassignment:
             self._delivery.rule(entry, Status.REJECTED_CAPABILITY, "agent_gone", message)
 
     def handed_back(self, entry: Entry) -> None:
-        """Take back work that its node had not started, and give it to another holder, or keep it for the same one."""
+        """Take back work that its node had not started, and give it to another holder, or keep it for the same one.
+
+        What is handed back for the 16th time is refused.
+        """
         agent = entry.agent
         agent.mailbox.release()
+        entry.returns += 1
+        if entry.returns >= MAX_RETURNS:
+            entry.holds_credit = False
+            message = f"It was handed back {entry.returns} times, last by {agent.manifest.agent}; it was never started."
+            error = ErrorInfo(code="handed_back", message=message, retryable=True)
+            self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, retry_after=_RETRY)
+            self._delivery.pump(agent)
+            return
         self.reopen(entry, again=False)
         if entry.pinned or not self._reroute(entry):
             agent.mailbox.put_back(entry)
+            self._tell_reassigned(entry)
             if not self._declares(agent, entry):
                 self._undeclared(entry)
         self._delivery.pump(agent)
@@ -151,8 +167,8 @@ class Reassignment:
         return True
 
     def _tell_reassigned(self, entry: Entry) -> None:
-        """Say who has it now and which attempt that is; the journal and the observers would not know otherwise."""
+        """Say who has it now and how often it was given; the journal and the observers would not know otherwise."""
         self._records.event(
             "reassigned", request_id=to_text(entry.request_id), agent=entry.agent.manifest.agent,
-            capability=name_of(entry.capability), attempt=entry.attempt,
+            capability=name_of(entry.capability), attempt=entry.attempt, returns=entry.returns,
         )  # fmt: skip

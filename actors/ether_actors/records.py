@@ -159,7 +159,9 @@ class Records:
             return kept or self.journal.outcome(request_id)
         if ending.number >= self.tap.next:
             return self.passing[ending.number - self.tap.next]
-        return self.tap.envelope(ending.number) or self.journal.outcome(request_id)
+        found = self.tap.envelope(ending.number) or self.journal.outcome(request_id)
+        is_anothers = found is not None and ending.by and found[3] & Flag.REFUSED  # its own is not in the journal yet
+        return None if is_anothers else found
 
     def refuse_unwritten(self, session: Session, header: Header, trouble: EtherError) -> None:
         """Refuse a delegation for the journal's trouble: at once, as the refusal itself cannot wait for the disk."""

@@ -133,10 +133,12 @@ def _restore_work(
         header, accepted.envelope, target=agent.name, capability=choice.name, attempt=accepted.attempt,
         flags=flags,
     )  # fmt: skip
-    return Entry(
+    entry = Entry(
         read_header(envelope), envelope, delegator, choice, parent=records.ledger.get(header.parent),
         pinned=not header.flags & Flag.ROUTED, deadline=header.deadline, now=accepted.clock,
     )  # fmt: skip
+    entry.returns = accepted.returns
+    return entry
 
 
 def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[bytes]) -> None:

@@ -79,7 +79,8 @@ class Rulings:
         records = self._records
         request_id = header.request_id
         may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(request_id)
-        if may_be_known and self._is_known(session, header, envelope):
+        is_known = may_be_known and self._is_known(session, header, envelope)
+        if is_known:
             return
         if records.journal.trouble is not None and header.capability != _RELEASE:
             records.refuse_unwritten(session, header, records.journal.trouble)
@@ -91,26 +92,32 @@ class Rulings:
         try:
             self._accept(session, header, envelope)
         except Refusal as refusal:
-            if refusal.reason is Reason.FORGED:  # what it says of another is neither journaled nor remembered
-                records.bury(Reason.FORGED, envelope, session, refusal.error.message)
-                self._delivery.tell(session, request_id, refusal.status, refusal.error)
-                return
-            is_question = header.capability.startswith(QUESTION)
-            records.passing.append(envelope[: header.body] if is_question else envelope)
-            if refusal.reason is Reason.FORBIDDEN:
-                records.router.refusals.note(session.node, refusal.error.code, refusal.error.message)
-            if refusal.reason is not None:
-                records.bury(refusal.reason, envelope, session, refusal.error.message)
-            records.answer(
-                session, header, refusal.status, refusal.error, flag=Flag.REFUSED, **refusal.fields
-            )  # fmt: skip
-            if not is_question:
-                self._delivery.count(refusal.status, None)
+            self._refuse(session, header, envelope, refusal, is_anothers=is_known is None)
         if records.registry.filled:  # it was the first to ask for something under that name
             session.input.spend(records.registry.filled >> 3)
             records.registry.filled = 0
 
-    def _is_known(self, session: Session, header: Header, envelope: bytes) -> bool:
+    def _refuse(
+        self, session: Session, header: Header, envelope: bytes, refusal: Refusal, *, is_anothers: bool
+    ) -> None:  # fmt: skip
+        """Answer what is not accepted; what has another's name or request id is not journaled, and takes nothing from it."""
+        records, status, error = self._records, refusal.status, refusal.error
+        is_anothers = is_anothers or refusal.reason is Reason.FORGED
+        is_question = header.capability.startswith(QUESTION)
+        if not is_anothers:
+            records.passing.append(envelope[: header.body] if is_question else envelope)
+        if refusal.reason is Reason.FORBIDDEN:
+            records.router.refusals.note(session.node, error.code, error.message)
+        if refusal.reason is not None:
+            records.bury(refusal.reason, envelope, session, error.message)
+        if is_anothers:
+            self._delivery.tell(session, header.request_id, status, error, b"", **refusal.fields)
+            return
+        records.answer(session, header, status, error, Flag.REFUSED, **refusal.fields)
+        if not is_question:
+            self._delivery.count(status, None)
+
+    def _is_known(self, session: Session, header: Header, envelope: bytes) -> bool | None:
         """As `_came_before`; where the journal cannot be read that tells it, this request is refused."""
         try:
             return self._came_before(session, header, envelope)
@@ -122,8 +129,12 @@ class Rulings:
             self._delivery.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
         return True
 
-    def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool:
-        """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2)."""
+    def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool | None:
+        """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2).
+
+        Returns:
+            Whether it came before; None if it was refused to another, whom it is not to be taken from.
+        """
         records, request_id, resent = self._records, header.request_id, header.flags & _RESENT
         is_own, first = header.source in session.agents, header.source
         entry = records.ledger.get(request_id)
@@ -131,6 +142,8 @@ class Rulings:
             first = entry.source
             if is_own and first == header.source and entry.delegator.lost:
                 entry.delegator = session
+        elif self._is_free(header):
+            return None
         elif request_id in records.ended or records.journal.trouble is None:
             outcome = records.outcome(request_id)
             session.input.spend(_LOOKED_UP)
@@ -139,10 +152,7 @@ class Rulings:
                     return False
                 self._tell_removed(session, request_id)  # it may be in the part of the journal that was removed
                 return True
-            owner = self._owner(session, header, outcome)
-            if owner is None:
-                return False
-            first = owner
+            first = header.source if outcome is None else read_header(outcome).target
             if is_own and first == header.source:
                 self._answer_again(session, request_id, outcome)
         else:
@@ -155,21 +165,12 @@ class Rulings:
             records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
         return True
 
-    def _owner(self, session: Session, header: Header, outcome: bytes | None) -> bytes | None:
-        """Whose a request was that has ended; None when it was refused to another, as that stands in nobody's way."""
-        records, request_id = self._records, header.request_id
-        ending = records.ended.get(request_id)
-        if outcome is not None:
-            said = read_header(outcome)
-            owner, was_refused = said.target, bool(said.flags & Flag.REFUSED)
-        else:
-            owner, was_refused = (header.source, False) if ending is None else (ending.source, not ending.by)
-        if not was_refused or owner in {header.source, b""}:
-            return owner or header.source
-        if header.source in session.agents and records.ended.is_uncollected(request_id):
-            records.ended.collected(request_id)
-            records.event("outcomes_collected", outcomes=[request_id])
-        return None
+    def _is_free(self, header: Header) -> bool:
+        """Whether a request of this id was refused to another, who has heard that: it is in nobody's way."""
+        ended, request_id = self._records.ended, header.request_id
+        ending = ended.get(request_id)
+        was_refused = ending is not None and not ending.by and ending.source not in {header.source, b""}
+        return was_refused and not ended.is_uncollected(request_id)
 
     def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
         records = self._records

@@ -85,24 +85,39 @@ def test_what_was_refused_to_another_stands_in_nobodys_way(is_forged: bool, has_
     assert differences(bus.supervisor, bus.history) == []
 
 
-def test_a_refusal_that_nobody_has_collected_gives_way_to_another_delegators_request():
+def test_a_refusal_that_its_delegator_has_not_heard_is_kept_for_it():
     bus = Bus()
-    desk, hall, worker = bus.delegator("desk"), bus.delegator("hall"), bus.node("w", "w")
-    number = hall.delegate("hall", "no.such.thing")
+    desk, hall = bus.delegator("desk"), bus.delegator("hall")
+    number = hall.delegate("hall")
     bus.step()
     hall.die()
     bus.pass_time(5.0)
+    bus.node("w", "w")
+
+    desk.delegate("desk", number=number)
+    bus.step()
+
+    assert desk.outcome().code == "duplicate_request"
     assert list(bus.records.ended.uncollected_of(b"hall")) == [request_id(number)]
 
-    desk.delegate("desk", number=number)
+
+@pytest.mark.parametrize("capability", ["x.y", "ether.nothing"])
+def test_what_is_refused_to_another_too_changes_nothing_of_the_first_refusal(capability: str):
+    bus = Bus()
+    desk, hall = bus.delegator("desk"), bus.delegator("hall")
+    number = hall.delegate("hall")
     bus.step()
-    worker.respond("w", number)
+    assert hall.outcome().code == "no_holder"
+    passed = len(bus.tapped)
+
+    desk.delegate("desk", capability, number=number)
     bus.step()
-    desk.delegate("desk", number=number)
+    assert desk.outcome().code == "no_holder"
+    hall.delegate("hall", number=number, flags=int(Flag.RESENT))
     bus.step()
 
-    assert [outcome.status for outcome in desk.took(Kind.RESPONSE)] == [Status.COMPLETED] * 2
-    assert not bus.records.ended.uncollected_of(b"hall")
+    assert hall.outcome().code == "no_holder"
+    assert Kind.DELEGATION not in [seen.kind for seen in bus.tapped[passed:]]
     assert differences(bus.supervisor, bus.history) == []
 
 

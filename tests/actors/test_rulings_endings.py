@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ether_actors.ledger import State
-from ether_actors.reassignment import MAX_ATTEMPTS
+from ether_actors.reassignment import MAX_ATTEMPTS, MAX_RETURNS
 from ether_broker.mailbox import Limits
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
+from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer
 from tests.actors.rulings_shell import ROOM, chain, pair
 
@@ -349,3 +352,26 @@ def test_an_earlier_attempts_late_outcome_does_not_count_for_the_attempt_under_w
     again.respond("a", number)
     bus.step()
     assert d.outcomes() == {number: Status.COMPLETED}
+
+
+@pytest.mark.parametrize("holders", [1, 2])
+def test_what_its_holders_hand_back_again_and_again_is_refused_in_the_end(holders: int):
+    bus = Bus()
+    d, *workers = bus.delegator("d"), *(bus.node(f"n{number}", f"w{number}") for number in range(holders))
+    number = d.delegate("d", timeout=1e6)
+    bus.step()
+
+    for turn in range(MAX_RETURNS):
+        assert d.outcomes() == {}
+        assert differences(bus.supervisor, bus.history) == []
+        worker = workers[turn % holders]
+        assert worker.work() == [number]
+        worker.hand_back(f"w{turn % holders}", number)
+        bus.step()
+
+    refusal = d.outcome()
+    assert (refusal.status, refusal.code) == (Status.REJECTED_OVERLOAD, "handed_back")
+    assert refusal.body["retry_after"] > 0
+    assert [(worker.work(), worker.took(Kind.CANCEL)) for worker in workers] == [([], [])] * holders
+    assert [agent.mailbox.outstanding for agent in bus.records.registry.agents] == [0] * (holders + 1)
+    assert differences(bus.supervisor, bus.history) == []

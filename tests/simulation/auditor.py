@@ -20,7 +20,7 @@ from ether_broker.channel import UNTOLD
 from ether_broker.ids import NO_ID, to_bytes
 from ether_broker.payload import unpack
 from ether_broker.status import Status
-from ether_broker.wire import Header, Kind, read_header
+from ether_broker.wire import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.disk import STILL_RUNNING
 from tests.simulation.waits import Waits
@@ -101,6 +101,8 @@ class Auditor:
         """What a broker that is started now from all that passed would know."""
         self._waiting: dict[bytes, int] = {}
         self._orders: dict[tuple[str, str, bool], int] = {}
+        self.taken: set[bytes] = set()
+        """Request ids of what was refused to one delegator, and accepted from another."""
         self.refused: set[bytes] = set()
         """Refused while the journal could not be written; a broker that dies then takes the refusal with it."""
         self.handed_back: set[bytes] = set()
@@ -199,6 +201,14 @@ class Auditor:
             self.outcomes.pop(request_id, None)
         if not self._world.scenario.durable:  # without a journal it may be beyond what is remembered
             self.outcomes.pop(request_id, None)
+        before = self.outcomes.get(request_id)
+        if before is not None and before[3] & Flag.REFUSED and read_header(before).target != header.source:
+            del self.outcomes[
+                request_id
+            ]  # what was refused to another is no outcome of this one, nor has it its parent
+            for children in (self._orphans, *self._children.values()):
+                children[:] = [child for child in children if child != request_id]
+            self.taken.add(request_id)
         if request_id in self.open or request_id in self.outcomes:
             self.fail("one outcome", f"{self.name(request_id)} was accepted twice")
         if broker is not None:
@@ -352,7 +362,8 @@ class Auditor:
 
     def told(self, peer: RawPeer, header: Header, envelope: bytes) -> None:
         """See a session without rights being told an outcome; only of what it asked for itself."""
-        if header.request_id not in peer.asked and self._past.get(header.request_id) == envelope:
+        is_own = header.request_id in peer.asked or header.request_id in self.taken
+        if not is_own and self._past.get(header.request_id) == envelope:
             self.fail("identity", f"{peer.name} was told the outcome of {self.name(header.request_id)}")
 
     # -- delegators ----------------------------------------------------------------------------------------------
