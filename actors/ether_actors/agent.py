@@ -15,6 +15,7 @@ from ether_actors.inbox import Inbox
 from ether_actors.pool import waiting
 from ether_broker.errors import InvalidManifest, UsageError
 from ether_broker.manifest import Depth, Interface, Manifest
+from ether_broker.model import problem_words
 from ether_broker.payload import pack
 
 if TYPE_CHECKING:
@@ -161,24 +162,26 @@ class Agent(pykka.Actor, ComposableAgent):
         handlers = cls.handlers()
         doc = (cls.__doc__ or "").strip()
         try:
-            return Manifest(
-                agent=default_name(cls),
-                version=cls.version,
-                role=cls.role or doc.partition("\n")[0],
-                description=doc,
-                capabilities=tuple(handler.capability for handler in handlers.values()),
-                exclusions=cls.exclusions,
-                interface=cls.interface,
-                artifacts_produced=cls.artifacts_produced,
-                max_depth=cls.max_depth,
-                tools=cls.tools,
-                max_concurrency=cls.max_concurrency,
-                notes=cls.notes,
+            return Manifest.model_validate(
+                {
+                    "agent": default_name(cls),
+                    "version": cls.version,
+                    "role": cls.role or doc.partition("\n")[0],
+                    "description": doc,
+                    "capabilities": tuple(handler.capability for handler in handlers.values()),
+                    "exclusions": cls.exclusions,
+                    "interface": cls.interface,
+                    "artifacts_produced": cls.artifacts_produced,
+                    "max_depth": cls.max_depth,
+                    "tools": cls.tools,
+                    "max_concurrency": cls.max_concurrency,
+                    "notes": cls.notes,
+                }
             )
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in problem["loc"])
-            msg = f"{cls.__qualname__}{'.' if where else ''}{where}: {problem['msg']}."
+            msg = f"{cls.__qualname__}{'.' if where else ''}{where}: {problem_words(problem)}."
             raise InvalidManifest(msg) from None
 
     @classmethod

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from ether_broker.errors import InvalidManifest
 from ether_broker.frozen import freeze
 from ether_broker.manifest import Capability
+from ether_broker.model import problem_words
 from ether_broker.payload import Payload
 from ether_broker.response import Response
 
@@ -85,11 +86,14 @@ def capability(
     Raises:
         InvalidManifest: the name or a number is not allowed.
     """
+    if not isinstance(name, str):
+        msg = '@capability needs a name, in parentheses: @capability("text.count").'
+        raise InvalidManifest(msg)
     try:
-        Capability(name=name, confidence=confidence, latency_weight=latency_weight)
+        Capability.model_validate({"name": name, "confidence": confidence, "latency_weight": latency_weight})
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        msg = f"@capability({name!r}): {problem['loc'][0]}: {problem['msg']}."
+        msg = f"@capability({name!r}): {problem['loc'][0]}: {problem_words(problem)}."
         raise InvalidManifest(msg) from None
 
     def mark(function: _F) -> _F:
@@ -189,9 +193,9 @@ class Handler:
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_input=False, include_context=False)
+            problems = error.errors(include_url=False)
             fields = tuple(".".join(str(part) for part in problem["loc"]) or "params" for problem in problems)
-            text = "; ".join(f"{name}: {problem['msg']}" for name, problem in zip(fields, problems, strict=True))
+            text = "; ".join(f"{name}: {_misfit(problem)}" for name, problem in zip(fields, problems, strict=True))
             msg = f"{self.capability.name} does not take these params: {text}"
             missing = tuple(
                 name for name, problem in zip(fields, problems, strict=True) if problem["type"] == "missing"
@@ -223,6 +227,12 @@ class Handler:
         if self.task_name is not None:
             arguments[self.task_name] = task
         return self.function(agent, **arguments)
+
+
+def _misfit(problem: Any) -> str:
+    if problem["type"] in {"model_type", "dict_type"} and not problem["loc"]:
+        return f"a dict of the parameters by their names is wanted, and this is a {type(problem['input']).__name__}"
+    return str(problem["msg"])
 
 
 def _is_task(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:

@@ -73,7 +73,7 @@ class Manifest(Model):
     artifacts_produced: tuple[str, ...] = ()
     max_depth: Depth = Depth.DEEP
     tools: tuple[str, ...] = ()
-    max_concurrency: Annotated[int, Field(ge=1)] = 1
+    max_concurrency: Annotated[int, Field(ge=1, strict=True)] = 1
     """Delegations that it works on at a time."""
     notes: str = ""
     schema_version: SchemaVersion = SCHEMA_VERSION

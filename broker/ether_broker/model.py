@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 
 from ether_broker.errors import InvalidEnvelope, UsageError, nearest
 from ether_broker.frozen import FrozenDict, freeze, thaw
-from ether_broker.names import CAPABILITY_PATTERN, MAX_NAME, NAME_PATTERN
+from ether_broker.names import CAPABILITY_PATTERN, GRAMMAR, MAX_NAME, NAME_PATTERN
 from ether_broker.version import SCHEMA_PATTERN, check_schema_version
 
-__all__ = ["AgentName", "CapabilityName", "FrozenMap", "Model", "SchemaVersion"]
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)  # pydantic has no public name for it
+
+__all__ = ["AgentName", "CapabilityName", "FrozenMap", "Model", "SchemaVersion", "problem_words"]
 
 AgentName = Annotated[str, Field(pattern=NAME_PATTERN, max_length=MAX_NAME)]
 """Letters, digits and `_ . : @ / -`, at most 200."""
@@ -38,13 +43,27 @@ FrozenMap = Annotated[
 """A dict with text keys, deeply frozen once validated."""
 
 
+_SHOWN: Final = 60
+"""Characters of a wrong name that an error shows."""
 _new = object.__new__
 _set_fields_set = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _set_extra = BaseModel.__dict__["__pydantic_extra__"].__set__
 _set_private = BaseModel.__dict__["__pydantic_private__"].__set__
 
 
-class Model(BaseModel):
+class _ModelType(ModelMetaclass):
+    """Calling the class raises errors of ours too; reading and validating do not come by here."""
+
+    if not TYPE_CHECKING:  # a checker is to see the fields
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805  of a class
+            try:
+                return super().__call__(*args, **kwargs)
+            except ValidationError as error:
+                raise cls.refusal(cls._explain(error)) from error
+
+
+class Model(BaseModel, metaclass=_ModelType):
     """The base of what travels: frozen, strict about unknown fields, with errors that name the field and the fix."""
 
     _default_values: ClassVar[dict[str, Any]]
@@ -110,13 +129,21 @@ class Model(BaseModel):
     @classmethod
     def _explain(cls, error: ValidationError) -> str:
         lines = []
-        for problem in error.errors(include_url=False, include_context=False):
+        for problem in error.errors(include_url=False):
             where = ".".join(str(part) for part in problem["loc"]) or "(the whole)"
             hint = ""
             if problem["type"] == "extra_forbidden":
                 hint = nearest(str(problem["loc"][-1]), _names(cls)) if len(problem["loc"]) == 1 else ""
-            lines.append(f"{where}: {problem['msg']}{hint}")
+            lines.append(f"{where}: {problem_words(problem)}{'.' if hint else ''}{hint}")
         return f"{cls.__name__} is not valid: " + "; ".join(lines)
+
+
+def problem_words(problem: Any) -> str:
+    """One of a ValidationError's problems: pydantic's words, or ours where they would be a regular expression."""
+    grammar = GRAMMAR.get(problem.get("ctx", {}).get("pattern"))
+    if grammar is None:
+        return str(problem["msg"]).removeprefix("Value error, ")
+    return f"{problem['input'][:_SHOWN]!r} does not fit: {grammar}"
 
 
 def _names(model: type[BaseModel]) -> list[str]:

@@ -14,6 +14,7 @@ from ether_broker.errors import InvalidEnvelope
 
 __all__ = [
     "CAPABILITY_PATTERN",
+    "GRAMMAR",
     "MAX_NAME",
     "MAX_RESOURCE",
     "NAME_PATTERN",
@@ -29,6 +30,11 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]*$"
 """Of an agent, a node, a cluster."""
 CAPABILITY_PATTERN: Final = r"^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,15}|\*)$"
 """Of up to 16 words: whoever declares it can be asked for it by what it begins with, and by what it ends with."""
+GRAMMAR: Final = {
+    NAME_PATTERN: "up to 200 letters, digits and _ . : @ / -, of which the first is a letter, a digit or _",
+    CAPABILITY_PATTERN: "up to 200 letters, digits and _ -, in up to 16 words with dots between them",
+}
+"""The same in words."""
 TOPIC_PATTERN: Final = r"^([A-Za-z0-9_.-]*|\*)$"
 """Of what an observer asks for: the begin of a capability, and so also nothing at all."""
 MAX_NAME: Final = 200
@@ -72,12 +78,8 @@ def check_names(source: bytes, target: bytes, capability: bytes) -> None:
     if (not source or is_name(source)) and (not target or is_name(target)):
         if not capability or is_capability(capability):
             return
-        raise InvalidEnvelope(
-            f"{capability!r} is no capability: up to {MAX_NAME} letters, digits and _ -, in up to 16 words with "
-            "dots between them."
-        )
-    wrong = target if not source or is_name(source) else source
-    raise InvalidEnvelope(
-        f"{wrong!r} is no name of an agent: up to {MAX_NAME} letters, digits and _ . : @ / -, of which the first is a "
-        "letter, a digit or _."
-    )
+        wrong, what, grammar = capability, "capability", GRAMMAR[CAPABILITY_PATTERN]
+    else:
+        wrong = target if not source or is_name(source) else source
+        what, grammar = "name of an agent", GRAMMAR[NAME_PATTERN]
+    raise InvalidEnvelope(f"{wrong.decode(errors='replace')!r} is no {what}: {grammar}.")

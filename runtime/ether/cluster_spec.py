@@ -179,9 +179,9 @@ class ClusterSpec:
             InvalidSpec, InvalidEndpoint: as the class; also agents beside nodes that have their own.
         """
         specs = agent_specs(agents)
-        if isinstance(nodes, int):
-            _check_whole("nodes", nodes)
-            return cls(tuple(NodeSpec(f"node-{number + 1}", specs) for number in range(nodes)), **fields)
+        if not isinstance(nodes, Iterable) or isinstance(nodes, str):
+            number = _check_whole("nodes", nodes)
+            return cls(tuple(NodeSpec(f"node-{index + 1}", specs) for index in range(number)), **fields)
         if specs:
             raise InvalidSpec("agents go with a number of nodes: put them into the NodeSpecs instead.")
         return cls(tuple(nodes), **fields)
@@ -210,6 +210,8 @@ def agent_specs(agents: Iterable[AgentLike]) -> tuple[AgentSpec, ...]:
     Raises:
         InvalidSpec: as `AgentSpec`.
     """
+    if isinstance(agents, str | type | AgentSpec):
+        raise InvalidSpec(f"agents is {agents!r}: give a list, as in ['reviews:Scout'].")
     return tuple(agent if isinstance(agent, AgentSpec) else AgentSpec(agent) for agent in agents)  # type: ignore[arg-type]
 
 
@@ -295,6 +297,7 @@ def _check_name(what: str, name: object) -> None:
         raise InvalidSpec(f"{what} is named {name!r}: give it a name of letters, digits and _ . : @ / -, such as 'n1'.")
 
 
-def _check_whole(what: str, value: object) -> None:
+def _check_whole(what: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InvalidSpec(f"{what} is {value!r}: give a whole number, 1 or more.")
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -18,6 +19,7 @@ from ether.known_requests import KnownRequests
 from ether.machinery import Machinery
 from ether.monitor import Monitor
 from ether.node import Node
+from ether.warning import warn_unread
 from ether_actors.agent import Agent, default_name
 from ether_actors.agent_adapter import is_agent
 from ether_actors.handle import Handle
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Runtime"]
 
+logger = logging.getLogger("ether.runtime")
 _JOIN: Final = 10.0
 _NAMES: Final = 250
 """Names that one question to the bus has: with the longest there are, it has 50 KB of the 64 that are read."""
@@ -284,9 +287,7 @@ class Runtime:
         """
         node = self.node
         cls = agent if isinstance(agent, type) and issubclass(agent, Agent) else None
-        if cls is None and isinstance(agent, type) and not is_agent(agent):
-            msg = f"{agent.__name__} is not an Agent: derive it from ether.Agent."
-            raise UsageError(msg)
+        _check_start(agent, count, cls)
         base = name or (default_name(agent) if isinstance(agent, type) else "agent")
         is_named = name is not None and count == 1
         names = [base] if is_named else list(itertools.islice(self._free_names(base), count))
@@ -449,6 +450,11 @@ class Runtime:
         Raises:
             Rejected: it is somebody else's, or its score is too low.
         """
+        from ether_broker.views.suggestion import SuggestionRecord
+
+        if not isinstance(record, SuggestionRecord):
+            msg = f"suggest takes an ether.views.SuggestionRecord, and this is a {type(record).__name__}."
+            raise UsageError(msg)
         self._tell("ether.suggest", record.document())
 
     # -- what the bus tells of itself ----------------------------------------------------------------------------
@@ -543,6 +549,30 @@ class Runtime:
         handle = self.send(letter.again(self.node.machinery.new_id(), timeout))
         self.delegate("ether.dead-letter", {"number": number, "discard": True}).result(15.0)
         return handle
+
+
+def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:
+    """Refuse what cannot be started, before anything is made of it."""
+    if not callable(agent):
+        what = (
+            f"is {agent!r}; text is for Cluster and `ether up`"
+            if isinstance(agent, str)
+            else f"is a {type(agent).__name__}"
+        )
+        msg = f"start takes the agent's class, or a callable that makes one, as in bus.start(Writer); this {what}."
+        raise UsageError(msg)
+    if cls is None and isinstance(agent, type) and not is_agent(agent):
+        msg = f"{agent.__name__} is not an Agent: derive it from ether.Agent."
+        raise UsageError(msg)
+    if not isinstance(count, int) or count < 0:
+        msg = f"start_many(…, {count!r}): how many is a whole number, 0 or more."
+        raise UsageError(msg)
+    if cls is not None and not cls.manifest().capabilities and cls.on_receive is Agent.on_receive:
+        msg = (
+            f'{cls.__qualname__} declares no capability, so nobody can ask it: decorate a method with @capability("…").'
+        )
+        logger.warning(msg)
+        warn_unread(logger, msg)
 
 
 def _address(url: str, credentials: Credentials | None) -> str:

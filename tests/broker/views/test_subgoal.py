@@ -274,5 +274,5 @@ def test_no_residue_when_spec_3_has_words_for_everything():
 
 @pytest.mark.parametrize("goal", [{}, {"id": ""}, {"id": 7}])
 def test_a_subgoal_without_an_id_is_refused(goal: dict[str, Any]):
-    with pytest.raises(InvalidEnvelope, match=r"subgoal: .* a subgoal has an id, such as 'sg1'"):
+    with pytest.raises(InvalidEnvelope, match=r"subgoal: a subgoal has an id, such as 'sg1'"):
         SubgoalRequest.parse({"subgoal": goal})

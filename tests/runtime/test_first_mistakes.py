@@ -1,0 +1,100 @@
+"""What a first agent gets wrong: each error says what is wrong, and what would be right."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ether import (
+    Agent,
+    Budget,
+    Cluster,
+    EtherError,
+    InvalidEnvelope,
+    InvalidManifest,
+    InvalidSpec,
+    Runtime,
+    UsageError,
+    capability,
+)
+from ether.testing import TestRuntime
+
+
+class Writer(Agent):
+    @capability("text.write")
+    def write(self, text: str = "") -> str:
+        return text
+
+
+class Wide(Writer):
+    max_concurrency = "8"
+
+
+class Forgetful(Agent):
+    def write(self, text: str = "") -> str:
+        return text
+
+
+class Listener(Agent):
+    def on_receive(self, message: Any) -> Any:
+        return message
+
+
+@pytest.fixture
+def bus() -> Iterator[TestRuntime]:
+    with TestRuntime() as bus:
+        yield bus
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (lambda bus: bus.start("Writer"), UsageError, "is 'Writer'; text is for Cluster and `ether up`."),
+        (lambda bus: bus.start(Writer()), UsageError, "as in bus.start(Writer); this is a Writer."),
+        (lambda bus: bus.start_many(Writer, -1), UsageError, "how many is a whole number, 0 or more"),
+        (lambda bus: bus.start(Wide), InvalidManifest, "Wide.max_concurrency: Input should be a valid integer."),
+        (lambda bus: bus.start(Writer, name="a b"), InvalidEnvelope, "'a b' is no name of an agent: up to 200 letters"),
+        (lambda bus: bus.delegate("text write"), InvalidEnvelope, "capability: 'text write' does not fit: up to 200"),
+        (lambda bus: bus.delegate("text.write", to="a b"), InvalidEnvelope, "to_agent: 'a b' does not fit: up to 200"),
+        (
+            lambda bus: bus.suggest({"capability": "x"}),
+            UsageError,
+            "an ether.views.SuggestionRecord, and this is a dict",
+        ),
+        (lambda bus: Budget(max_cost=-1), InvalidEnvelope, "Budget is not valid: max_cost: "),
+        (lambda bus: capability(lambda self: 1), InvalidManifest, 'in parentheses: @capability("text.count")'),
+        (lambda bus: capability("bad name"), InvalidManifest, "name: 'bad name' does not fit: up to 200 letters"),
+        (lambda bus: Cluster(nodes="2"), InvalidSpec, "nodes is '2': give a whole number"),
+        (lambda bus: Cluster(agents="library:Reader"), InvalidSpec, "agents is 'library:Reader': give a list"),
+    ],
+)
+def test_a_mistake_is_told_with_what_would_be_right(
+    bus: TestRuntime, call: Callable[[Runtime], Any], kind: type[EtherError], said: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        call(bus)
+
+    assert said in str(caught.value)
+
+
+def test_parameters_that_are_no_dict_are_told_in_words(bus: TestRuntime) -> None:
+    bus.start(Writer)
+
+    response = bus.delegate("text.write", ["hello"]).result()
+
+    assert response.explain().endswith("params: a dict of the parameters by their names is wanted, and this is a list")
+
+
+def test_an_agent_that_nobody_can_ask_is_warned_of(bus: TestRuntime, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "ether"):
+        bus.start(Listener)
+        bus.start(Writer)
+        assert not caplog.records
+        bus.start(Forgetful)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        'Forgetful declares no capability, so nobody can ask it: decorate a method with @capability("…").'
+    ]
