@@ -22,13 +22,12 @@ __all__ = ["CORRUPT_FIX", "explain", "explained"]
 
 CORRUPT_FIX: Final = "Stop the broker, restore the journal from a copy or move it away, and start again."
 
+_PROTECTED: Final = JournalReadOnly, "may not be written: give this user the right to write it"
+_LOCKED: Final = JournalLocked, "is locked by another program that has it open with SQLite: end that one"
 _KINDS: Final[dict[int, tuple[type[EtherError], str]]] = {
     sqlite3.SQLITE_FULL: (JournalFull, "has no room on its disk: make some, and writing goes on"),
-    sqlite3.SQLITE_READONLY: (JournalReadOnly, "may not be written: give this user the right to write it"),
-    sqlite3.SQLITE_PERM: (JournalReadOnly, "may not be written: give this user the right to write it"),
-    sqlite3.SQLITE_AUTH: (JournalReadOnly, "may not be written: give this user the right to write it"),
-    sqlite3.SQLITE_BUSY: (JournalLocked, "is locked by another program that has it open with SQLite: end that one"),
-    sqlite3.SQLITE_LOCKED: (JournalLocked, "is locked by another program that has it open with SQLite: end that one"),
+    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH), _PROTECTED),
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), _LOCKED),
     sqlite3.SQLITE_CORRUPT: (JournalCorrupt, "is damaged. " + CORRUPT_FIX),
     sqlite3.SQLITE_NOTADB: (JournalCorrupt, "is no SQLite database. " + CORRUPT_FIX),
     sqlite3.SQLITE_CANTOPEN: (

@@ -31,6 +31,7 @@ __all__ = [
     "make_file",
     "migrate",
     "read_meta",
+    "transaction",
 ]
 
 APPLICATION: Final = 0x4554484A
@@ -189,20 +190,27 @@ def _check(connection: sqlite3.Connection, path: Path, newest: int) -> int:
     return int(version)
 
 
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what is done inside, or nothing of it if something is raised; SQLite may have ended the transaction then."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 def migrate(connection: sqlite3.Connection, steps: Sequence[Callable[[sqlite3.Connection], None]]) -> None:
     """Bring a journal to the newest version, each step in a transaction of its own."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     for number in range(version, len(steps)):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             steps[number](connection)
             connection.execute(f"PRAGMA application_id={APPLICATION}")
             connection.execute(f"PRAGMA user_version={number + 1}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
 
 class Meta(NamedTuple):

@@ -126,7 +126,7 @@ class JournalReader:
             JournalCorrupt, JournalUnavailable: while iterating.
         """
         wanted = conditions(
-            agent=agent, capability=capability, status=_several(status), kind=_several(kind),
+            agent=agent, capability=capability, status=status, kind=kind,
             **{"number < ?": until, "wall >= ?": after, "wall < ?": before},
         )  # fmt: skip
         return self._find(wanted, since or 0, after, newest_first=newest_first, limit=limit)
@@ -223,7 +223,3 @@ class JournalReader:
     def _one(self, question: str) -> Any:
         with explained(self.path):
             return self._connection.execute(question).fetchone()[0]
-
-
-def _several(wanted: int | Collection[int] | None) -> Collection[int] | None:
-    return (wanted,) if isinstance(wanted, int) else wanted

@@ -223,17 +223,13 @@ class Rows:
                     yield batch._replace(first=number, envelopes=batch.envelopes[number - batch.first :])
 
     def _before(self, seq: int) -> tuple[int, bytes]:
-        """The number and the hash of the commit before `seq`."""
+        """The number and the hash of the commit before `seq`, also when retention has removed it."""
         found = self._connection.execute("SELECT seq, hash FROM commits WHERE seq = ?", (seq - 1,)).fetchone()
         if found is not None:
             return found[0], found[1]
-        return self.anchor()
+        before, _, digest = read_meta(self._connection, self._path).anchor
+        return before, digest
 
     def first(self) -> int:
         """The number of the oldest envelope that retention has left, or will find."""
         return read_meta(self._connection, self._path).anchor[1]
-
-    def anchor(self) -> tuple[int, bytes]:
-        """The number and the hash of the last commit that retention removed, or those before the first one."""
-        seq, _, digest = read_meta(self._connection, self._path).anchor
-        return seq, digest

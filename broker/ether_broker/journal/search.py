@@ -35,16 +35,16 @@ _FORGET: Final = 65_536
 
 
 def conditions(
-    *, agent: str | None = None, capability: str | None = None, status: Collection[int] | None = None,
-    kind: Collection[int] | None = None, **equal: float | bytes | None,
+    *, agent: str | None = None, capability: str | None = None, status: int | Collection[int] | None = None,
+    kind: int | Collection[int] | None = None, **equal: float | bytes | None,
 ) -> dict[str, tuple[Any, ...]]:  # fmt: skip
     """Conditions that all have to hold, as SQL: {term: values}; None is no condition.
 
     Args:
         agent: the source or the target.
         capability: its name, or with a dot at the end the begin of one.
-        status: any of these.
-        kind: any of these.
+        status: it, or any of these.
+        kind: it, or any of these.
         equal: of a term with one question mark, its value.
     """
     terms: dict[str, tuple[Any, ...]] = {term: (value,) for term, value in equal.items() if value is not None}
@@ -55,7 +55,9 @@ def conditions(
     elif capability is not None:
         terms["capability = ?"] = (capability,)
     for column, wanted in (("status", status), ("kind", kind)):
-        if wanted is not None:
+        if isinstance(wanted, int):
+            terms[f"{column} = ?"] = (int(wanted),)
+        elif wanted is not None:
             terms[f"{column} IN ({','.join('?' * len(wanted))})"] = tuple(map(int, wanted))
     return terms
 

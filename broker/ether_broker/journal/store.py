@@ -13,7 +13,7 @@ from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.journal.chain import checkpoint_digest, link
 from ether_broker.journal.failure import CORRUPT_FIX, explained
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.layout import LOG_PAGES, PAGE, connect_reader, connect_writer, read_meta
+from ether_broker.journal.layout import LOG_PAGES, PAGE, connect_reader, connect_writer, read_meta, transaction
 from ether_broker.journal.lock import Lock
 from ether_broker.journal.row import Packed, pack_row
 
@@ -138,18 +138,13 @@ class Store:
 
     def _write_together(self, values: tuple[object, ...], packed: Packed, checkpoint: tuple[int, bytes] | None) -> None:
         seq = self.seq + 1
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self.connection):
             for sha256, body in packed.cut:
                 self._keep(sha256, body, seq)
             self.connection.execute(_INSERT, values)
             if checkpoint:
                 self.connection.execute("DELETE FROM checkpoints")
                 self.connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?)", (checkpoint[0], seq, checkpoint[1]))
-            self.connection.execute("COMMIT")
-        except BaseException:
-            self.roll_back()
-            raise
 
     def _keep(self, sha256: bytes, body: bytes, seq: int) -> None:
         """Store a body if it is new, and note its last use in a table of its own: an update rewrites the whole row."""
@@ -159,11 +154,6 @@ class Store:
                 self.connection.execute("INSERT INTO bodies (sha256, body) VALUES (?, ?)", (sha256, body)).lastrowid,
             )
         self.connection.execute("INSERT OR REPLACE INTO uses VALUES (?, ?)", (known[0], seq))
-
-    def roll_back(self) -> None:
-        """End a transaction that failed; SQLite may have ended it already."""
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
 
     def _check_place(self) -> None:
         """Writing to a file that has no name any more succeeds, and is lost: so look first."""
@@ -187,11 +177,9 @@ class Store:
         self._check_place()
         self.connection.execute("PRAGMA synchronous=NORMAL")
         try:
-            self.connection.execute("BEGIN IMMEDIATE")
-            yield self.connection
-            self.connection.execute("COMMIT")
+            with transaction(self.connection):
+                yield self.connection
         finally:
-            self.roll_back()
             self.connection.execute("PRAGMA synchronous=FULL")
 
     def close(self) -> None:
