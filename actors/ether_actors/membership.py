@@ -44,8 +44,9 @@ _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
 _NODE_LOST: Final = "node_lost"
 _REASON: Final = 200
-"""Characters of the reason that a node gives for an agent's end, which each monitor is told, and of what is wrong with the
-journal, which each node is told."""
+"""Characters of the reason that a node gives for an agent's end; each monitor is told it."""
+_TROUBLE: Final = 500
+"""Characters of what is wrong with the journal; each node is told it once a second meanwhile."""
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
@@ -174,7 +175,7 @@ class Membership:
         if records.now >= self._next_beat:
             self._next_beat = records.now + records.router.heartbeat
             trouble = records.journal.trouble
-            records.router.beat(records.now, "" if trouble is None else str(trouble)[:_REASON])
+            records.router.beat(records.now, "" if trouble is None else str(trouble)[:_TROUBLE])
             self._sweep()
         if records.now >= self._next_check or records.router.has_lost:
             self._next_check = records.now + _CHECK

@@ -69,7 +69,9 @@ def torture(
     ] = Durability.JOURNAL,
     journal_faults: Annotated[
         bool,
-        typer.Option("--journal-faults", help="Fill, lock, protect and take away the journal's disk at times, too."),
+        typer.Option(
+            "--journal-faults", help="Fill, lock, protect, break and take away the journal's disk at times, too."
+        ),
     ] = False,
     transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
     keep: Keep = None,
