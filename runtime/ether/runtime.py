@@ -28,7 +28,7 @@ from ether_actors.pool import Pool
 from ether_broker.clock import SystemClock
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.endpoint import LAN
-from ether_broker.errors import Closed, UsageError
+from ether_broker.errors import Closed, InvalidEndpoint, UsageError
 from ether_broker.ids import to_bytes
 from ether_broker.link import ZmqLink
 from ether_broker.mailbox import Limits
@@ -576,6 +576,9 @@ def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:
 
 
 def _address(url: str, credentials: Credentials | None) -> str:
+    if url.startswith("inproc://"):
+        msg = f"{url} is inside one Runtime, and nobody else reaches it: open that one with bind=, as in Runtime(bind='ipc:///PATH')."
+        raise InvalidEndpoint(msg)
     if not url.startswith(LAN):
         return url
     from ether_broker.discovery.locate import located

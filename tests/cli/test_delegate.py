@@ -11,7 +11,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from ether import Runtime
+from ether import Budget, Runtime
+from ether.testing import Probe
 from tests.cli.agents import STARTED
 from tests.cli.command import Command
 
@@ -169,6 +170,33 @@ def test_an_unfinished_answer_has_its_own_code(ether: Command, status: str, code
 
     assert done.code == code, done
     assert done.err.count(said.partition(": ")[2]) == 1
+    assert said in done.err
+
+
+def test_what_else_a_delegation_can_say_has_options(own: Command, own_bus: Runtime) -> None:
+    probe = own_bus.observe(Probe())
+    request_id = "018f6b1e-0000-7000-8000-000000000001"
+    words = ("--budget", "max_cost=0.5", "--budget", "max_tokens=9", "--permission", "can_modify_files=false")
+
+    done = own("exec", "nobody", "test.echo", "--text", "a", *words, "--request-id", request_id, "--fallback")
+    sent = probe.expect(capability="test.echo").delegation
+
+    assert done.code == 0, done
+    assert (sent.budget, sent.permissions) == (Budget(max_cost=0.5, max_tokens=9), {"can_modify_files": False})
+    assert (sent.request_id, sent.fallback) == (request_id, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--budget", "max_cots=1"], "Did you mean 'max_cost'?"),
+        (["--budget", "0.5"], "--budget '0.5' is no NAME=VALUE, such as --budget max_cost=0.5"),
+    ],
+)
+def test_a_limit_that_there_is_none_of_is_a_usage_error(own: Command, words: list[str], said: str) -> None:
+    done = own("delegate", "test.echo", *words)
+
+    assert (done.code, done.out) == (2, "")
     assert said in done.err
 
 

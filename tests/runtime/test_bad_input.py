@@ -241,6 +241,11 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         Runtime.connect(url).open()
 
 
+def test_a_bus_that_is_inside_another_runtime_is_told_at_once_with_the_way_to_share_it() -> None:
+    with Runtime() as bus, pytest.raises(InvalidEndpoint, match=r"open that one with bind=, as in Runtime\(bind="):
+        Runtime.connect(bus.url).open()
+
+
 def test_a_closed_runtime_says_so() -> None:
     bus = Runtime()
     with pytest.raises(Closed):

@@ -15,15 +15,19 @@ from ether_broker.endpoint import IPC
 __all__ = [
     "AgentArgument",
     "AgentClasses",
+    "BudgetOption",
     "CapabilityArgument",
     "ConnectOption",
     "ContextOption",
+    "FallbackOption",
     "FormatOption",
     "KeysOption",
     "NameOption",
     "ObjectiveOption",
     "PairOption",
     "ParamsOption",
+    "PermissionOption",
+    "RequestIdOption",
     "ServerKeyOption",
     "Settings",
     "StreamOption",
@@ -130,6 +134,34 @@ ContextOption = Annotated[
 def named(name: str | None) -> str | None:
     """What `--connect` would be for this user's bus of that name; None for None."""
     return None if name is None else f"{IPC}{name}"
+
+
+BudgetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--budget",
+        metavar="LIMIT=NUMBER",
+        help="What it may use: max_cost, max_tokens, max_time_sec or max_iterations; several times for several.",
+    ),
+]
+PermissionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--permission",
+        metavar="NAME=VALUE",
+        help="What it may do, such as can_modify_files=false; several times for several.",
+    ),
+]
+RequestIdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--request-id", metavar="UUID", help="Send this request again: what has ended is answered as it ended.",
+        show_default="a new one",
+    ),
+]  # fmt: skip
+FallbackOption = Annotated[
+    bool, typer.Option("--fallback", help="Another may have it where AGENT is not there or does not take it.")
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ether_broker.errors import UsageError
 
-__all__ = ["collect_params", "read_json"]
+__all__ = ["collect_params", "read_json", "read_pairs"]
 
 
 def collect_params(whole: str | None, pairs: Sequence[str], free: Sequence[str]) -> dict[str, Any]:
@@ -32,12 +32,29 @@ def collect_params(whole: str | None, pairs: Sequence[str], free: Sequence[str])
             raise UsageError(msg)
         params = found
     alone: dict[str, Any] = {}
-    for name, value in (*map(_pair, pairs), *_free(free)):
+    for name, value in (*read_pairs(pairs, "--param", "path=src").items(), *_free(free)):
         if name in alone:
-            msg = f"Parameter {name} is given twice: for a list write --param '{name}=[…]'."
-            raise UsageError(msg)
+            raise _twice(name)
         alone[name] = value
     return {**params, **alone}
+
+
+def read_pairs(pairs: Sequence[str], option: str, example: str) -> dict[str, Any]:
+    """What an option says that is given as `name=value`, several times.
+
+    Raises:
+        UsageError: one is not written so, or is given twice.
+    """
+    found: dict[str, Any] = {}
+    for text in pairs:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            msg = f"{option} {text!r} is no NAME=VALUE, such as {option} {example}."
+            raise UsageError(msg)
+        if name in found:
+            raise _twice(name)
+        found[name] = _value(value)
+    return found
 
 
 def read_json(text: str, option: str) -> Any:
@@ -68,12 +85,8 @@ def read_json(text: str, option: str) -> Any:
         raise UsageError(msg) from error
 
 
-def _pair(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        msg = f"--param {text!r} is no NAME=VALUE, such as --param path=src."
-        raise UsageError(msg)
-    return name, _value(value)
+def _twice(name: str) -> UsageError:
+    return UsageError(f"Parameter {name} is given twice: for a list write --param '{name}=[…]'.")
 
 
 def _free(words: Sequence[str]) -> list[tuple[str, Any]]:

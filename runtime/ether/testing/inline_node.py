@@ -19,6 +19,7 @@ from ether_actors.handle import Handle, Stream
 from ether_actors.observer import Observer
 from ether_actors.pool import Pool
 from ether_broker.clock import ManualClock
+from ether_broker.errors import WaitTimeout
 from ether_broker.link import Link
 from ether_broker.response import Response
 from ether_broker.tap import read_batch
@@ -113,6 +114,18 @@ class InlineHandle(Handle):
         if self.done or self._owner.machinery.loop.is_current:
             return (yield from super().__await__())
         return self.result()
+
+    def result(self, timeout: float | None = None) -> Response:
+        """Run the bus until there is an outcome; see `Handle.result`."""
+        clock = self._owner.machinery.monotonic
+        began = clock()
+        try:
+            return super().result(timeout)
+        except WaitTimeout as error:
+            if timeout is None or clock() > began:  # `Stalled`, or a handler waited
+                raise
+            msg = f"{self.capability.decode()} ({self.id}) has no outcome, and the clock stands: bus.advance(seconds) moves it."
+            raise WaitTimeout(msg) from error
 
     def stream(self) -> Stream:
         """Follow it; see `Handle.stream`."""

@@ -25,11 +25,12 @@ class TestRuntime(Runtime):
         with TestRuntime() as bus:
             bus.start(Researcher)
             handle = bus.delegate("research.context.deepen", {"name": "ZeroMQ"}, timeout=60)
-            bus.advance(60)                                  # a minute, in no time
+            bus.advance(60.25)                               # a minute, in no time; deadlines are looked at each 0.25 s
             assert handle.result().status is Status.TIMEOUT
 
     It is the real supervisor, the real nodes and the real agents on a transport in memory; only threads, sockets and
-    the clock are not. What `Runtime` promises holds here too. What differs:
+    the clock are not. What an embedded `Runtime()` promises holds here too; a journal, keys, access lists and addresses
+    it has not. What differs:
 
     - Handlers run inside `result()`, `run()`, `advance()` and whatever else waits; never two at once. A plain handler
       may wait for a sub-delegation: the others go on meanwhile.

@@ -172,8 +172,13 @@ class World:
         now = self.clock.monotonic()
         lines = [
             f"  {entry.capability.decode()} at {entry.agent.name.decode()}: {entry.state.name}, "
-            f"deadline in {entry.deadline - now:g} s"
+            + (
+                f"deadline in {left:g} s"
+                if left > 0
+                else "deadline now: its TIMEOUT comes within 0.25 s, bus.advance(0.25)"
+            )
             for entry in self.broker.supervisor.records.ledger.running
+            for left in [entry.deadline - now]
         ]
         under_way = "\n".join(["Under way:", *lines[:20]]) if lines else "No delegation is under way."
         return f"Nothing more happens before the clock moves: bus.advance(seconds). {under_way}"

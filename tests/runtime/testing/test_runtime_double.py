@@ -537,3 +537,16 @@ def test_statistics_and_the_rest_of_what_the_bus_tells_of_itself_run_no_handler(
         assert bus.statistics()["accepted"] == 1
         assert [agent["agent"] for agent in bus.agents()] == ["sleeper"]
         assert not handle.done
+
+
+def test_patience_without_time_and_a_deadline_that_has_come_are_told_as_such():
+    with TestRuntime() as bus:
+        bus.start(Sleeper)
+        handle = bus.delegate("nap", {"seconds": 100})
+        with pytest.raises(WaitTimeout, match=r"the clock stands: bus\.advance\(seconds\) moves it"):
+            handle.result(timeout=4)
+        bus.advance(60)
+        with pytest.raises(Stalled, match=r"its TIMEOUT comes within 0\.25 s, bus\.advance\(0\.25\)"):
+            handle.result()
+        bus.advance(0.25)
+        assert handle.result().status is Status.TIMEOUT

@@ -14,14 +14,18 @@ from ether.cli.exit_code import code_of_status
 from ether.cli.options import (
     AgentArgument,
     AgentClasses,
+    BudgetOption,
     CapabilityArgument,
     ConnectOption,
     ContextOption,
+    FallbackOption,
     FormatOption,
     KeysOption,
     ObjectiveOption,
     PairOption,
     ParamsOption,
+    PermissionOption,
+    RequestIdOption,
     ServerKeyOption,
     StreamOption,
     TimeoutOption,
@@ -31,8 +35,9 @@ from ether.cli.options import (
 )
 from ether.cli.outcome import follow, print_outcome
 from ether.cli.output import Output
-from ether.cli.params import collect_params, read_json
+from ether.cli.params import collect_params, read_json, read_pairs
 from ether.terminal import say
+from ether_broker.delegation import Budget
 from ether_broker.errors import UsageError, nearest
 from ether_broker.manifest import ANY
 
@@ -108,6 +113,10 @@ def execute(
     params: ParamsOption = None,
     context: ContextOption = None,
     objective: ObjectiveOption = "",
+    budget: BudgetOption = None,
+    permission: PermissionOption = None,
+    request_id: RequestIdOption = None,
+    fallback: FallbackOption = False,
     timeout: TimeoutOption = None,
     stream: StreamOption = False,
     connect: ConnectOption = None,
@@ -123,7 +132,8 @@ def execute(
     also those that have the name of an option.
     """
     work = Work(action, agent_name, param or (), params, ctx.args, context, objective, timeout, stream)
-    _run(ctx, work, Place(connect, wait, agent or (), keys, server_key), output_of(ctx, output_format))
+    fields = _fields(budget, permission, request_id, fallback=fallback)
+    _run(ctx, work, fields, Place(connect, wait, agent or (), keys, server_key), output_of(ctx, output_format))
 
 
 def delegate(
@@ -134,6 +144,9 @@ def delegate(
     params: ParamsOption = None,
     context: ContextOption = None,
     objective: ObjectiveOption = "",
+    budget: BudgetOption = None,
+    permission: PermissionOption = None,
+    request_id: RequestIdOption = None,
     timeout: TimeoutOption = None,
     stream: StreamOption = False,
     connect: ConnectOption = None,
@@ -148,11 +161,30 @@ def delegate(
     A prefix asks for anything below it. Parameters are as for `exec`.
     """
     work = Work(capability, None, param or (), params, ctx.args, context, objective, timeout, stream)
-    _run(ctx, work, Place(connect, wait, agent or (), keys, server_key), output_of(ctx, output_format))
+    fields = _fields(budget, permission, request_id)
+    _run(ctx, work, fields, Place(connect, wait, agent or (), keys, server_key), output_of(ctx, output_format))
 
 
-def _run(ctx: typer.Context, work: Work, place: Place, out: Output) -> None:
-    arguments = work.check()
+def _fields(
+    budget: Sequence[str] | None, permission: Sequence[str] | None, request_id: str | None, *, fallback: bool = False
+) -> dict[str, Any]:
+    """Further fields of the delegation, those that were given.
+
+    Raises:
+        UsageError: one of them cannot be.
+    """
+    fields: dict[str, Any] = {"request_id": request_id} if request_id else {}
+    if fallback:
+        fields["fallback"] = True
+    if budget:
+        fields["budget"] = Budget.parse(read_pairs(budget, "--budget", "max_cost=0.5"))
+    if permission:
+        fields["permissions"] = read_pairs(permission, "--permission", "can_modify_files=false")
+    return fields
+
+
+def _run(ctx: typer.Context, work: Work, fields: dict[str, Any], place: Place, out: Output) -> None:
+    arguments = {**work.check(), **fields}
     limit = time.monotonic() + place.wait
     found = any_bus(place.connect, place.wait, place.agents, keys=place.keys, server_key=place.server_key)
     with found as bus:
