@@ -1,4 +1,7 @@
-"""What delegators that are back ask for: they get it a little at a time, because looking it up must hold up nobody. Sans-IO."""
+"""Outcomes that are asked for again, by delegators that are back or in doubt: they get them a little at a time. Sans-IO.
+
+Looking them up must hold up nobody, nor must sending them: a request of a hundred bytes may ask for a MiB.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,15 @@ __all__ = ["SHARE", "Collecting"]
 _LOST: Final = "The broker that had taken it was lost, and this one knows nothing of it."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
 _UNREAD: Final = "Its outcome cannot be read."
+_NEVER: Final = float("inf")
 _RETRY: Final = 0.5
 _TOLD: Final = 1_000
 """Request ids in one event."""
+_RATE: Final = 16 << 20
+"""Bytes a second that are given again, to all delegators together and each in its turn; beyond the first `_BURST`."""
+_BURST: Final = 1 << 20
+_PER_2_KIB: Final = 11
+"""An outcome that is given again costs who asks a point for each 2 KiB: its size, shifted right by this."""
 SHARE: Final = 32
 """Outcomes that one step looks up. Each may be a question to the journal's file, of some 0.15 ms; thousands of them in
 one step would make every deadline late (G4)."""
@@ -37,16 +46,27 @@ class Collecting:
         self._until = 0
         """The number of the outcome that has to be in the journal before anything more is given out."""
         self._not_before = 0.0
-        """When the journal is asked again that could not be read."""
+        """When more is given out: the journal could not be read, or enough was given for now."""
         self._asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
         """{session: (what it waits for, what is on its way to it)}, the next to be served first."""
 
     @property
-    def has_more(self) -> bool:
-        """Whether the next step should come at once: not while the next outcome is not in the journal yet."""
-        records = self._records
-        is_readable = records.journal.trouble is None and records.now >= self._not_before
-        return bool(self._asked) and records.durable > self._until and is_readable
+    def next_at(self) -> float:
+        """When to serve next, by the broker's clock; never while the next outcome is not in the journal yet."""
+        if not self._asked or self._records.durable <= self._until or self._records.journal.trouble is not None:
+            return _NEVER
+        return max(self._not_before, self._records.now)
+
+    def again(self, session: Session, request_id: bytes, outcome: bytes) -> None:
+        """Give a delegator the outcome of a request that it has sent again: now, or in its turn.
+
+        Raises:
+            TooMuch: as `ask`.
+        """
+        if not self._asked and self._records.now >= self._not_before:
+            self._send(session, outcome)
+        else:
+            self._wait(session, [request_id])
 
     def ask(self, session: Session, request_ids: list[bytes]) -> None:
         """Take what a delegator waits for.
@@ -54,21 +74,24 @@ class Collecting:
         Raises:
             TooMuch: it waits for too much.
         """
-        ledger = self._records.ledger
+        is_first = session not in self._asked
+        self._wait(session, [id_ for id_ in request_ids if not self._go_on(session, id_)])
+        if is_first and session in self._asked:
+            self._asked[session][1].update(header.request_id for header, _ in self._unread(session))
+
+    def _wait(self, session: Session, request_ids: list[bytes]) -> None:
         waiting, on_its_way = self._asked.get(session) or (deque(), set())
         if len(waiting) + len(request_ids) > MOST_HELD:
-            raise TooMuch(f"RESUME: the node waits for {len(waiting):,} outcomes, and {MOST_HELD:,} is the most.")
-        if not waiting:
-            on_its_way |= {header.request_id for header, _ in self._unread(session)}
-        for request_id in request_ids:
-            self._go_on(session, request_id)
-        waiting.extend(id_ for id_ in request_ids if ledger.get(id_) is None)
+            raise TooMuch(
+                f"The node waits for {len(waiting):,} outcomes that it asked for again; {MOST_HELD:,} is the most."
+            )
+        waiting.extend(request_ids)
         if waiting:
             self._asked[session] = waiting, on_its_way
 
     def serve(self) -> None:
         """Give out the next of them; what a session asked for that was lost since stays where it is."""
-        if not self.has_more:
+        if self.next_at > self._records.now:
             return
         session, (waiting, on_its_way) = next(iter(self._asked.items()))
         if session.lost:
@@ -89,7 +112,7 @@ class Collecting:
         refusals = self._records.router.refusals
         collected: list[bytes] = []
         left = deque(request_ids)
-        while left:
+        while left and self._records.now >= self._not_before:
             request_id = left[0]
             try:
                 is_done = self._go_on(session, request_id) or request_id in on_its_way
@@ -125,7 +148,7 @@ class Collecting:
         outcome = records.outcome(request_id)
         if outcome is not None:
             if read_header(outcome).target in session.agents:
-                records.router.send(session, outcome)
+                self._send(session, outcome)
                 if records.ended.is_uncollected(request_id):
                     records.ended.collected(request_id)
                     return True
@@ -135,6 +158,12 @@ class Collecting:
             error = ErrorInfo(code=code, message=message)
             self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
         return False
+
+    def _send(self, session: Session, outcome: bytes) -> None:
+        now, size = self._records.now, len(outcome)
+        self._not_before = max(self._not_before, now - _BURST / _RATE) + size / _RATE
+        session.input.spend(size >> _PER_2_KIB)
+        self._records.router.send(session, outcome)
 
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them."""

@@ -26,7 +26,9 @@ RETURN: Final = 10.0
 class Homecoming:
     """Who is expected back, and what those who are back hold and wait for."""
 
-    def __init__(self, records: Records, delivery: Delivery, reassignment: Reassignment) -> None:
+    def __init__(
+        self, records: Records, delivery: Delivery, reassignment: Reassignment, collecting: Collecting
+    ) -> None:  # fmt: skip
         self._records = records
         self._delivery = delivery
         self._reassignment = reassignment
@@ -35,8 +37,7 @@ class Homecoming:
         self._unclaimed: dict[bytes, list[Entry]] = {}
         """What had been given to each of their agents, oldest first."""
         self._until = 0.0
-        self.collecting = Collecting(records, delivery)
-        """What those who are back wait for."""
+        self._collecting = collecting
 
     def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
         """Wait for the nodes that a journal knows: until they are back, nobody knows what became of their work.
@@ -76,7 +77,7 @@ class Homecoming:
         # What is under way to it is looked through too, so that nothing is told twice.
         # A delegator with thousands under way that comes back means well, and is served a little at a time anyway.
         session.input.spend((len(awaiting) >> 4) + (session.channel.retained_bytes >> 16))
-        self.collecting.ask(session, awaiting)
+        self._collecting.ask(session, awaiting)
 
     def reclaim(self, agent: Registration, before: Session | None) -> None:
         """Let an agent that is registered again go on with what its node says it holds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_actors.collecting import Collecting
 from ether_actors.deadlines import DEFAULT_TIMEOUT
 from ether_actors.delivery import Delivery
 from ether_actors.homecoming import Homecoming
@@ -54,18 +55,19 @@ _FORGET_AFTER: Final = 600.0
 class Membership:
     """The supervisor's book of nodes and agents."""
 
-    def __init__(self, records: Records, delivery: Delivery, reassignment: Reassignment, broker: str) -> None:
+    def __init__(
+        self, records: Records, delivery: Delivery, reassignment: Reassignment, collecting: Collecting, broker: str
+    ) -> None:  # fmt: skip
         self._records = records
         self._reassignment = reassignment
         self._broker = broker
         self._monitors: dict[bytes, dict[tuple[Session, bytes], None]] = {}
         """{agent or `node:NAME`: (who wants to be told, its token)}."""
         self._down_since: dict[bytes, float] = {}
-        self._homecoming = Homecoming(records, delivery, reassignment)
+        self._homecoming = Homecoming(records, delivery, reassignment, collecting)
         self.registering = Registering(records, self._homecoming, reassignment)
         """Takes in agents."""
-        self.collecting = self._homecoming.collecting
-        """What delegators that are back wait for."""
+        self._collecting = collecting
         self._identities: dict[Session, Identity] = {}
         """Whose each session is, where connections have keys."""
         self._next_beat = 0.0
@@ -212,7 +214,8 @@ class Membership:
 
     def _lost(self, session: Session) -> None:
         records = self._records
-        self.collecting.keep_unread(session)
+        self._collecting.keep_unread(session)
+        session.let_go()
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)
         agents = self._agents_of(session)

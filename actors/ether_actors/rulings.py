@@ -13,6 +13,7 @@ from collections import deque
 from typing import Final
 
 from ether_actors.administration import Administration
+from ether_actors.collecting import Collecting
 from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
@@ -48,6 +49,8 @@ _DUE: Final = 512
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
+_NO_BODY: Final = b"\x80"
+"""The empty map that the tap and the journal have for a refused body, or who may do nothing would fill the disk with them."""
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
 _ENDING: Final = int(Flag.UNCOLLECTED | Flag.REFUSED)
@@ -60,13 +63,14 @@ class Rulings:
 
     def __init__(
         self, records: Records, delivery: Delivery, selection: Selection, reassignment: Reassignment,
-        administration: Administration,
+        *, administration: Administration, collecting: Collecting,
     ) -> None:  # fmt: skip
         self._records = records
         self._delivery = delivery
         self._selection = selection
         self._reassignment = reassignment
         self._administration = administration
+        self._collecting = collecting
         self.progress = Progress(records, delivery)
         """Signs of running work."""
         self._overdue: deque[Entry] = deque()
@@ -105,7 +109,7 @@ class Rulings:
         is_anothers = is_anothers or refusal.reason is Reason.FORGED
         is_question = header.capability.startswith(QUESTION)
         if not is_anothers:
-            records.passing.append(envelope[: header.body] if is_question else envelope)
+            records.passing.append(envelope[: header.body] + _NO_BODY)
         if refusal.reason is Reason.FORBIDDEN:
             records.router.refusals.note(session.node, error.code, error.message)
         if refusal.reason is not None:
@@ -176,7 +180,7 @@ class Rulings:
         records = self._records
         ending = records.ended.get(request_id)
         if outcome is not None:
-            records.router.send(session, outcome)
+            self._collecting.again(session, request_id, outcome)
         elif ending is not None and ending.number < records.durable:  # else it is not in the journal yet
             self._tell_removed(session, request_id)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.administration import Administration
+from ether_actors.collecting import Collecting
 from ether_actors.delivery import Delivery
 from ether_actors.ended import REMEMBERED
 from ether_actors.feeding import Feeding
@@ -100,24 +101,28 @@ class Supervisor:
         make_id: Callable[[], bytes] = new_id, guard: Guard | None = None,
         access: Access | None = None, remembered: int = REMEMBERED,
     ) -> None:  # fmt: skip
-        journal = journal or MemoryJournal()
+        journal, limits = journal or MemoryJournal(), limits or Limits()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
         identify, refusals = (None, None) if guard is None else (guard.identify, guard.refusals)
         owner = (lambda _routing_id: "") if guard is None else guard.key_of
         router = Router(
             patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
-            owner=owner,
+            owner=owner, most_kept=limits.backlog,
         )  # fmt: skip
         self.records = Records(
-            limits or Limits(), tap, journal, router, make_id, identify=identify, access=access, remembered=remembered
+            limits, tap, journal, router, make_id, identify=identify, access=access, remembered=remembered
         )  # fmt: skip
         self._remembered = remembered
         delivery, selection = Delivery(self.records), Selection(self.records)
         reassignment = Reassignment(self.records, delivery, selection)
         self.leasing, self.trimming = Leasing(self.records, delivery), Trimming(self.records, delivery)
         self._administration = Administration(self.records, delivery, self.leasing, self.trimming)
-        self._rulings = Rulings(self.records, delivery, selection, reassignment, self._administration)
-        self._membership = Membership(self.records, delivery, reassignment, to_text(make_id()))
+        self._collecting = Collecting(self.records, delivery)
+        self._rulings = Rulings(
+            self.records, delivery, selection, reassignment, administration=self._administration,
+            collecting=self._collecting,
+        )  # fmt: skip
+        self._membership = Membership(self.records, delivery, reassignment, self._collecting, to_text(make_id()))
         self._feeding = Feeding(self.records, tap_interval)
         self._ticket = 0
         """Of the last step that the journal was given."""
@@ -167,7 +172,7 @@ class Supervisor:
         self._rulings.progress.due()
         self._rulings.due()
         self._membership.beat()
-        self._membership.collecting.serve()
+        self._collecting.serve()
         if records.passing:
             passing, records.passing = records.passing, []
             first = records.tap.next
@@ -184,10 +189,12 @@ class Supervisor:
         router = self.records.router
         if router.turns.has_waiting or router.has_lost:  # a peer was found gone as the last answers left
             return self.records.now
-        if self._feeding.has_more or self._membership.collecting.has_more or self._rulings.has_due:
+        if self._feeding.has_more or self._rulings.has_due:
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
-        beat = min(self._membership.next_beat, self._feeding.next_feed, self._rulings.progress.next_due())
+        beat = min(
+            self._membership.next_beat, self._feeding.next_feed, self._rulings.progress.next_due(), self._collecting.next_at
+        )  # fmt: skip
         return beat if deadline is None else min(beat, deadline)
 
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:

@@ -35,8 +35,13 @@ class Limits:
     total: int = 1 << 30
     """Bytes of all delegations together that the broker keeps; many agents' mailboxes would have no bound without."""
     memory: int = 4 << 30
-    """Bytes of memory of the broker's process after which the connection that sends most is shut; 0 watches nothing. A
-    broker that is embedded in another process does not watch."""
+    """Bytes of memory of the broker's process after which the connection that sends most is shut, or the node cut off for
+    which most is kept; 0 watches nothing. A broker that is embedded in another process does not watch."""
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that may wait for nodes, or for their acknowledgement, in all: a quarter of `memory`, as libzmq copies them."""
+        return (self.memory or Limits().memory) // 4
 
 
 class Offer(Enum):

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ether_broker.admission import Admission
+from ether_broker.backlog import GRAIN, MOST, Backlog
 from ether_broker.channel import Channel, Verdict
 from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.ids import NO_ID
@@ -50,8 +51,6 @@ HEARTBEAT: Final = 1.0
 """Seconds between signs of life, both ways."""
 SILENCE: Final = 3.0
 """Seconds without any sign of life after which a node is lost."""
-_OUTBOX: Final = 128 << 20
-"""Bytes that may wait for a node, or for its acknowledgement."""
 _REFUSAL: Final = 4
 """Points that a refusal costs who is refused."""
 _MOST_SAID: Final = 1_000
@@ -67,11 +66,13 @@ class Router:
         make_session: draws the ids of sessions, so that a frame of an earlier one is known as such.
         refusals: counts what is refused; shared with whoever refuses before it comes here.
         owner: the key of the connection with a routing id; "" where there are no keys.
+        most_kept: bytes that may wait for nodes, or for their acknowledgement, in all; see `Backlog`.
     """
 
     def __init__(
         self, *, patience: float = 0.0, make_session: Callable[[], int] = lambda: _random(8),
         refusals: Refusals | None = None, owner: Callable[[bytes], str] = lambda _routing_id: "",
+        most_kept: int = MOST,
     ) -> None:  # fmt: skip
         self.refusals = refusals or Refusals()
         """Messages that were no frames, came from peers without a session, or were not allowed."""
@@ -91,6 +92,8 @@ class Router:
         self._gone: list[Session] = []
         self._lost: list[Session] = []
         self._admission = Admission(owner)
+        self.backlog = Backlog(most_kept, self.close)
+        """What is kept for them."""
         self.turns = Turns(self._open, self._handled)
         """What waits to be handled."""
         self._strangers: deque[tuple[bytes, bytes]] = deque(maxlen=1000)
@@ -163,6 +166,8 @@ class Router:
             if acknowledged > channel.last:
                 self.refusals.note(session.node, "forged_acknowledgement", f"frame {acknowledged} was never sent")
             channel.acknowledge(acknowledged)
+            if session.counted:
+                self.backlog.count(session, session.outbox_bytes + channel.retained_bytes)
         return True
 
     def _is_next(self, session: Session, number: int) -> bool:
@@ -236,6 +241,8 @@ class Router:
             return
         session.lost = reason
         self._admission.leave(session.owner)
+        if session.counted:
+            self.backlog.count(session, 0)
         for key in (session.receiver, b"t" + session.incarnation):
             self._sessions.pop(key, None)
         if self._names.pop(session.node, None) is not None:
@@ -276,8 +283,9 @@ class Router:
         session.outbox.append(envelope)
         session.outbox_bytes += len(envelope)
         self._ready[session.receiver] = session
-        if session.outbox_bytes + session.channel.retained_bytes > _OUTBOX:
-            self._cut_off(session)
+        size = session.outbox_bytes + session.channel.retained_bytes
+        if size - session.counted > GRAIN:
+            self.backlog.grow(session, size)
 
     def seal(self, ticket: int) -> None:
         """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`.
@@ -291,6 +299,9 @@ class Router:
             self._sealed.append((ticket, {}))
         waiting = self._sealed[-1][1]
         for session in self._touched.values():
+            size = session.outbox_bytes + session.channel.retained_bytes
+            if size - session.counted > GRAIN:
+                self.backlog.grow(session, size)
             fresh, session.fresh = session.fresh, []
             if session in waiting:
                 fresh = waiting[session][0] + fresh
@@ -311,16 +322,10 @@ class Router:
             return  # who answers for the node finds in the outbox what it did not get
         channel = session.channel
         channel.settled = received
-        if session.outbox_bytes + channel.retained_bytes > _OUTBOX:
-            self._cut_off(session)
-        elif envelopes:
+        if envelopes:
             self._ready[session.receiver] = session
         elif channel.owes:
             self._asides.append((session.receiver, channel.acknowledgement()))
-
-    def _cut_off(self, session: Session) -> None:
-        size = session.outbox_bytes + session.channel.retained_bytes
-        self.close(session, f"does not read: {size:,} bytes wait for it")
 
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
@@ -390,6 +395,7 @@ class Router:
         One of which something waits for its turn is not lost before that has been handled.
         """
         self._now = now
+        self.backlog.shrink()
         for session in self._gone:
             if session.gone_since is None or session.input.is_waiting:
                 continue

@@ -67,6 +67,8 @@ class Session:
     """What this step sends; it may leave when the step is in the journal."""
     outbox_bytes: int = 0
     """Bytes of all that has not been sent."""
+    counted: int = 0
+    """Bytes that are kept for it, sent or not, as far as the `Backlog` has counted them."""
     blocked: bool = False
     """The socket has no room for it at the moment."""
     gone_since: float | None = None
@@ -88,6 +90,11 @@ class Session:
         """Share out what may be under way to its observers, now that one came or went."""
         for cursor in self.cursors.values():
             cursor.window = WINDOW_BYTES // len(self.cursors)
+
+    def let_go(self) -> None:
+        """Forget what is under way to it, now that it is lost and that was answered for: its agents stay known for a while."""
+        self.channel, self.outbox = Channel(self.channel.session), deque(maxlen=0)
+        self.fresh.clear()
 
     def unacknowledged(self) -> list[bytes]:
         """The envelopes that it may not have got, in order."""

@@ -77,6 +77,8 @@ class BrokerHost:
         """Its pykka ref."""
         self.refusals = refusals
         """What it refused; any thread may look at it, and add to it."""
+        self.backlog = supervisor.records.router.backlog
+        """What it keeps for its nodes."""
         self.endpoint = socket.endpoint
         """The address that it listens at."""
         self._upkeep = None if journal is None else self._keep_up(opened, supervisor)

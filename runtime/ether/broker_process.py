@@ -55,7 +55,7 @@ def main() -> None:
         if host is None:
             end(0)
         lifeline.ready(endpoint=host.endpoint)
-        watch = MemoryWatch(host.endpoint, request["limits"]["memory"], host.refusals.note)
+        watch = MemoryWatch(host.endpoint, request["limits"]["memory"], host.refusals.note, host.backlog)
         code = _serve(stopping, host.supervisor, request["drain"])
         host.stop()
         watch.close()

@@ -143,7 +143,8 @@ class LimitsSection(Section):
     total_bytes: Annotated[int, Field(ge=1)] = Limits().total
     """Bytes of all delegations together that the broker keeps."""
     memory_bytes: Annotated[int, Field(ge=0)] = Limits().memory
-    """Bytes of memory of the broker's process after which it shuts the connection that sends most; 0 watches nothing."""
+    """Bytes of memory of the broker's process after which it shuts the connection that sends most, or cuts off the node for
+    which it keeps most; 0 watches nothing. A quarter of it may wait for nodes, or for their acknowledgement."""
 
 
 class AgentEntry(Section):

@@ -4,7 +4,8 @@ The bounds of mailboxes, outboxes and quotas hold what the broker itself keeps. 
 in the parts of a message until the last has come, as many as a peer cares to send, and only then shows them to anybody; and
 it has no call that ends one peer's connection. So this looks at the process's resident memory, and past the limit it shuts
 the TCP connection from which most came lately. libzmq then frees what was half there. A node to whom that happens wrongly
-connects again and sends what was not acknowledged: it loses time and nothing else.
+connects again and sends what was not acknowledged: it loses time and nothing else. Where the broker keeps more for a node
+that acknowledges nothing than anybody has sent, that node is cut off instead.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from ether_broker.backlog import Backlog
+
 __all__ = ["OUT_OF_MEMORY", "MemoryWatch", "resident"]
 
 logger = logging.getLogger("ether.broker")
@@ -34,7 +37,7 @@ _PAUSE: Final = 2.0
 _LONGEST_PAUSE: Final = 8.0
 """Seconds between two such words: the first when they help, and up to the last while they do not."""
 _SUSPECT: Final = 8 << 20
-"""Bytes that a connection must have sent since memory passed half its limit, to be shut."""
+"""Bytes that a connection must have sent since memory passed half its limit, to be shut; or that must be kept for a node."""
 _RECEIVED: Final = 128
 """Where `tcpi_bytes_received` (u64) is in Linux's `struct tcp_info`; since Linux 4.1."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -44,19 +47,24 @@ class MemoryWatch:
     """Runs in a thread of its own from when it is made until `close`.
 
     Promises: past `limit` bytes of resident memory the greediest TCP connection is shut, one each 0.05 s until the memory is
-    below; past twice the limit the process ends with `OUT_OF_MEMORY`, because what cannot be held must not take the machine
-    with it. Does not shut connections over ipc: whoever reaches that socket is the same user.
+    below; or the node is cut off for which more is kept than any connection has sent. Past twice the limit the process ends
+    with `OUT_OF_MEMORY`, because what cannot be held must not take the machine with it. Does not shut connections over ipc:
+    whoever reaches that socket is the same user.
 
     Args:
         endpoint: the broker's address.
         limit: bytes; 0 watches nothing.
         note: is told of each connection that was shut: (peer, reason, detail).
+        backlog: what the broker keeps for its nodes.
     """
 
-    def __init__(self, endpoint: str, limit: int, note: Callable[[str, str, object], object]) -> None:
+    def __init__(
+        self, endpoint: str, limit: int, note: Callable[[str, str, object], object], backlog: Backlog
+    ) -> None:  # fmt: skip
         self._port = int(endpoint.rpartition(":")[2]) if endpoint.startswith("tcp://") else 0
         self._limit = limit
         self._note = note
+        self._backlog = backlog
         self._before: dict[int, int] = {}
         """{connection's inode: bytes that it had received} when memory passed half the limit."""
         self._closing = threading.Event()
@@ -87,19 +95,21 @@ class MemoryWatch:
             logger.critical("%s bytes of memory are twice the limit: the broker ends", f"{size:,}")
             logging.shutdown()
             os._exit(OUT_OF_MEMORY)
-        if size < self._limit // 2 or not self._port:
+        if size < self._limit // 2:
             self._before.clear()
             return
-        taken = {inode: received for inode, received, _ in self._connections()}
+        taken = {inode: received for inode, received, _ in self._connections()} if self._port else {}
         if size <= self._limit:
             for inode, received in taken.items():
                 self._before.setdefault(inode, received)
             return
         growth = {inode: received - self._before.get(inode, 0) for inode, received in taken.items()}
-        if growth:
-            greediest = max(growth, key=lambda inode: growth[inode])
-            if growth[greediest] >= _SUSPECT:
-                self._shut(greediest, growth[greediest], size)
+        greediest = max(growth, key=growth.__getitem__, default=0)
+        kept, sent = self._backlog.most_of_one, growth.get(greediest, 0)
+        if kept >= max(sent, _SUSPECT):
+            self._backlog.must_shrink = True
+        elif sent >= _SUSPECT:
+            self._shut(greediest, sent, size)
 
     def _shut(self, inode: int, growth: int, size: int) -> None:
         for found, _, connection in self._connections():

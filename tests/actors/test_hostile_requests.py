@@ -7,7 +7,7 @@ import pytest
 from ether_actors.ended import Ended
 from ether_actors.history import History
 from ether_actors.quota import at_a_time
-from ether_broker import router as router_module
+from ether_broker import backlog as backlog_module
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import MOST_CAPABILITIES, Manifest
 from ether_broker.payload import pack
@@ -75,7 +75,7 @@ def test_agents_of_many_capabilities_are_registered_a_few_at_a_time() -> None:
 
 
 def test_who_acknowledges_nothing_is_cut_off_whatever_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router_module, "_OUTBOX", 50_000)
+    monkeypatch.setattr(backlog_module, "_OUTBOX", 100_000)
     bus = Bus()
     peer = bus.node("n", "a")
     session = peer.session
@@ -370,3 +370,104 @@ def test_what_reading_a_body_takes_is_charged_to_who_sends_it(kind: Kind, body: 
         bus.step()
 
     assert counter.work < 5 * A_POINT * (peer.session.input.tag - spent)
+
+
+@pytest.mark.parametrize("header", [{"to": "nobody"}, {"capability": "no.such"}, {"to": "w", "parent": 4_711}])
+def test_of_what_is_refused_the_tap_and_the_journal_have_no_body(header: dict[str, object]) -> None:
+    bus = Bus()
+    bus.node("nw", "w")
+    d = bus.delegator("d")
+    written = sum(len(seen.envelope) for seen in bus.tapped)
+
+    number = d.delegate("d", params={"x": "z" * 500_000}, **header)
+    bus.step()
+
+    assert d.outcome().number == number
+    assert sum(len(seen.envelope) for seen in bus.tapped) - written < 2_000
+    (delegation,) = [seen for seen in bus.tapped if seen.kind is Kind.DELEGATION]
+    assert (delegation.number, delegation.body) == (number, {})
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_a_dead_letter_of_what_is_refused_has_the_body_so_that_it_can_be_sent_again() -> None:
+    bus = Bus()
+    d = bus.delegator("d")
+
+    d.delegate("d", to="nobody", params={"x": "z" * 5_000})
+    bus.step()
+
+    ((_, letter),) = bus.records.dead_letters.below()
+    assert letter is not None
+    assert len(letter.envelope) > 5_000
+
+
+def test_an_outcome_that_is_asked_for_once_more_costs_who_asks_what_it_weighs() -> None:
+    bus = Bus()
+    worker, d = bus.node("nw", "w"), bus.delegator("d")
+    session = bus.agent("d").session
+    number = d.delegate("d")
+    bus.step()
+    worker.respond("w", number, data="z" * 1_000_000)
+    bus.step()
+
+    before = session.input.tag
+    d.delegate("d", number=number, flags=int(Flag.RESENT))
+    bus.step()
+    assert session.input.tag - before >= 450
+
+    before = session.input.tag
+    session.channel.acknowledge(session.channel.last)
+    d.send(Kind.RESUME, body={"awaiting": [request_id(number)], "holding": {}})
+    bus.step()
+    bus.step()
+    assert session.input.tag - before >= 450
+    assert len(d.took(Kind.RESPONSE)) == 3
+
+
+def test_outcomes_that_are_asked_for_again_are_given_at_a_rate_and_to_everybody_in_turn() -> None:
+    bus = Bus()
+    worker, greedy, other = bus.node("nw", "w"), bus.delegator("d"), bus.delegator("e")
+    numbers = [greedy.delegate("d"), other.delegate("e")]
+    bus.step()
+    for number in numbers:
+        worker.respond("w", number, data="z" * 1_000_000)
+        bus.step()
+    greedy.inbox.clear()
+    other.inbox.clear()
+
+    for _ in range(60):
+        greedy.delegate("d", number=numbers[0], flags=int(Flag.RESENT))
+    other.delegate("e", number=numbers[1], flags=int(Flag.RESENT))
+    bus.step()
+    assert len(greedy.inbox) <= 3
+
+    bus.pass_time(0.2)
+    assert len(other.took(Kind.RESPONSE)) == 1
+    bus.pass_time(0.8)
+    assert 10 <= len(greedy.took(Kind.RESPONSE)) <= 20
+    bus.pass_time(4.0)
+    assert len(greedy.took(Kind.RESPONSE)) >= 40
+    assert not bus.supervisor._collecting._asked
+
+
+def test_of_a_lost_node_whose_agents_are_still_known_nothing_is_kept_that_was_under_way() -> None:
+    bus = Bus()
+    worker, d = bus.node("nw", "w"), bus.delegator("d")
+    for _ in range(20):
+        d.delegate("d", to="w", params={"x": "z" * 500_000})
+        bus.step()
+    kept = tracked(bus)
+
+    worker.die()
+    bus.pass_time(5.0)
+
+    session = bus.agent("w").session
+    assert session.lost
+    assert (session.channel.retained_bytes, session.unacknowledged()) == (0, [])
+    assert tracked(bus) < kept - 9_000_000
+
+
+def tracked(bus: Bus) -> int:
+    """Bytes of the frames that the broker keeps for its nodes, lost ones included."""
+    sessions = {id(agent.session): agent.session for agent in bus.records.registry.agents}
+    return sum(len(envelope) for session in sessions.values() for envelope in session.unacknowledged())

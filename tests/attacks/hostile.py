@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 import zmq
 
 from ether_broker.ids import new_id
-from ether_broker.payload import pack
+from ether_broker.payload import pack, unpack
 from ether_broker.status import Status
 from ether_broker.version import PROTOCOL_MAJOR
-from ether_broker.wire import MAGIC, PREAMBLE, Kind, join_frame, pack_envelope
+from ether_broker.wire import MAGIC, PREAMBLE, Flag, Kind, join_frame, pack_envelope, read_number
 from tests.runtime.raw_peer import RawPeer
 
 _PART = bytes(1 << 20)
@@ -201,6 +201,57 @@ def tap(endpoint: str) -> int:
         return done
 
 
+def again(endpoint: str) -> int:
+    """Ask for one large outcome again and again, and acknowledge it each time."""
+    with RawPeer(endpoint) as peer:
+        peer.listen.send(join_frame([pack_envelope(Kind.HELLO, request_id=new_id(), body=pack({"node": "mallory"}))]))
+        session = peer.expect(Kind.WELCOME)[1]["session"]
+        peer.register("mallory", "evil.do")
+        own = {"request_id": new_id(), "source": b"mallory", "target": b"mallory", "capability": b"evil.do"}
+        peer.send(pack_envelope(Kind.DELEGATION, **own))
+        peer.expect(Kind.DELEGATION)
+        peer.send(pack_envelope(Kind.RESPONSE, status=Status.COMPLETED, body=pack({"data": bytes(900_000)}), **own))
+        peer.expect(Kind.RESPONSE)
+        request = pack_envelope(Kind.DELEGATION, flags=Flag.RESENT, **own)
+        done = last = 0
+        for _ in paced(500):
+            with contextlib.suppress(zmq.Again):
+                peer.talk.send(join_frame([request], session, 0, last), zmq.NOBLOCK)
+                done += 1
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    last = read_number(peer.listen.recv(zmq.NOBLOCK)) or last
+        return done
+
+
+def unacknowledged(endpoint: str) -> int:
+    """Ask from eight nodes for large answers of the bus, and acknowledge none."""
+    with contextlib.ExitStack() as stack:
+        names = [f"mallory-{os.getpid()}-{number}".encode() for number in range(8)]
+        peers = [stack.enter_context(RawPeer(endpoint)) for _ in names]
+        for name, peer in zip(names, peers, strict=True):
+            peer.hello(name.decode())
+            peer.register(name.decode(), "evil.do")
+        asked = {"request_id": new_id(), "source": names[0], "capability": b"no.such"}
+        peers[0].send(pack_envelope(Kind.DELEGATION, body=pack({"params": bytes(400_000)}), **asked))
+        peers[0].expect(Kind.RESPONSE)
+        asked = {"request_id": new_id(), "source": names[0], "capability": b"ether.dead-letters"}
+        peers[0].send(pack_envelope(Kind.DELEGATION, body=pack({"params": pack({"limit": 1})}), **asked))
+        ((letter,),) = [unpack(peers[0].expect(Kind.RESPONSE)[1]["data"])["items"]]
+        body = pack({"params": pack({"number": letter["number"]})})
+        done = 0
+        for turn, _ in enumerate(paced(1_000)):
+            peer, name = peers[turn % 8], names[turn % 8]
+            page = {"request_id": new_id(), "source": name, "capability": b"ether.dead-letter", "body": body}
+            with contextlib.suppress(zmq.Again):
+                peer.talk.send(join_frame([pack_envelope(Kind.DELEGATION, **page)]), zmq.NOBLOCK)
+                done += 1
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    peer.listen.recv(zmq.NOBLOCK)
+        return done
+
+
 def strangers(endpoint: str) -> int:
     """Frames of 65,535 tiny envelopes from nobody."""
     envelope = pack_envelope(Kind.MONITOR)
@@ -317,6 +368,7 @@ KINDS = {
     for kind in (
         register, observe, monitor, dead_letters, forged, bombs, questions, resend, garbage, strangers, crowd, hello, connects,
         slow, multipart, progress, little_progress, unknown_progress, cancel, empty, heartbeats, tap,
+        again, unacknowledged,
     )
 }  # fmt: skip
 

@@ -99,6 +99,7 @@ def bus() -> Iterator[Bus]:
     ):
         for _ in range(80):  # what is kept for observers and of dead letters is at its bounds from the beginning
             assert not client.delegate("no.such", "x" * 900_000).result().ok
+            assert not client.delegate("work.alone", "x" * 900_000).result().ok
         yield Bus(cluster, client, lines)
 
 

@@ -200,7 +200,7 @@ def test_a_node_that_does_not_read_is_lost_when_too_much_waits_for_it():
     for _ in range(128):
         send(router, session, megabyte)
     assert not session.lost
-    send(router, session, b"x")
+    send(router, session, megabyte)
 
     assert "does not read" in session.lost
     assert router.sessions == []

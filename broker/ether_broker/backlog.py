@@ -1,0 +1,79 @@
+"""What is kept for nodes until they acknowledge it: bounded for each, for those of a key together, and in all. Sans-IO."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from ether_broker.session import Session
+
+__all__ = ["GRAIN", "MOST", "Backlog"]
+
+MOST: Final = 1 << 30
+"""Bytes in all, unless told otherwise."""
+GRAIN: Final = 64 << 10
+"""Bytes by which what is kept for a session may grow before that is counted: of most sessions nothing ever is."""
+_OUTBOX: Final = 128 << 20
+"""Bytes of one session."""
+
+
+class Backlog:
+    """Counts, and parts with whom too much is kept for: the session with most, of the key that has most.
+
+    Args:
+        most: bytes in all; a key may have half of them. Where there are no keys all nodes share the whole.
+        close: ends a session, for a reason.
+    """
+
+    def __init__(self, most: int, close: Callable[[Session, str], None]) -> None:
+        self._most = most
+        self._close = close
+        self.size = 0
+        """Bytes of all sessions."""
+        self.must_shrink = False
+        """Whether the session with most is to go because memory is short; any thread may say so."""
+        self._sizes: dict[Session, int] = {}
+        self._of: Counter[str] = Counter()
+
+    def grow(self, session: Session, size: int) -> None:
+        """Count what is kept for a session; O(1) unless it is too much."""
+        if session.lost:
+            return
+        self.count(session, size)
+        if size > _OUTBOX:
+            self._close(session, f"does not read: {size:,} bytes wait for it")
+        while self.size > self._most or (session.owner and self._of[session.owner] > self._most // 2):
+            self._cut_off()
+
+    def count(self, session: Session, size: int) -> None:
+        """Count what is kept for a session, now that it is less, or 0 because it is gone."""
+        change = size - session.counted
+        session.counted = size
+        self.size += change
+        self._of[session.owner] += change
+        if size:
+            self._sizes[session] = size
+        else:
+            self._sizes.pop(session, None)
+            if not self._of[session.owner]:
+                del self._of[session.owner]
+
+    def shrink(self) -> None:
+        """Make room if that is wanted."""
+        if self.must_shrink:
+            if self._sizes:
+                self._cut_off()
+            self.must_shrink = False
+
+    def _cut_off(self) -> None:
+        owner = max(self._of, key=self._of.__getitem__)
+        largest = max((session for session in self._sizes if session.owner == owner), key=self._sizes.__getitem__)
+        self._close(
+            largest, f"does not read: {largest.counted:,} bytes wait for it, and too many for all nodes together"
+        )
+
+    @property
+    def most_of_one(self) -> int:
+        """The most bytes that are kept for one session; any thread may ask."""
+        return max(self._sizes.copy().values(), default=0)
