@@ -56,31 +56,24 @@ class CellHost(Host, Protocol):
 
     def answer(self, work: Work, response: Response) -> None:
         """Send an outcome."""
-        ...
 
     def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
         """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
-        ...
 
     def flush(self) -> None:
         """Send what has been kept back."""
-        ...
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
-        ...
 
     def crashed(self, cell: Cell, error: BaseException) -> None:
         """Decide whether the agent is restarted."""
-        ...
 
     def stop_requested(self, cell: Cell) -> None:
         """Stop the agent for good: it was told so with its pykka ref."""
-        ...
 
     def local_deadline(self, broker_deadline: float) -> float | None:
         """A deadline by the broker's clock as one by this node's."""
-        ...
 
 
 class CellState(enum.Enum):

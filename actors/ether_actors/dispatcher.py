@@ -19,20 +19,16 @@ class Dispatcher(Protocol):
     @property
     def has_more(self) -> bool:
         """Whether calls wait; their answers can go out together with the caller's."""
-        ...
 
     @property
     def room(self) -> Room:
         """What may be begun in a turn now."""
-        ...
 
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable soon."""
-        ...
 
     def hold(self, wake: Callable[[], None]) -> None:
         """Call `wake` when there is room for all."""
-        ...
 
 
 class LoopDispatcher:

@@ -54,31 +54,24 @@ class GuardianHost(Protocol):
 
     def monotonic(self) -> float:
         """The node's clock in seconds."""
-        ...
 
     def run(self, call: Callable[[], None]) -> None:
         """Run a callable in the pool."""
-        ...
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
-        ...
 
     def call_at(self, at: float, call: Callable[[], None]) -> None:
         """Run a callable in the pool at a time by the node's clock."""
-        ...
 
     def make_cell(self, name: str, make: Callable[[], Any], cls: type[Agent] | None) -> Cell:
         """A new cell under that name."""
-        ...
 
     def announce(self, cell: Cell) -> BaseException | None:
         """Register the cell's agent with the broker and wait for the answer; returns what was refused."""
-        ...
 
     def restarting(self, cell: Cell, reason: str) -> None:
         """Tell the broker that the agent comes back."""
-        ...
 
     def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
         """Tell the broker that the agent does not come back, and answer for what it left.
@@ -88,11 +81,9 @@ class GuardianHost(Protocol):
             reason: why.
             gave_up: whether the whole tree goes, since it gave up.
         """
-        ...
 
     def escalated(self, guardian: Guardian, reason: str) -> None:
         """Nothing of the tree runs any more."""
-        ...
 
 
 def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:

@@ -37,23 +37,18 @@ class Owner(Protocol):
     @property
     def lock(self) -> AbstractContextManager[bool, None]:
         """One that its holder may take again."""
-        ...
 
     def cancel(self, handle: Handle) -> None:
         """Ask the supervisor to call the delegation off."""
-        ...
 
     def flush(self) -> None:
         """Send what has been kept back."""
-        ...
 
     def check_may_wait(self) -> None:
         """Raise UsageError if the calling thread must not wait."""
-        ...
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
-        ...
 
     def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:
         """Wait for the next of a queue.
@@ -61,7 +56,6 @@ class Owner(Protocol):
         Raises:
             Empty: `timeout` seconds were not enough.
         """
-        ...
 
 
 class Handle:

@@ -32,11 +32,9 @@ class Owner(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether the handler has returned, or its delegation has ended without it."""
-        ...
 
     def ask_bus(self, capability: str, params: dict[str, Any], timeout: float | None) -> Handle:
         """Delegate to the bus itself."""
-        ...
 
 
 class Lease:

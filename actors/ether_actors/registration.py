@@ -40,11 +40,9 @@ class Group(Protocol):
 
     def discard(self, agent: Registration) -> None:
         """Take an agent out."""
-        ...
 
     def update(self, agent: Registration) -> None:
         """Note that an agent has more or less to do, or takes work again."""
-        ...
 
 
 @dataclass(eq=False, slots=True)

@@ -36,23 +36,18 @@ class Host(Protocol):
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a sub-delegation; `deadline` is in seconds by the node's monotonic clock."""
-        ...
 
     def progress(self, task: Task, response: Response) -> None:
         """Send a PROGRESS response."""
-        ...
 
     def monotonic(self) -> float:
         """The node's clock in seconds."""
-        ...
 
     def wall(self) -> float:
         """Seconds since 1970 in UTC."""
-        ...
 
     def new_id(self) -> str:
         """A request id."""
-        ...
 
 
 class Request(Protocol):

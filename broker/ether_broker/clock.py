@@ -18,15 +18,12 @@ class Clock(Protocol):
     @property
     def boot(self) -> str:
         """Which start of the machine this is: processes that are told the same share one `monotonic`; "" is unknown."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never go back; the zero means nothing."""
-        ...
 
     def wall(self) -> float:
         """Seconds since 1970 in UTC, for people; decides only how long a machine was off, since nothing else says that."""
-        ...
 
 
 class SystemClock:

@@ -456,7 +456,6 @@ class _Outcome(Protocol):
 
     def explain(self) -> str:
         """One sentence."""
-        ...
 
 
 class OutcomeError(EtherError):

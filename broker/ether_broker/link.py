@@ -51,11 +51,9 @@ class Receiver(Protocol):
 
     def received(self, envelopes: list[bytes]) -> None:
         """Envelopes from the broker, in order and each once, but for those of `Link.greet`'s answers."""
-        ...
 
     def ticked(self) -> None:
         """About every 0.1 s."""
-        ...
 
 
 class Link(Protocol):
@@ -69,15 +67,12 @@ class Link(Protocol):
 
     def open(self, receiver: Receiver) -> None:
         """Begin to receive."""
-        ...
 
     def greet(self, envelope: bytes) -> None:
         """Send from the listening side, outside the count: HELLO only, which tells the broker where we listen."""
-        ...
 
     def first(self, timeout: float) -> list[bytes]:
         """Wait for the first envelopes, before `open`; empty when the time is up."""
-        ...
 
     def begin(
         self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = HEARTBEAT,
@@ -92,16 +87,13 @@ class Link(Protocol):
             renew: gets the envelopes that no earlier session acknowledged, in order, and returns those that are sent
                 first in this one. It must not send by itself.
         """
-        ...
 
     def explain(self) -> EtherError | None:
         """Why no connection comes about, where that is known: the keys; before `open`."""
-        ...
 
     @property
     def is_receiving_thread(self) -> bool:
         """Whether the caller is the receiving thread, which must not wait for what it would receive."""
-        ...
 
     def send(self, envelope: bytes, *, hold: bool = False) -> None:
         """Send now, in the order of the calls of each thread; any thread may call it.
@@ -114,15 +106,12 @@ class Link(Protocol):
         Raises:
             MailboxFull: 64 MiB wait already, to be sent or to be acknowledged.
         """
-        ...
 
     def flush(self) -> None:
         """Send what waits, now."""
-        ...
 
     def close(self, linger: float) -> None:
         """Send what waits within `linger` seconds, and end."""
-        ...
 
 
 class ZmqLink:

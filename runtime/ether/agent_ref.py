@@ -14,11 +14,9 @@ class Bus(Protocol):
 
     def delegate(self, capability: str, params: Any = None, *, to: str | None = None, **options: Any) -> Handle:
         """Delegate work."""
-        ...
 
     def stop(self, name: str, timeout: float = 5.0) -> None:
         """Stop an agent."""
-        ...
 
 
 class AgentRef:

@@ -27,7 +27,6 @@ class HasFileno(Protocol):
 
     def fileno(self) -> int:
         """Its descriptor."""
-        ...
 
 
 class Reactor:

@@ -12,7 +12,6 @@ __all__ = ["Count", "Sliding"]
 class _Mergeable(Protocol):
     def merge(self, other: Self, /) -> None:
         """Take in what another record has."""
-        ...
 
 
 _R = TypeVar("_R", bound=_Mergeable)

@@ -32,37 +32,30 @@ class Journal(Protocol):
     @property
     def identity(self) -> str:
         """UUID text of this journal, made once with the file; "" for one that keeps nothing."""
-        ...
 
     @property
     def next(self) -> int:
         """The number that the next envelope gets: 1 for an empty journal."""
-        ...
 
     @property
     def first(self) -> int:
         """The number of the oldest envelope that it has, or will have: above 1 once its old part was removed."""
-        ...
 
     @property
     def committed(self) -> int:
         """The last ticket that is durable, and with it all lower ones; 0 before the first."""
-        ...
 
     @property
     def trouble(self) -> EtherError | None:
         """Why it cannot write now; None when it can."""
-        ...
 
     @property
     def queued_bytes(self) -> int:
         """Bytes of the envelopes that wait for their commit."""
-        ...
 
     @property
     def checkpoint(self) -> tuple[int, bytes] | None:
         """The last durable checkpoint, as (number, body)."""
-        ...
 
     on_commit: Callable[[], None]
     """Called from the writer's thread after each commit, and when trouble comes or goes; it must return soon."""
@@ -85,18 +78,15 @@ class Journal(Protocol):
             InternalError: `first` is below `next`.
             Closed: the journal is closed.
         """
-        ...
 
     def read(self, number: int) -> Batch | None:
         """The committed batch that holds this number; None if it is not there yet, or not any more.
 
         A batch has at most `wire.FRAME` bytes unless it is one envelope: it can be sent as it is.
         """
-        ...
 
     def outcome(self, request_id: bytes) -> bytes | None:
         """The committed terminal RESPONSE to a delegation; None if there is none."""
-        ...
 
     def replay(self) -> Iterator[Replayed]:
         """Everything committed from the last checkpoint's number on, in order.
@@ -104,7 +94,6 @@ class Journal(Protocol):
         Raises:
             JournalCorrupt: while iterating, a commit that is not what was written.
         """
-        ...
 
     def put_checkpoint(self, number: int, body: bytes) -> None:
         """Queue the state that everything below `number` led to, opaque to the journal; it replaces the one before.
@@ -114,7 +103,6 @@ class Journal(Protocol):
         Raises:
             InternalError: `number` is above `next`.
         """
-        ...
 
     def close(self) -> None:
         """Commit what is queued and let go of the file; a second call does nothing.
@@ -122,4 +110,3 @@ class Journal(Protocol):
         Raises:
             JournalUnavailable: something could not be committed; the message says how much. It is closed all the same.
         """
-        ...

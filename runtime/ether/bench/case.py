@@ -31,4 +31,3 @@ class Case(Protocol):
 
     def run(self, settings: Settings) -> Findings:
         """Start what is needed, measure, and stop it."""
-        ...

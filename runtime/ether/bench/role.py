@@ -19,15 +19,12 @@ class Role(Protocol):
 
     def start(self) -> Info:
         """Get ready; what it returns goes to the processes after it and to the harness."""
-        ...
 
     def run(self, order: Info) -> Info:
         """Do what the harness orders, and say how it went; only clients and measuring roles get orders."""
-        ...
 
     def stop(self) -> None:
         """Let go of everything."""
-        ...
 
 
 def serial(round_trip: Callable[[], Any], seconds: float) -> Info:

@@ -29,15 +29,12 @@ class Following(Protocol):
     @property
     def id(self) -> str:
         """The request id."""
-        ...
 
     def stream(self) -> Iterable[Response]:
         """What happens, and last the outcome."""
-        ...
 
     def cancel(self) -> None:
         """Call it off."""
-        ...
 
 
 class Bus(Protocol):
@@ -45,7 +42,6 @@ class Bus(Protocol):
 
     def delegate(self, capability: str, params: Any = None, *, timeout: float | None = None) -> Following:
         """Delegate."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,9 @@ class _World(Protocol):
 
     def new_id(self) -> bytes:
         """A request id."""
-        ...
 
     def wait(self, is_ready: Callable[[], bool], timeout: float | None) -> bool:
         """Move until something is ready."""
-        ...
 
 
 class _InlinePool(Pool):

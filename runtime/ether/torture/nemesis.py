@@ -32,11 +32,9 @@ class Theatre(Protocol):
 
     def signal(self, name: str, number: int) -> int | None:
         """Send a signal to a process; None when it is between two lives."""
-        ...
 
     def statistics(self) -> list[ProcessStatistics]:
         """How each process stands."""
-        ...
 
 
 class Nemesis:

@@ -30,15 +30,12 @@ class Notation(Protocol):
 
     def ask(self) -> bytes:
         """Write a question."""
-        ...
 
     def answer(self, question: bytes) -> bytes:
         """Read a question, do the work, and write the answer."""
-        ...
 
     def check(self, answer: bytes) -> None:
         """Read an answer."""
-        ...
 
 
 class PlainBytes:

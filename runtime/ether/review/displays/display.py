@@ -16,12 +16,9 @@ class Display(AbstractContextManager["Display"], Protocol):
 
     def started(self, task: ReviewTask, request_id: str) -> None:
         """An agent has begun a task."""
-        ...
 
     def progressed(self, task: ReviewTask, request_id: str, fraction: float, message: str) -> None:
         """A task is so far, 0 to 1."""
-        ...
 
     def finished(self, outcome: Outcome) -> None:
         """A task has its outcome."""
-        ...

@@ -58,12 +58,9 @@ class Pass(Protocol):
 
     def see(self, seen: Seen) -> None:
         """Look at a file that could be read."""
-        ...
 
     def miss(self, file: Unreadable) -> None:
         """Hear of a file that could not be read."""
-        ...
 
     def finish(self, root: Path) -> PassReport:
         """Say what was found, once all files were seen."""
-        ...
