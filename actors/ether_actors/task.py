@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from ether_actors.budget import BudgetAccount
 from ether_actors.lease import Lease, resource_of
@@ -19,6 +19,7 @@ from ether_broker.wire import Header
 
 if TYPE_CHECKING:
     from ether_actors.handle import Handle
+    from ether_broker.fields import DelegationFields, ResponseFields
 
 __all__ = ["NOT_YOURS", "Host", "Task"]
 
@@ -206,7 +207,7 @@ class Task:
         budget: Budget | None = None,
         objective: str = "",
         context: Any = None,
-        **fields: Any,
+        **fields: Unpack[DelegationFields],
     ) -> Handle:
         """Delegate a part of the work; the deadline and the budget are never more than what is left of this task's.
 
@@ -304,7 +305,9 @@ class Task:
         })  # fmt: skip
         return host.delegate(delegation, self._now() + left)
 
-    def respond(self, status: Status = Status.COMPLETED, data: Any = None, **fields: Any) -> Response:
+    def respond(
+        self, status: Status = Status.COMPLETED, data: Any = None, **fields: Unpack[ResponseFields]
+    ) -> Response:
         """Make the response that the handler returns, where there is more to say than the data.
 
         Args:

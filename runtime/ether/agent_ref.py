@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from ether_actors.handle import Handle
+
+if TYPE_CHECKING:
+    from ether_broker.fields import DelegateArguments
 
 __all__ = ["AgentRef", "Bus"]
 
@@ -12,7 +15,9 @@ __all__ = ["AgentRef", "Bus"]
 class Bus(Protocol):
     """What a reference needs of its runtime."""
 
-    def delegate(self, capability: str, params: Any = None, *, to: str | None = None, **options: Any) -> Handle:
+    def delegate(
+        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateArguments]
+    ) -> Handle:
         """Delegate work."""
 
     def stop(self, name: str, timeout: float = 5.0) -> None:
@@ -29,7 +34,7 @@ class AgentRef:
         """Its name on the bus."""
         self._runtime = runtime
 
-    def delegate(self, capability: str, params: Any = None, **options: Any) -> Handle:
+    def delegate(self, capability: str, params: Any = None, **options: Unpack[DelegateArguments]) -> Handle:
         """Delegate to this very agent; as `Runtime.delegate`."""
         return self._runtime.delegate(capability, params, to=self.name, **options)
 

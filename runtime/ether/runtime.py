@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 import zmq
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ether_actors.child_spec import SupervisorSpec
     from ether_actors.composable import ComposableAgent
+    from ether_broker.fields import DelegationFields
     from ether_broker.response import Response
     from ether_broker.security.access import Access
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
@@ -332,7 +333,7 @@ class Runtime:
         budget: Budget | None = None,
         objective: str = "",
         context: Any = None,
-        **fields: Any,
+        **fields: Unpack[DelegationFields],
     ) -> Handle:
         """Delegate work; exactly one outcome comes of it (G1).
 
@@ -344,7 +345,7 @@ class Runtime:
             budget: what the work may use.
             objective: the aim in words.
             context: the context slice; its digest is sealed into the delegation.
-            fields: any other field of `Delegation`.
+            fields: any other field of `Delegation`, such as `permissions` or `request_id`.
 
         Raises:
             InvalidEnvelope: a field is unknown or of the wrong type, or a value cannot travel.

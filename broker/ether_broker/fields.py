@@ -1,0 +1,60 @@
+"""The fields of a delegation and of a response as keywords, so that a type checker finds a misspelt one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from ether_broker.artifact import Artifact
+from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
+from ether_broker.response import ErrorInfo
+
+__all__ = ["DelegateArguments", "DelegationFields", "ResponseFields"]
+
+
+class DelegationFields(TypedDict, total=False):
+    """What `delegate` takes beside its own arguments; `Delegation` says what each means."""
+
+    request_id: str
+    fallback: bool
+    dependency_vector: Sequence[str]
+    output_contract: OutputContract | Mapping[str, Any] | None
+    permissions: Mapping[str, Any]
+    criticality: Criticality | Literal["critical", "high", "medium", "low"]
+    parent: str | None
+    workflow: str | None
+    conversation: str | None
+    traceparent: str | None
+    durability: Literal["memory", "journal"] | None
+    external_id: str | None
+    extensions: Mapping[str, Any]
+
+
+class DelegateArguments(DelegationFields, total=False):
+    """Everything that `delegate` takes by keyword, but for whom it is."""
+
+    timeout: float | None
+    budget: Budget | None
+    objective: str
+    context: Any
+
+
+class ResponseFields(TypedDict, total=False):
+    """What `task.respond` takes beside status and data; `Response` says what each means."""
+
+    summary: str
+    artifacts: Sequence[Artifact | Mapping[str, Any]]
+    confidence: float | None
+    tools_used: Sequence[str]
+    metrics: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    follow_ups: Sequence[str]
+    next_actions: Sequence[Delegation]
+    unresolved: Sequence[str]
+    questions: Sequence[str]
+    required_fields: Sequence[str]
+    unexpected_fields: Sequence[str]
+    alternative_agent: str | None
+    retry_after: float | None
+    error: ErrorInfo | None
+    extensions: Mapping[str, Any]
