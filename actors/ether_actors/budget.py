@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ether_broker.delegation import Budget
 from ether_broker.errors import BudgetExceeded
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["BudgetAccount", "cost_of"]
 
 _FIELDS: Final = ("max_cost", "max_tokens", "max_iterations")
+_LEAST: Final = {"max_cost": 0.0, "max_tokens": 1, "max_iterations": 1}
+"""Of a part; none is too small to be one."""
 _ROUNDING: Final = 1e-9
 """The part of a limit by which sums of floats may be off."""
 
@@ -74,31 +76,68 @@ class BudgetAccount:
             return all(left >= 0 for left in self._left().values())
 
     def reserve(self, wanted: Budget | None) -> Budget | None:
-        """Set aside what a sub-delegation may use: what it wants, and never more than is left.
+        """Set aside what a sub-delegation may use: what it wants, or all that is left, and never more than that.
 
         Raises:
-            BudgetExceeded: a limit is used up.
+            BudgetExceeded: a limit is used up, or all that is left of it is set aside for others that run.
         """
         with self._lock:
             left = self._remaining()
             if left is None:
                 return wanted
-            self._refuse_if_used_up()
+            self._refuse_without_any()
             names = (*_FIELDS, "max_time_sec")
             least = {name: _least(getattr(left, name), getattr(wanted, name, None)) for name in names}
             given = Budget.model_validate(least)
             for name in _FIELDS:
                 self._reserved[name] += getattr(given, name) or 0
+            self._refused.clear()
             return given
 
-    def _refuse_if_used_up(self) -> None:
+    def part(self, count: int) -> Budget | None:
+        """What each of several sub-delegations may use that run at a time: an equal part of what is left, and all the time.
+
+        None is no limit, so that `task.delegate(…, budget=task.budget.part(4))` is right with a budget and without.
+
+        Raises:
+            ValueError: `count` is below 1.
+        """
+        if count < 1:
+            msg = f"part({count}): the number of sub-delegations is 1 or more."
+            raise ValueError(msg)
+        with self._lock:
+            left = self._remaining()
+            if left is None:
+                return None
+            lefts = {name: value for name in _FIELDS if (value := getattr(left, name)) is not None}
+            parts = {name: max(value / count, min(value, _LEAST[name])) for name, value in lefts.items()}
+            return self._budget(parts, left.max_time_sec)
+
+    def _refuse_without_any(self) -> None:
         used = {**self._spent(), "max_time_sec": self._elapsed()}
         for name, use in used.items():
             limit = getattr(self._limits, name)
-            if limit is not None and use > 0 and use >= limit * (1 - _ROUNDING):
-                reason = f"{name} {limit:g} is used up ({use:g}): nothing more is delegated."
-                self._refused.append(reason)
-                raise BudgetExceeded(reason)
+            if limit is None:
+                continue
+            least, kept = limit * _ROUNDING, self._reserved.get(name, 0)
+            if use > 0 and limit - use <= least:
+                self._refuse(f"{name} {limit:g} is used up ({use:g}): nothing more is delegated.")
+            if kept > 0 and limit - use - kept <= least:
+                self._refuse(
+                    f"{name} {limit:g}: what is left of it is set aside for {self._holders()}. Wait for that, or give each of "
+                    "several its part, as in task.delegate(…, budget=task.budget.part(4))."
+                )
+
+    def _holders(self) -> str:
+        """Those for which something is set aside, for people."""
+        handles = [handle for handle, _ in self._running]
+        first = f"{handles[0].capability} ({handles[0].request_id})" if handles else "another sub-delegation"
+        others = f" and {len(handles) - 1} more, which run" if handles[1:] else ", which runs"
+        return first + others
+
+    def _refuse(self, reason: str) -> NoReturn:
+        self._refused.append(reason)
+        raise BudgetExceeded(reason)
 
     def follow(self, handle: Handle, given: Budget | None) -> None:
         """Settle what was set aside for a sub-delegation when it has ended, with the cost and tokens that it tells."""

@@ -65,8 +65,8 @@ class Handle:
     """
 
     __slots__ = (
-        "_callbacks", "_delegation", "_envelope", "_header", "_listeners", "_owner", "_response", "_sent", "_updates",
-        "_waiter", "capability", "deadline", "external_id", "request_id", "source",
+        "_callbacks", "_capability", "_delegation", "_envelope", "_header", "_listeners", "_owner", "_response", "_sent",
+        "_source", "_updates", "_waiter", "deadline", "external_id", "key",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917  made once a delegation, in one place
@@ -80,10 +80,10 @@ class Handle:
         external_id: str | None = None,
     ) -> None:
         self._owner = owner
-        self.request_id = request_id
-        """16 bytes; `id` is the text."""
-        self.source = source
-        self.capability = capability
+        self.key = request_id
+        """The 16 bytes of `request_id`."""
+        self._source = source
+        self._capability = capability
         self.deadline = deadline
         """Seconds by the node's clock."""
         self.external_id = external_id
@@ -106,9 +106,24 @@ class Handle:
         return self._delegation
 
     @property
+    def request_id(self) -> str:
+        """Its id, by which it is sent again or collected; the same as that of its delegation and its responses."""
+        return to_text(self.key)
+
+    @property
     def id(self) -> str:
-        """The request id as text."""
-        return to_text(self.request_id)
+        """The same as `request_id`."""
+        return to_text(self.key)
+
+    @property
+    def source(self) -> str:
+        """The delegator."""
+        return self._source.decode()
+
+    @property
+    def capability(self) -> str:
+        """What was asked for; "" of one that was taken up by its id alone."""
+        return self._capability.decode()
 
     @property
     def done(self) -> bool:
@@ -125,7 +140,7 @@ class Handle:
             WaitTimeout: the patience ended; the delegation goes on, and `result` may be called again.
         """
         if not self.done and not self._wait(timeout):
-            msg = f"{self.capability.decode()} ({self.id}) had no outcome after {timeout} s; it goes on."
+            msg = f"{self.capability} ({self.id}) had no outcome after {timeout} s; it goes on."
             raise WaitTimeout(msg)
         return self._outcome()
 
@@ -189,7 +204,7 @@ class Handle:
 
     def __repr__(self) -> str:
         state = self._outcome().status.name if self.done else "running"
-        return f"<Handle {self.capability.decode()} {self.id} {state}>"
+        return f"<Handle {self.capability} {self.id} {state}>"
 
     def read(self, header: Header, envelope: bytes) -> Response:
         """A response to it, with the id that it is known by elsewhere, whoever answered.

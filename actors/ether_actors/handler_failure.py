@@ -28,7 +28,7 @@ def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Res
         return refusal(work, agent, Status.FAILED_EXECUTION, "agent_crashed", message, now), False
     if work.task is None and isinstance(error, EtherError):
         return refusal(work, agent, Status.REJECTED_CONTEXT, error.code, str(error), now), False
-    code = error.code if isinstance(error, EtherError) else "exception"
+    code = type(error).code if isinstance(error, EtherError) else "exception"  # of an outcome: not that one's own
     code = "wrong_result" if isinstance(error, WrongResult) else code
     trace = "".join(traceback.format_exception(error))
     message = f"{type(error).__name__}: {error}"

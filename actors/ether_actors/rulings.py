@@ -43,6 +43,7 @@ _RELEASE: Final = b"ether.release"
 """What may be done while the journal cannot be written: it lets others go on."""
 _LOOKED_UP: Final = 16
 """Points of a look for an outcome; see `ether_broker.cost`."""
+_ANOTHERS: Final = "Another delegator has a delegation of this id, or had one"
 _UNREAD: Final = "Whether it came before, and how it ended then, cannot be read."
 _DUE: Final = 512
 """Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
@@ -136,15 +137,18 @@ class Rulings:
     def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool | None:
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2).
 
+        The same is what has its id and asks for the same capability, as far as the first one's is still known.
+
         Returns:
             Whether it came before; None if it was refused to another, whom it is not to be taken from.
         """
         records, request_id, resent = self._records, header.request_id, header.flags & _RESENT
-        is_own, first = header.source in session.agents, header.source
+        is_own, first, capability = header.source in session.agents, header.source, b""
         entry = records.ledger.get(request_id)
         if entry is not None:
-            first = entry.source
-            if is_own and first == header.source and entry.delegator.lost:
+            first, capability = entry.source, entry.capability
+            is_same = _asks_for(header.capability, capability)
+            if is_own and first == header.source and is_same and entry.delegator.lost:
                 entry.delegator = session
         elif self._is_free(header):
             return None
@@ -156,17 +160,23 @@ class Rulings:
                     return False
                 self._tell_removed(session, request_id)  # it may be in the part of the journal that was removed
                 return True
-            first = header.source if outcome is None else read_header(outcome).target
-            if is_own and first == header.source:
+            first, capability = header.source, b""
+            if outcome is not None:
+                said = read_header(outcome)
+                first, capability = said.target, said.capability
+            is_same = _asks_for(header.capability, capability)
+            if is_own and first == header.source and is_same:
                 self._answer_again(session, request_id, outcome)
         else:
             return False
-        if is_own and first != header.source:
-            message = "Another delegator has a delegation of this id, or had one: choose another request id."
-            error = ErrorInfo(code="duplicate_request", message=message)
+        what = "the same request came before"
+        if is_own and (first != header.source or not is_same):
+            what = "another request of this id came before"
+            whose = f"This id is that of your {name_of(capability)}" if first == header.source else _ANOTHERS
+            error = ErrorInfo(code="duplicate_request", message=f"{whose}: choose another request id.")
             self._delivery.tell(session, request_id, Status.REJECTED_CONTEXT, error)
         if not resent:
-            records.bury(Reason.DUPLICATE, envelope, session, "the same request came before")
+            records.bury(Reason.DUPLICATE, envelope, session, what)
         return True
 
     def _is_free(self, header: Header) -> bool:
@@ -345,6 +355,14 @@ class Rulings:
             else:
                 message = f"{entry.agent.manifest.agent} had not answered after {records.now - entry.opened:.1f} s."
                 self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
+
+
+def _asks_for(asked: bytes, capability: bytes) -> bool:
+    """Whether a request may have led to a delegation of that capability (`Manifest.resolve`); none is one that is unknown."""
+    return (
+        asked == capability or not capability or b"*" in (asked, capability)
+        or capability.startswith(asked + b".") or capability.endswith(b"." + asked)
+    )  # fmt: skip
 
 
 def _deadline(header: Header, parent: Entry | None, now: float) -> float:

@@ -225,7 +225,7 @@ class Supervisor:
 
     def _greet(self, queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:
-            raise NoSession("The first envelope of a peer is HELLO.")
+            raise NoSession("It has no session (any more), and has to say HELLO, as after a restart of the broker.")
         _charge_reading(queue, header, envelope)
         self._membership.hello(queue.routing_id, header, envelope)
 

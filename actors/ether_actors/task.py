@@ -219,15 +219,14 @@ class Task:
             params: its arguments.
             to: the agent; None lets the registry choose.
             timeout: seconds; None takes all that is left.
-            budget: None takes all that is left and not set aside for others that run: to have several at a time, give
-                each a part.
+            budget: None takes all that is left. To have several at a time, give each its part: `task.budget.part(4)`.
             objective: the aim in words.
             context: the context slice.
             fields: any other field of `Delegation`. Permissions may be fewer than this task's, never more.
 
         Raises:
             UsageError: off the bus, or a field is not valid.
-            BudgetExceeded: a limit of the budget is used up.
+            BudgetExceeded: a limit of the budget is used up, or set aside for others that run.
             NotPermitted: the permissions have `can_delegate` false.
             Closed: the handler has returned.
         """
@@ -357,10 +356,11 @@ class Task:
 
 
 def _narrowed(permissions: Mapping[str, Any], wanted: Any) -> Any:
-    """A sub-delegation's permissions: those of its task, and what is forbidden beside them."""
+    """A sub-delegation's permissions: those of its task, and what is narrower beside them."""
     if not isinstance(wanted, Mapping):
         return wanted  # as the envelope's validation says
-    return {**wanted, **{name: wanted.get(name) is not False and value for name, value in permissions.items()}}
+    kept = {name: value for name, value in permissions.items() if value is not True or name not in wanted}
+    return {**wanted, **{name: wanted.get(name) is not False and value for name, value in kept.items()}}
 
 
 class _TaskLog(logging.LoggerAdapter[logging.Logger]):

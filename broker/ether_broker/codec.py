@@ -72,8 +72,12 @@ _packb = ormsgpack.packb
 _M = TypeVar("_M", bound=Model)
 
 
-def id_bytes(request_id: str) -> bytes:
+def id_bytes(request_id: str, field: str = "request_id") -> bytes:
     """The 16 bytes of a request id in canonical text.
+
+    Args:
+        request_id: the text.
+        field: where it stands, for the error.
 
     Raises:
         InvalidEnvelope: it is no UUID; `ids.foreign_id` makes one of any text.
@@ -83,7 +87,7 @@ def id_bytes(request_id: str) -> bytes:
     except ValueError:
         data = b""
     if len(data) != 16:  # noqa: PLR2004  the bytes of a UUID
-        msg = f"request_id {request_id!r} is no UUID: leave it out, or convert an id of yours with ether.foreign_id."
+        msg = f"{field} {request_id!r:.80} is no UUID: leave it out, or convert an id of yours with ether.views.foreign_id."
         raise InvalidEnvelope(msg)
     return data
 
@@ -144,7 +148,7 @@ def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int
         body=_body(delegation),
         flags=(_VOLATILE if delegation.durability == "memory" else 0) | (_FALLTHROUGH if delegation.fallback else 0),
         deadline=deadline,
-        parent=id_bytes(delegation.parent) if delegation.parent else NO_ID,
+        parent=id_bytes(delegation.parent, "parent") if delegation.parent else NO_ID,
         attempt=delegation.attempt,
     )
     if len(envelope) > limit:

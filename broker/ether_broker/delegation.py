@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from enum import StrEnum, unique
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ether_broker.frozen import FrozenDict
-from ether_broker.model import AgentName, CapabilityName, FrozenMap, Model, SchemaVersion
+from ether_broker.model import AgentName, CapabilityName, FrozenMap, Model, RequestId, SchemaVersion
 from ether_broker.payload import EMPTY, Payload
 from ether_broker.version import SCHEMA_VERSION
 
 __all__ = ["Budget", "Criticality", "Delegation", "OutputContract"]
+
+_KEPT: Final = ("can_delegate", "can_modify_files")
+"""Permissions that a specialist's node keeps."""
+_NEAR: Final = 0.9
+"""Of `difflib`: `can_delgate` is near `can_delegate`, and `can_delegate_all` is another."""
+
+
+def _permissions(permissions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Refuse what would permit everything by mistake: whoever gives a permission of the bus means it to be kept."""
+    for name, value in permissions.items():
+        if name in _KEPT:
+            if type(value) is not bool:
+                msg = f"{name} is {value!r:.80}: write True or False"
+                raise ValueError(msg)
+        elif len(name) <= 2 * len(_KEPT[-1]) and (meant := difflib.get_close_matches(name.lower(), _KEPT, 1, _NEAR)):
+            msg = f"{name!r} is nothing that is kept. Did you mean {meant[0]!r}?"
+            raise ValueError(msg)
+    return permissions
 
 
 @unique
@@ -54,7 +74,7 @@ class Delegation(Model):
     `from_agent`, `timestamp` and, where no agent was named, `to_agent` are set by the bus when it is sent.
     """
 
-    request_id: str
+    request_id: RequestId
     """A UUID; the same id is the same request, so a duplicate folds into it."""
     from_agent: AgentName | None = None
     """The delegator; the broker holds it to the connection that registered it (G6)."""
@@ -78,14 +98,14 @@ class Delegation(Model):
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds from sending to the deadline; None takes the bus's default."""
     budget: Budget | None = None
-    permissions: FrozenMap = FrozenDict()
-    """What the specialist may do, as in `{"can_modify_files": False}`; what is not false is permitted.
+    permissions: Annotated[FrozenMap, AfterValidator(_permissions)] = FrozenDict()
+    """What the specialist may do, as in `{"can_modify_files": False}`; what is not named is permitted.
 
-    Its node holds it to `can_modify_files` (no lease on a file) and `can_delegate`; others are for its handler to keep. A
-    sub-delegation never has more of them.
+    Its node holds it to `can_modify_files` (no lease on a file) and `can_delegate`, which are true or false; others are for
+    its handler to keep, and none has a name that is all but one of these. A sub-delegation never has more of them.
     """
     criticality: Criticality = Criticality.MEDIUM
-    parent: str | None = None
+    parent: RequestId | None = None
     """The request id of the delegation whose handler made this one."""
     workflow: str | None = None
     conversation: str | None = None

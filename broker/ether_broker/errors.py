@@ -417,7 +417,7 @@ class ProtocolError(EtherError):
 
 
 class NoSession(ProtocolError):
-    """The broker does not know this connection, or not any more: the first envelope of a peer is HELLO."""
+    """The broker does not know this connection, or not any more: it has to say HELLO, as after a restart of the broker."""
 
     code = "no_session"
 
@@ -454,6 +454,11 @@ class JournalTooNew(IncompatibleVersion):
 class _Outcome(Protocol):
     """A terminal `Response`; the errors are below the envelopes and do not import them."""
 
+    @property
+    def error(self) -> Any:
+        """What went wrong, with its code; None where that is not said."""
+        ...
+
     def explain(self) -> str:
         """One sentence."""
 
@@ -463,6 +468,8 @@ class OutcomeError(EtherError):
 
     Attributes:
         response: the terminal response, whole.
+        code: that of the response's error, such as `journal_unavailable`; of one without it, the class's.
+        retryable: as the response's error says.
     """
 
     code = "outcome"
@@ -470,6 +477,8 @@ class OutcomeError(EtherError):
     def __init__(self, response: _Outcome) -> None:
         super().__init__(response.explain())
         self.response: Any = response
+        if response.error is not None:
+            self.code, self.retryable = response.error.code, response.error.retryable
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.response,)

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
+from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+)  # fmt: skip
 
 from ether_broker.errors import InvalidEnvelope, UsageError, nearest
 from ether_broker.frozen import FrozenDict, freeze, thaw
@@ -17,12 +27,14 @@ if TYPE_CHECKING:
 else:
     ModelMetaclass = type(BaseModel)  # pydantic has no public name for it
 
-__all__ = ["AgentName", "CapabilityName", "FrozenMap", "Model", "SchemaVersion", "problem_words"]
+__all__ = ["AgentName", "CapabilityName", "FrozenMap", "Model", "RequestId", "SchemaVersion", "problem_words"]
 
 AgentName = Annotated[str, Field(pattern=NAME_PATTERN, max_length=MAX_NAME)]
 """Letters, digits and `_ . : @ / -`, at most 200."""
 CapabilityName = Annotated[str, Field(pattern=CAPABILITY_PATTERN, max_length=MAX_NAME)]
 """Dotted words from the general to the special, as in `research.context.deepen`; `*` is a fallback agent's."""
+RequestId = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, UUID) else value)]
+"""The text of a UUID; a `uuid.UUID` is taken too."""
 SchemaVersion = Annotated[str, Field(pattern=SCHEMA_PATTERN)]
 """Of our major version; `Model.parse` says what is wrong with another."""
 

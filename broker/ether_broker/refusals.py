@@ -15,6 +15,8 @@ logger = logging.getLogger("ether.broker")
 
 _MOST: Final = 1_000
 """Pairs of peer and reason that are counted apart; of peers beyond that only the reasons are."""
+_ORDINARY: Final = frozenset({"no_session"})
+"""What each node meets when its broker was started anew: told, and no warning."""
 _DETAIL: Final = 300
 """Characters of what is told of one."""
 
@@ -52,6 +54,7 @@ class Refusals:
             count = self._counts[key]
         if count.bit_count() == 1:
             times = f" ({count:,} times by now)" if count > 1 else ""
-            logger.warning("refused %s of %s%s: %s", reason, key[0] or "a peer", times, printable(detail, _DETAIL))
+            level = logging.INFO if reason in _ORDINARY else logging.WARNING
+            logger.log(level, "refused %s of %s%s: %s", reason, key[0] or "a peer", times, printable(detail, _DETAIL))
             return True
         return False

@@ -28,7 +28,7 @@ from ether.stopping import Stopping
 from ether.warden import ProcessSpec, ProcessStatistics, Warden
 from ether_actors.tree import Lifecycle
 from ether_broker.endpoint import default_endpoint
-from ether_broker.errors import Closed, UsageError
+from ether_broker.errors import Closed, UsageError, nearest
 from ether_broker.security.access import RegisterRule
 
 if TYPE_CHECKING:
@@ -62,8 +62,10 @@ class Cluster:
     seconds) and a growing delay; when the budget is spent, all are ended, and `failed` says why.
 
     What a node's death does to its work is the broker's to rule (G3). A broker that died comes back at the same
-    address and the nodes join it again by themselves; what was delegated before ends FAILED_EXECUTION with code
-    `broker_lost`. With `advertise=True` the broker is found on the local network (`ether.discover`) while it is up.
+    address and the nodes join it again by themselves. With a journal (`journal="bus.db"`) what was delegated before
+    goes on (G2); without one, which is the default here, it ends FAILED_EXECUTION with code `broker_lost`.
+
+    With `advertise=True` the broker is found on the local network (`ether.discover`) while it is up.
 
     Args:
         nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start. Or a whole
@@ -72,7 +74,8 @@ class Cluster:
         on_event: told in words what happens to the processes; must be short.
         on_output: gets each line that a process prints, with its name; default: to our stderr.
         on_failed: told once why the cluster gave up.
-        fields: any other field of `ClusterSpec`.
+        fields: any other field of `ClusterSpec`; and with a number of nodes or their specs `durability`, as in a cluster file:
+            `journal` keeps the journal of the cluster's `name`, where none is named, `memory` keeps none.
 
     Raises:
         InvalidSpec, InvalidEndpoint: as `ClusterSpec`.
@@ -208,8 +211,12 @@ class Cluster:
             The process id; None when the process is between two lives.
 
         Raises:
+            UsageError: there is no process of that name.
             Closed: it is not open.
         """
+        names = [_BROKER, *(node.name for node in self.spec.nodes)]
+        if name not in names:
+            raise UsageError(f"The cluster has no process {name!r}.{nearest(name, names)}")
         return self._open_warden().signal(name, number)
 
     def __enter__(self) -> Self:

@@ -6,6 +6,7 @@ ClusterSpec((NodeSpec("n1", (AgentSpec("agents:Scout", count=2),)),))
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,15 +19,27 @@ from ether_actors.agent import default_name
 from ether_actors.child_spec import Backoff, Restart
 from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
+from ether_broker.journal.place import default_journal
 from ether_broker.mailbox import Limits
 from ether_broker.names import NAME_PATTERN
 from ether_broker.security.access import Access
 
-__all__ = ["DRAIN", "AgentLike", "AgentSpec", "ClusterSpec", "NodeSpec", "Posting", "agent_specs", "postings"]
+__all__ = [
+    "DRAIN",
+    "AgentLike",
+    "AgentSpec",
+    "ClusterSpec",
+    "NodeSpec",
+    "Posting",
+    "agent_specs",
+    "journal_of",
+    "postings",
+]
 
 DRAIN: Final = 10.0
 """Seconds that running work has when a node is told to end."""
 _NAME: Final = re.compile(NAME_PATTERN)
+DURABILITIES: Final = ("journal", "memory")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
@@ -167,17 +180,23 @@ class ClusterSpec:
         postings(self.nodes)
 
     @classmethod
-    def of(cls, nodes: int | Iterable[NodeSpec], agents: Iterable[AgentLike] = (), **fields: Any) -> ClusterSpec:
+    def of(
+        cls, nodes: int | Iterable[NodeSpec], agents: Iterable[AgentLike] = (), *, durability: str | None = None,
+        **fields: Any,
+    ) -> ClusterSpec:  # fmt: skip
         """A spec from its short form.
 
         Args:
             nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start.
             agents: only with a number.
+            durability: `journal` or `memory`, as in a cluster file; None is as `journal` says.
             fields: the others of the spec.
 
         Raises:
             InvalidSpec, InvalidEndpoint: as the class; also agents beside nodes that have their own.
         """
+        if durability is not None:
+            fields["journal"] = journal_of(durability, fields.get("journal"), fields.get("name", "default"))
         specs = agent_specs(agents)
         if not isinstance(nodes, Iterable) or isinstance(nodes, str):
             number = _check_whole("nodes", nodes)
@@ -189,6 +208,26 @@ class ClusterSpec:
     def bound_to(self, endpoint: str) -> ClusterSpec:
         """The same with another address."""
         return replace(self, bind=endpoint)
+
+
+def journal_of(durability: str, journal: str | os.PathLike[str] | None, name: str) -> str | None:
+    """The file of a cluster's journal, or None where it keeps none.
+
+    Args:
+        durability: `journal` or `memory`.
+        journal: the file, if it was named.
+        name: of the cluster, whose journal it is otherwise.
+
+    Raises:
+        InvalidSpec: no such durability; `memory` with a journal; or the name is no name of a folder.
+    """
+    if durability not in DURABILITIES:
+        raise InvalidSpec(f"{durability!r} is no durability.{nearest(durability, DURABILITIES)}")
+    if durability == "journal":
+        return str(journal or default_journal(name))
+    if journal is not None:
+        raise InvalidSpec(f"durability memory keeps no journal, and one is named, {journal}: leave one of the two out.")
+    return None
 
 
 class Posting(NamedTuple):

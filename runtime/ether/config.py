@@ -35,11 +35,10 @@ from ether.cluster_file import (
     Section,
     SecuritySection,
 )
-from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
+from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.yaml_document import Place, YamlDocument
 from ether_actors.child_spec import Restart
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
-from ether_broker.journal.place import default_journal
 from ether_broker.mailbox import Limits
 from ether_broker.security.access import Access, DelegateRule, RegisterRule
 
@@ -264,18 +263,8 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
         log_level=cluster.log_level,
         intensity=cluster.intensity,
         period=cluster.period,
-        journal=_journal(cluster),
+        journal=journal_of(cluster.durability, cluster.journal, cluster.name),
     )
-
-
-def _journal(cluster: ClusterSection) -> str | None:
-    if cluster.durability == "memory":
-        if cluster.journal is not None:
-            raise InvalidSpec(
-                f"durability memory keeps no journal, and one is named, {cluster.journal}: leave one of the two out."
-            )
-        return None
-    return cluster.journal or str(default_journal(cluster.name))
 
 
 def _access(section: AccessSection | None) -> Access | None:

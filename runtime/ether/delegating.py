@@ -155,8 +155,9 @@ class Delegating:
 
     def _follow(self, first: Handle, handle: Handle) -> None:
         """Give a handle everything that comes for the same request, which was sent before."""
-        if first.source != handle.source:
-            message = f"{first.source.decode()} has a delegation of this id under way: choose another request id."
+        if first.source != handle.source or first.capability not in {handle.capability, ""}:
+            other = f"{first.capability} of {first.source}"
+            message = f"This id is that of {other}, which is under way: choose another request id."
             self._end(handle, Status.REJECTED_CONTEXT, "duplicate_request", message)
             return
         self._followers.add(handle)
@@ -185,7 +186,7 @@ class Delegating:
                 handle = self.machinery.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
                 self._pending[request_id] = handle
             handles.append(handle)
-        for envelope in awaiting([handle.request_id for handle in handles]):
+        for envelope in awaiting([handle.key for handle in handles]):
             self._uplink.tell(envelope)
         self.flush()
         return handles
@@ -201,7 +202,7 @@ class Delegating:
     def cancel(self, handle: Handle) -> None:
         """Ask the supervisor to call a delegation off."""
         self._uplink.tell(pack_envelope(
-            Kind.CANCEL, request_id=handle.request_id, source=handle.source, capability=handle.capability
+            Kind.CANCEL, request_id=handle.key, source=handle.source.encode(), capability=handle.capability.encode()
         ))  # fmt: skip
         self.flush()
 
@@ -254,8 +255,8 @@ class Delegating:
             self._end(handle, Status.CANCELLED, "closed", "The runtime was closed.")
 
     def _end(self, handle: Handle, status: Status, code: str, message: str, **fields: Any) -> None:
-        if self._pending.get(handle.request_id) is handle:
-            del self._pending[handle.request_id]
+        if self._pending.get(handle.key) is handle:
+            del self._pending[handle.key]
         self._followers.discard(handle)
         error = ErrorInfo(code=code, message=message, retryable=True)
         handle.end(Response(

@@ -26,16 +26,17 @@ from ether_actors.handle import Handle
 from ether_actors.observer import Observer
 from ether_actors.pool import Pool
 from ether_broker.clock import SystemClock
+from ether_broker.codec import id_bytes
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.endpoint import LAN
 from ether_broker.errors import Closed, InvalidEndpoint, UsageError
-from ether_broker.ids import to_bytes
 from ether_broker.link import ZmqLink
 from ether_broker.mailbox import Limits
 from ether_broker.payload import Payload
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from uuid import UUID
 
     from ether_actors.child_spec import SupervisorSpec
     from ether_actors.composable import ComposableAgent
@@ -345,7 +346,7 @@ class Runtime:
             budget: what the work may use.
             objective: the aim in words.
             context: the context slice; its digest is sealed into the delegation.
-            fields: any other field of `Delegation`, such as `permissions` or `request_id`.
+            fields: any other field of `Delegation`, such as `permissions`, or `request_id` by which a request is sent again.
 
         Raises:
             InvalidEnvelope: a field is unknown or of the wrong type, or a value cannot travel.
@@ -380,7 +381,7 @@ class Runtime:
         deadline = None if delegation.timeout is None else node.machinery.monotonic() + delegation.timeout
         return node.delegating.delegate(delegation, deadline)
 
-    def collect(self, request_ids: Iterable[str] = (), *, timeout: float = 10.0) -> list[Handle]:
+    def collect(self, request_ids: Iterable[str | UUID] = (), *, timeout: float = 10.0) -> list[Handle]:
         """Take up what an earlier life of this runtime's name had delegated: open, or ended without its knowing.
 
         A broker hands an outcome out once; with a journal also again, to who names its request id. After the broker itself
@@ -395,11 +396,11 @@ class Runtime:
             FAILED_EXECUTION `broker_lost`.
 
         Raises:
-            ValueError: a request id is no UUID.
+            InvalidEnvelope: a request id is no UUID.
             Closed: the runtime is not open.
         """
         found = list(self._list("ether.outcomes", timeout=timeout))
-        named = [to_bytes(text) for text in request_ids]
+        named = [id_bytes(str(request_id)) for request_id in request_ids]
         known = {bytes(item["request_id"]) for item in found}
         wanted = [(bytes(item["request_id"]), str(item["capability"]), item["left"]) for item in found]
         wanted += [(request_id, "", None) for request_id in named if request_id not in known]

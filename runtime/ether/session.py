@@ -179,7 +179,7 @@ class Session:
         self._ticks += 1
         if self._ticks < _TICKS:
             return
-        pending = {handle.request_id for handle in self._delegating.pending}
+        pending = {handle.key for handle in self._delegating.pending}
         owed, self._owed = self._owed, []
         for envelope in awaiting([request_id for request_id in owed if request_id in pending]):
             self._uplink.tell(envelope)
@@ -208,7 +208,7 @@ class Session:
             ahead: seconds that its clock is ahead of the clock of the broker for which that was made.
         """
         holding = self._hosting.holding()
-        awaiting = [handle.request_id for handle in self._delegating.pending]
+        awaiting = [handle.key for handle in self._delegating.pending]
         owed = frozenset(awaiting)
         again = [
             _once_more(envelope, ahead)
@@ -246,7 +246,8 @@ class Session:
 
         self._hosting.call_off()
         self._begin_link(renew)
-        logger.warning("the broker was lost, and %d delegations with it", len(owed))
+        what = f"{len(owed)} delegations" if owed else "nothing"
+        logger.warning("the broker was lost, and with it %s that this node waited for", what)
         self._delegating.lose(owed)
         self._watching.lose_monitors("broker_lost")
 

@@ -66,13 +66,49 @@ def test_a_negative_use_is_refused_and_changes_nothing(use: dict[str, float]):
 def test_a_sub_delegation_gets_what_it_wants_and_never_more_than_is_left():
     spending = account(max_tokens=10, max_cost=2.0)
 
-    first = spending.reserve(Budget(max_tokens=6, max_iterations=3))
-    second = spending.reserve(Budget(max_tokens=6))
-    third = spending.reserve(Budget(max_tokens=6))
+    first = spending.reserve(Budget(max_tokens=6, max_cost=1.0, max_iterations=3))
+    second = spending.reserve(Budget(max_tokens=6, max_cost=0.5))
 
-    assert first == Budget(max_tokens=6, max_cost=2.0, max_iterations=3)
-    assert (second.max_tokens, third.max_tokens) == (4, 0)
-    assert spending.remaining.max_tokens == 0
+    assert first == Budget(max_tokens=6, max_cost=1.0, max_iterations=3)
+    assert second == Budget(max_tokens=4, max_cost=0.5)
+    assert spending.remaining == Budget(max_tokens=0, max_cost=0.5)
+
+
+@pytest.mark.parametrize("limits", [{"max_cost": 0.3}, {"max_tokens": 3}, {"max_iterations": 3, "max_cost": 9.0}])
+@pytest.mark.parametrize("wanted", [None, Budget(max_cost=0.0, max_tokens=0, max_iterations=0)])
+def test_what_is_all_set_aside_is_given_to_nobody_else_until_it_comes_back(
+    limits: dict[str, float], wanted: Budget | None
+):
+    spending = account(**limits)
+    given = [spending.reserve(Budget(max_cost=0.1, max_tokens=1, max_iterations=1)) for _ in range(3)]
+
+    with pytest.raises(BudgetExceeded, match=r"set aside for another sub-delegation, .*task\.budget\.part\(4\)"):
+        spending.reserve(wanted)
+
+    assert spending.close(told())[1] != ()
+    spending.settle(given[0])
+    spending.reserve(None)
+    assert spending.close(told()) == ({}, ())
+
+
+def test_equal_parts_are_of_what_is_left_and_none_is_too_small_to_be_one():
+    spending = account(max_cost=1.0, max_tokens=5, max_iterations=2, max_time_sec=9.0)
+    spending.spend(cost=0.25, tokens=1)
+
+    assert spending.part(3) == Budget(max_cost=0.25, max_tokens=1, max_iterations=1, max_time_sec=9.0)
+    assert BudgetAccount(None, Watch()).part(3) is None
+    with pytest.raises(ValueError, match="1 or more"):
+        spending.part(0)
+
+
+@pytest.mark.parametrize("count", [3, 7, 10])
+def test_as_many_equal_parts_as_were_asked_for_are_there(count: int):
+    spending = account(max_cost=1.0, max_tokens=24)
+    part = spending.part(count)
+
+    given = [spending.reserve(part) for _ in range(count)]
+
+    assert all(one.max_cost == pytest.approx(1.0 / count) and one.max_tokens == 24 // count for one in given)
 
 
 def test_what_was_set_aside_comes_back_when_the_sub_delegation_ends_but_for_what_it_used():
@@ -171,7 +207,9 @@ class Spending(RuleBasedStateMachine):
     def reserve(self, tokens: int | None, iterations: int | None) -> None:
         before = {name: self.left(name) for name in self.limits}
         wanted = Budget(max_tokens=tokens, max_iterations=iterations)
-        if any(limit is not None and 0 < self.used[name] >= limit for name, limit in self.limits.items()):
+        if any(limit is not None and before[name] <= 0 < limit for name, limit in self.limits.items()) or any(
+            limit == 0 < self.used[name] for name, limit in self.limits.items()
+        ):
             with pytest.raises(BudgetExceeded):
                 self.account.reserve(wanted)
             return

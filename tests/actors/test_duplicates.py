@@ -135,6 +135,48 @@ def test_a_request_that_was_refused_is_refused_again_when_its_own_delegator_send
     assert desk.outcome().code == "no_holder"
 
 
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_an_id_that_was_given_to_another_capability_is_refused_and_names_it(has_ended: bool):
+    bus = Bus()
+    desk, worker = bus.delegator("desk"), bus.node("w", "w")
+    number = desk.delegate("desk")
+    bus.step()
+    if has_ended:
+        worker.respond("w", number)
+        bus.step()
+        bus.step()
+    desk.inbox.clear()
+
+    desk.delegate("desk", "x.other", number=number)
+    bus.step()
+
+    refusal = desk.outcome()
+    assert (refusal.number, refusal.status, refusal.code) == (number, Status.REJECTED_CONTEXT, "duplicate_request")
+    assert "your x.y:" in refusal.body["error"]["message"]
+    assert bus.records.dead_letters.get(1).detail == "another request of this id came before"
+    if not has_ended:
+        worker.respond("w", number)
+        bus.step()
+        assert desk.outcomes()[number] is Status.COMPLETED
+    assert differences(bus.supervisor, bus.history) == []
+
+
+@pytest.mark.parametrize("asked", ["x", "y", "x.y"])
+def test_an_id_is_the_same_request_by_whichever_name_its_capability_was_asked_for(asked: str):
+    bus = Bus()
+    desk, worker = bus.delegator("desk"), bus.node("w", "w")
+    number = desk.delegate("desk", asked, to="w")
+    bus.step()
+    worker.respond("w", number)
+    bus.step()
+    desk.inbox.clear()
+
+    desk.delegate("desk", asked, to="w", number=number)
+    bus.step()
+
+    assert desk.outcome().status is Status.COMPLETED
+
+
 def test_an_observer_and_the_journal_hear_of_a_forged_request_only_that_it_was_one():
     bus = Bus()
     bus.delegator("desk")

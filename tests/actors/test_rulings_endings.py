@@ -234,6 +234,20 @@ def test_what_waited_for_a_lost_agent_goes_to_others_in_order_and_only_once():
     assert d.outcomes() == {first: Status.FAILED_EXECUTION} | dict.fromkeys(waiting, Status.COMPLETED)
 
 
+def test_the_work_of_a_lost_agent_is_shared_among_all_that_hold_its_capability():
+    bus = Bus()
+    d, lost, *others = bus.delegator("d"), *(bus.node(f"n{name}", name, idempotent=True) for name in "abc")
+    for _ in range(30):
+        d.delegate("d")
+    bus.step()
+    assert len(lost.work()) == 10
+
+    lost.die()
+    bus.pass_time(5.0)
+
+    assert [len(other.work()) for other in others] == [15, 15]
+
+
 def test_a_parent_and_its_child_on_one_lost_node_each_end_once():
     bus = Bus(ROOM)
     d, a = bus.delegator("d"), bus.node("na", "a", max_concurrency=5)

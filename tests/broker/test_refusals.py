@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 
+from ether_broker.errors import NoSession
 from ether_broker.refusals import Refusals
 
 
@@ -35,6 +36,17 @@ def test_a_crowd_of_peers_fills_neither_the_memory_nor_the_log(caplog):
     assert refusals.total == 100_000
     assert len(refusals._counts) <= 1001
     assert len(caplog.records) < 1100
+
+
+def test_a_peer_that_has_to_say_hello_is_told_of_and_is_no_warning(caplog):
+    refusals = Refusals()
+    caplog.set_level("INFO")
+
+    refusals.note("", NoSession.code, "")
+    refusals.note("", "forged", "")
+
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert refusals.by_reason["no_session"] == 1
 
 
 def test_threads_count_together(caplog):

@@ -114,6 +114,18 @@ def test_a_completed_response_unwraps_to_itself_and_any_other_raises(status: Sta
     assert caught.value.response is response
 
 
+def test_what_unwrapping_raises_has_the_code_of_the_response_and_says_whether_it_may_be_tried_again():
+    full = ErrorInfo(code="journal_unavailable", message="The disk is full.", retryable=True)
+    response = Response(request_id=REQUEST, status=Status.REJECTED_OVERLOAD, from_agent="ether", error=full)
+
+    with pytest.raises(errors.Rejected) as caught:
+        response.unwrap()
+
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.code, error.retryable) == ("journal_unavailable", True)
+    assert (errors.Rejected.code, errors.Rejected.retryable) == ("rejected", False)
+
+
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [

@@ -30,6 +30,13 @@ def test_dead_letters_are_listed_the_newest_first(own: Command, own_bus: Runtime
     assert [(row[0], row[3]) for row in rows] == [("2", "no_holder"), ("1", "unknown_agent")]
 
 
+def test_where_there_are_none_the_list_says_where_those_of_earlier_brokers_are(own: Command, own_bus: Runtime) -> None:
+    done = own("dead-letters", "list")
+
+    assert (done.code, done.out) == (0, "")
+    assert "ether log --event dead_letter" in done.err
+
+
 def test_a_reason_and_a_limit_narrow_the_list(own: Command, own_bus: Runtime) -> None:
     bury(own_bus)
     bury(own_bus)

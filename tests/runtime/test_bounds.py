@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from ether import Agent, Artifact, Budget, BudgetExceeded, OutputContract, Response, Runtime, Status, Task, capability
+from ether import (
+    Agent,
+    Artifact,
+    Budget,
+    BudgetExceeded,
+    InvalidEnvelope,
+    OutputContract,
+    Response,
+    Runtime,
+    Status,
+    Task,
+    capability,
+)  # fmt: skip
 from ether.testing import TestRuntime
 from ether.views import AgentInput, RequestEnvelope
 from tests.broker.views.spec_examples import BOUNDED_INPUT, REQUEST_ENVELOPE
@@ -44,6 +57,12 @@ class Worker(Agent):
             except BudgetExceeded:
                 break
         return done
+
+    @capability("work.fan")
+    def fan(self, task: Task, costs: list[float], *, in_parts: bool):
+        part = task.budget.part(len(costs)) if in_parts else None
+        handles = [task.delegate("work.cost", {"cost": cost}, budget=part) for cost in costs]
+        return [handle.result().status.name for handle in handles]
 
     @capability("work.pass")
     def hand_on(self, task: Task, params: dict):
@@ -158,6 +177,29 @@ def test_within_its_budget_work_is_completed(bus: TestRuntime):
     assert response.metadata == {"cost": 0.5, "tokens_used": 10}
 
 
+def test_several_at_a_time_share_a_budget_in_parts(bus: TestRuntime):
+    asked = {"costs": [0.25] * 4, "in_parts": True}
+    response = bus.delegate("work.fan", asked, budget=Budget(max_cost=1.0)).result()
+
+    assert (response.status, response.data, response.metadata["cost"]) == (Status.COMPLETED, ["COMPLETED"] * 4, 1.0)
+    assert bus.delegate("work.fan", asked).result().ok  # and without a budget there is no part to give
+
+
+def test_none_is_started_with_nothing_while_another_has_all_that_is_left(bus: TestRuntime):
+    response = bus.delegate("work.fan", {"costs": [0.25] * 4, "in_parts": False}, budget=Budget(max_cost=1.0)).result()
+
+    assert (response.status, response.error.code) == (Status.PARTIAL, "budget_exceeded")
+    assert "set aside for work.cost (" in response.unresolved[0]
+    assert bus.statistics()["accepted"] == 2
+
+
+def test_a_budget_without_limits_sums_up_what_everything_cost(bus: TestRuntime):
+    below = {"what": "work.ask", "with": {"costs": [0.25, 0.25], "own": 0.125}}
+
+    assert bus.delegate("work.pass", below, budget=Budget()).result().metadata["cost"] == 0.625
+    assert "cost" not in bus.delegate("work.pass", below).result().metadata
+
+
 # -- permissions ---------------------------------------------------------------------------------------------------
 
 
@@ -189,16 +231,16 @@ def test_a_sub_delegation_may_have_fewer_permissions_and_never_more():
     class Asks(Agent):
         @capability("asks.seen")
         def seen(self, task: Task):
-            wanted = {"a": True, "b": False, "d": False, "e": "some"}
+            wanted = {"a": True, "b": False, "d": False, "e": "some", "f": "paths"}
             return task.delegate("work.seen", permissions=wanted).result().data["permissions"]
 
     with TestRuntime() as bus:
         bus.start(Worker)
         bus.start(Asks)
-        given = {"a": False, "b": True, "c": "paths", "d": "all"}
+        given = {"a": False, "b": True, "c": "paths", "d": "all", "f": True}
         told = bus.delegate("asks.seen", permissions=given).result().data
 
-    assert told == {"a": False, "b": False, "c": "paths", "d": False, "e": "some"}
+    assert told == {"a": False, "b": False, "c": "paths", "d": False, "e": "some", "f": "paths"}
 
 
 def test_who_may_not_delegate_does_not(bus: TestRuntime):
@@ -206,6 +248,37 @@ def test_who_may_not_delegate_does_not(bus: TestRuntime):
 
     assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "not_permitted")
     assert bus.statistics()["accepted"] == 1
+
+
+@pytest.mark.parametrize("name", ["can_modify_files", "can_delegate"])
+@pytest.mark.parametrize("value", [0, 1, None, "no", "false", []])
+def test_a_permission_of_the_bus_is_true_or_false(bus: TestRuntime, name: str, value: object):
+    with pytest.raises(InvalidEnvelope, match=rf"permissions: .*{name} is .*: write True or False"):
+        bus.delegate("work.seen", permissions={name: value})
+
+
+@pytest.mark.parametrize("name", ["can_modify_file", "can_delgate", "Can_Delegate"])
+def test_a_permission_that_is_all_but_one_of_the_bus_is_refused(bus: TestRuntime, name: str):
+    with pytest.raises(InvalidEnvelope, match=rf"'{name}' is nothing that is kept\. Did you mean 'can_"):
+        bus.delegate("work.seen", permissions={name: False})
+
+
+def test_a_permission_that_is_nothing_of_ours_is_refused_where_the_work_arrives_too(bus: TestRuntime):
+    wrong = bus.delegate("work.seen", permissions={"can_delegate": True, "can_access_network": 1}).delegation
+    wrong = wrong.model_copy(update={"request_id": str(uuid4()), "permissions": {"can_delegate": 0}})
+
+    response = bus.send(wrong).result()
+
+    assert (response.status, response.error.code) == (Status.REJECTED_CONTEXT, "invalid_envelope")
+    assert "can_delegate is 0" in response.error.message
+
+
+def test_a_sub_delegation_cannot_get_a_permission_by_one_that_is_none(bus: TestRuntime):
+    below = {"what": "work.seen", "with": {}, "fields": {"permissions": {"can_delegate": "no"}}}
+
+    response = bus.delegate("work.pass", below, permissions={"can_delegate": True}).result()
+
+    assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "invalid_envelope")
 
 
 # -- output contracts ----------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def test_it_is_told_even_when_it_was_only_just_spawned(bus: Runtime) -> None:
     go_on = hold(loop)
     handle = bus.delegate("sleep.long", {"name": "a"})
     wait_until(lambda: loop._calls, what="the handler waits for the loop")
-    loop.call(lambda: cell.cancel(handle.request_id, 1))  # right behind it, in the same turn of the loop
+    loop.call(lambda: cell.cancel(handle.key, 1))  # right behind it, in the same turn of the loop
     go_on.set()
 
     assert handle.result(10).status is Status.CANCELLED

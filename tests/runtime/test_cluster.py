@@ -45,6 +45,14 @@ def test_a_cluster_runs_broker_and_nodes_in_processes_of_their_own_and_leaves_no
     assert not folder.exists()
 
 
+def test_a_signal_to_a_process_that_is_not_there_is_an_error_and_not_a_kill_that_kills_nothing():
+    cluster = Cluster(nodes=2, agents=[WORKER])
+    with pytest.raises(UsageError, match=r"no process 'nod-1'\. Did you mean 'node-1'"):
+        cluster.signal("nod-1", signal.SIGKILL)
+    with pytest.raises(Closed):
+        cluster.signal("node-1", signal.SIGKILL)
+
+
 def test_nodes_and_agents_are_as_their_specs_say():
     nodes = [
         NodeSpec("left", (AgentSpec(WORKER, count=2), AgentSpec("tests.cli.agents:Greeter", name="host")), threads=2),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,22 @@ def test_a_class_of_the_script_itself_stands_for_the_scripts_module(monkeypatch:
     scout = type("Scout", (), {"__module__": "__main__"})
 
     assert AgentSpec(scout).start == "review:Scout"  # type: ignore[arg-type]
+
+
+def test_durability_says_in_python_what_it_says_in_a_cluster_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    assert Cluster(agents=[START]).spec.journal is None
+    assert Cluster(agents=[START], durability="memory").spec.journal is None
+    assert (
+        Cluster(agents=[START], durability="journal", name="mine").spec.journal == f"{tmp_path}/ether/mine/journal.db"
+    )
+    assert Cluster(agents=[START], durability="journal", journal="bus.db").spec.journal == "bus.db"
+    with pytest.raises(InvalidSpec, match=r"memory keeps no journal, and one is named, bus\.db"):
+        Cluster(agents=[START], durability="memory", journal="bus.db")
+    with pytest.raises(InvalidSpec, match=r"'jounal' is no durability\. Did you mean 'journal'"):
+        Cluster(agents=[START], durability="jounal")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_class_inside_a_function_cannot_be_had_by_another_process():

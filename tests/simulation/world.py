@@ -173,7 +173,7 @@ class World:
 
     def asked(self, plan: Plan, handle: Handle) -> None:
         """Take note of a delegation that was sent."""
-        plan.request_id = handle.request_id
+        plan.request_id = handle.key
         plan.sent = handle._sent
         plan.deadline = self.timeline.now + plan.timeout
         self.by_id[plan.request_id] = plan

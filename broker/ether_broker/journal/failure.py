@@ -22,7 +22,8 @@ __all__ = ["CORRUPT_FIX", "explain", "explained"]
 
 CORRUPT_FIX: Final = "Stop the broker, restore the journal from a copy or move it away, and start again."
 
-_PROTECTED: Final = JournalReadOnly, "may not be written: give this user the right to write it"
+_UNWRITABLE: Final = "may not be written: give this user the right to write it, or mount its file system for writing"
+_PROTECTED: Final = JournalReadOnly, _UNWRITABLE
 _LOCKED: Final = JournalLocked, "is locked by another program that has it open with SQLite: end that one"
 _KINDS: Final[dict[int, tuple[type[EtherError], str]]] = {
     sqlite3.SQLITE_FULL: (JournalFull, "has no room on its disk: make some, and writing goes on"),

@@ -37,6 +37,10 @@ __all__ = ["add_to"]
 _MOST: Final = 10_000
 """As many as a broker keeps."""
 
+_EARLIER: Final = (
+    "They are in the broker's memory: those from before its start, a journal has (ether log --event dead_letter)."
+)
+
 ReasonOption = Annotated[Reason | None, typer.Option("--reason", help="Only those that died of it.")]
 NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", min=1)]
 
@@ -66,6 +70,8 @@ def list_letters(
     with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
         letters = bus.dead_letters(limit=limit, reason=reason.value if reason else None)
     out.rows([letter.fields for letter in letters], _LETTERS)
+    if not letters:
+        out.note(_EARLIER)
 
 
 @group.command()
