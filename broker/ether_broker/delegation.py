@@ -8,6 +8,7 @@ from enum import StrEnum, unique
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic.config import JsonDict
 
 from ether_broker.frozen import FrozenDict
 from ether_broker.model import AgentName, CapabilityName, FrozenMap, Model, RequestId, SchemaVersion
@@ -18,6 +19,7 @@ __all__ = ["Budget", "Criticality", "Delegation", "OutputContract"]
 
 _KEPT: Final = ("can_delegate", "can_modify_files")
 """Permissions that a specialist's node keeps."""
+_BOOL: Final[JsonDict] = {"type": "boolean"}
 _NEAR: Final = 0.9
 """Of `difflib`: `can_delgate` is near `can_delegate`, and `can_delegate_all` is another."""
 
@@ -98,7 +100,9 @@ class Delegation(Model):
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds from sending to the deadline; None takes the bus's default."""
     budget: Budget | None = None
-    permissions: Annotated[FrozenMap, AfterValidator(_permissions)] = FrozenDict()
+    permissions: Annotated[
+        FrozenMap, AfterValidator(_permissions), Field(json_schema_extra={"properties": dict.fromkeys(_KEPT, _BOOL)})
+    ] = FrozenDict()
     """What the specialist may do, as in `{"can_modify_files": False}`; what is not named is permitted.
 
     Its node holds it to `can_modify_files` (no lease on a file) and `can_delegate`, which are true or false; others are for

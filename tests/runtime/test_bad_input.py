@@ -370,7 +370,7 @@ def test_an_answer_twice_or_to_anothers_request_is_a_dead_letter(open_bus: Runti
             answer(header.request_id, Status.TIMEOUT),
             answer(header.request_id, Status.COMPLETED),
             answer(header.request_id, Status.FAILED_EXECUTION),
-            answer(foreign.request_id, Status.COMPLETED),
+            answer(foreign.key, Status.COMPLETED),
             answer(new_id(), Status.COMPLETED),
         )
         assert handle.result(5).status is Status.COMPLETED

@@ -228,7 +228,7 @@ class Life:
         wanted = [(request_id, "", item["left"]) for request_id, item in found.items() if request_id in mine]
         wanted += [(request_id, "", None) for request_id in mine if request_id not in found]
         for taken in self.node.delegating.take_up(wanted):
-            plan = mine[taken.request_id]
+            plan = mine[taken.key]
             taken.add_done_callback(partial(world.auditor.ended, plan, self.number))
 
     # -- ends ----------------------------------------------------------------------------------------------------
