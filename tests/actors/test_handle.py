@@ -336,7 +336,7 @@ def test_an_answer_that_nobody_can_read_is_an_outcome_too(body: bytes):
     mine = handle()
     envelope = pack_envelope(
         Kind.RESPONSE,
-        request_id=mine.request_id,
+        request_id=mine.key,
         source=b"a",
         target=b"d",
         capability=b"x.y",
