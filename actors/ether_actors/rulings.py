@@ -134,7 +134,9 @@ class Rulings:
             self._delivery.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
         return True
 
-    def _came_before(self, session: Session, header: Header, envelope: bytes) -> bool | None:
+    def _came_before(  # noqa: C901  each way to know of it
+        self, session: Session, header: Header, envelope: bytes
+    ) -> bool | None:  # fmt: skip
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2).
 
         The same is what has its id and asks for the same capability, as far as the first one's is still known.
@@ -147,8 +149,7 @@ class Rulings:
         entry = records.ledger.get(request_id)
         if entry is not None:
             first, capability = entry.source, entry.capability
-            is_same = _asks_for(header.capability, capability)
-            if is_own and first == header.source and is_same and entry.delegator.lost:
+            if is_own and entry.delegator.lost and _is_same(header, first, capability):
                 entry.delegator = session
         elif self._is_free(header):
             return None
@@ -160,24 +161,24 @@ class Rulings:
                     return False
                 self._tell_removed(session, request_id)  # it may be in the part of the journal that was removed
                 return True
-            first, capability = header.source, b""
             if outcome is not None:
                 said = read_header(outcome)
                 first, capability = said.target, said.capability
-            is_same = _asks_for(header.capability, capability)
-            if is_own and first == header.source and is_same:
+            if is_own and _is_same(header, first, capability):
                 self._answer_again(session, request_id, outcome)
         else:
             return False
-        what = "the same request came before"
-        if is_own and (first != header.source or not is_same):
-            what = "another request of this id came before"
-            whose = f"This id is that of your {name_of(capability)}" if first == header.source else _ANOTHERS
-            error = ErrorInfo(code="duplicate_request", message=f"{whose}: choose another request id.")
-            self._delivery.tell(session, request_id, Status.REJECTED_CONTEXT, error)
+        what = "the same" if _is_same(header, first, capability) else "another"
+        if is_own and what == "another":
+            self._refuse_id(session, header, first, capability)
         if not resent:
-            records.bury(Reason.DUPLICATE, envelope, session, what)
+            records.bury(Reason.DUPLICATE, envelope, session, f"{what} request came before")
         return True
+
+    def _refuse_id(self, session: Session, header: Header, first: bytes, capability: bytes) -> None:
+        whose = f"This id is that of your {name_of(capability)}" if first == header.source else _ANOTHERS
+        error = ErrorInfo(code="duplicate_request", message=f"{whose}: choose another request id.")
+        self._delivery.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
 
     def _is_free(self, header: Header) -> bool:
         """Whether a request of this id was refused to another, who has heard that: it is in nobody's way."""
@@ -357,9 +358,13 @@ class Rulings:
                 self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
 
 
-def _asks_for(asked: bytes, capability: bytes) -> bool:
-    """Whether a request may have led to a delegation of that capability (`Manifest.resolve`); none is one that is unknown."""
-    return (
+def _is_same(header: Header, source: bytes, capability: bytes) -> bool:
+    """Whether a request may be the one that this delegator's delegation of this capability was (`Manifest.resolve`).
+
+    An empty capability is one that is not known any more.
+    """
+    asked = header.capability
+    return header.source == source and (
         asked == capability or not capability or b"*" in (asked, capability)
         or capability.startswith(asked + b".") or capability.endswith(b"." + asked)
     )  # fmt: skip

@@ -41,6 +41,7 @@ class Asked:
     handed_back: int = 0
     lost: int = 0
     """Nodes or agents that went while they had it."""
+    capability: str = ""
     again: list[Peer] = field(default_factory=list)
     """Nodes that sent it again; each gets the outcome that it had, if it hosts the delegator."""
 
@@ -121,7 +122,13 @@ class Books:
         if parent is not None and parent.asked.outcome is None:
             deadline = min(deadline, parent.asked.deadline)
         self.asked[number] = Asked(
-            number, agent, peer, deadline, parent.asked.number if parent else 0, is_forged=by is not None
+            number,
+            agent,
+            peer,
+            deadline,
+            parent.asked.number if parent else 0,
+            is_forged=by is not None,
+            capability=capability,
         )
 
     def answer(self, given: Given, status: int) -> None:

@@ -206,7 +206,7 @@ class Supervision(RuleBasedStateMachine):
         if asked.is_accepted:  # what was refused may be asked again
             peer = self.node(data)
             asked.again.append(peer)
-            peer.delegate(asked.source, number=asked.number)
+            peer.delegate(asked.source, asked.capability, number=asked.number)
 
     def forged_request(self, data: st.DataObject, _asked: Asked) -> None:
         agent, peer = self.agent(data), self.node(data)
