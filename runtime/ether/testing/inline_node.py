@@ -122,7 +122,7 @@ class InlineHandle(Handle):
         except WaitTimeout as error:
             if timeout is None or clock() > began:  # `Stalled`, or a handler waited
                 raise
-            msg = f"{self.capability.decode()} ({self.id}) has no outcome, and the clock stands: bus.advance(seconds) moves it."
+            msg = f"{self.capability} ({self.id}) has no outcome, and the clock stands: bus.advance(seconds) moves it."
             raise WaitTimeout(msg) from error
 
     def stream(self) -> Stream:
