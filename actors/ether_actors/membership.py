@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.collecting import Collecting
 from ether_actors.deadlines import DEFAULT_TIMEOUT
 from ether_actors.delivery import Delivery
+from ether_actors.departures import NODE_LOST, Departures
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
-from ether_actors.quota import MOST_DOWN, check_monitor, check_observer, let_go, load_of, said_of_itself
+from ether_actors.quota import check_monitor, check_observer, let_go, load_of, said_of_itself
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.registering import Registering
@@ -43,13 +43,10 @@ _HELLO: Final = 4 << 10
 """Bytes of a HELLO."""
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
-_NODE_LOST: Final = "node_lost"
 _REASON: Final = 200
-"""Characters of the reason that a node gives for an agent's end; each monitor is told it."""
+"""Characters of what a peer said that others are told: of the reason for an agent's end, each monitor is."""
 _TROUBLE: Final = 500
 """Characters of what is wrong with the journal; each node is told it once a second meanwhile."""
-_FORGET_AFTER: Final = 600.0
-"""Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
 
 class Membership:
@@ -63,9 +60,10 @@ class Membership:
         self._broker = broker
         self._monitors: dict[bytes, dict[tuple[Session, bytes], None]] = {}
         """{agent or `node:NAME`: (who wants to be told, its token)}."""
-        self._down_since: dict[bytes, float] = {}
         self._homecoming = Homecoming(records, delivery, reassignment, collecting)
-        self.registering = Registering(records, self._homecoming, reassignment)
+        self.departures = Departures(records, reassignment, self._tell_monitors)
+        """Agents of lost nodes."""
+        self.registering = Registering(records, self._homecoming, self.departures, reassignment)
         """Takes in agents."""
         self._collecting = collecting
         self._identities: dict[Session, Identity] = {}
@@ -178,7 +176,7 @@ class Membership:
             self._next_beat = records.now + records.router.heartbeat
             trouble = records.journal.trouble
             records.router.beat(records.now, "" if trouble is None else str(trouble)[:_TROUBLE])
-            self._sweep()
+            self.departures.sweep()
         if records.now >= self._next_check or records.router.has_lost:
             self._next_check = records.now + _CHECK
             if self._identities:
@@ -190,6 +188,7 @@ class Membership:
                 self._lost(session)
             for session in self._homecoming.overdue():
                 self._lost(session)
+        self.departures.serve()
 
     @property
     def next_beat(self) -> float:
@@ -205,8 +204,7 @@ class Membership:
             kept: agents whose node had been lost before.
         """
         self._homecoming.expect(sessions, works)
-        self._down_since = dict.fromkeys((agent.name for agent in kept), self._records.now)
-        self._forget_oldest()
+        self.departures.keep(kept)
 
     def resume(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take note of what a node that is back holds, and of what it waits for."""
@@ -218,47 +216,10 @@ class Membership:
         session.let_go()
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)
-        agents = self._agents_of(session)
-        for agent in agents:  # all of them first: what one had must not go to another
-            records.registry.condition(agent, Condition.DOWN)
-        for agent in agents:
-            records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason=_NODE_LOST)
-            self._tell_monitors(agent.name, _NODE_LOST)
-            self._reassignment.lost(agent, session.lost)
-            self._down_since.pop(agent.name, None)
-            self._down_since[agent.name] = records.now
-            if not agent.manifest.capabilities:
-                self._forget(agent)
-        self._forget_oldest()
+        self.departures.lost(self._agents_of(session), session.lost)
         self._tell_monitors(b"node:" + session.node.encode(), session.lost)
         for token in list(session.monitors):
             self._take_back(session, token)
-
-    def _forget_oldest(self) -> None:
-        """Forget agents that are down before their time, when there are too many of them."""
-        for name in list(itertools.islice(self._down_since, max(0, len(self._down_since) - MOST_DOWN))):
-            agent = self._records.registry.get(name)
-            if agent is None or agent.condition is not Condition.DOWN or not agent.mailbox.waiting_count:
-                del self._down_since[name]
-                if agent is not None and agent.condition is Condition.DOWN:
-                    self._forget(agent)
-
-    def _sweep(self) -> None:
-        registry = self._records.registry
-        for name, since in list(self._down_since.items()):
-            agent = registry.get(name)
-            if agent is None or agent.condition is not Condition.DOWN:
-                del self._down_since[name]
-            elif self._records.now - since <= _FORGET_AFTER:
-                break
-            elif not agent.work:
-                self._forget(agent)
-
-    def _forget(self, agent: Registration) -> None:
-        """Take out an agent that is down: its name is free, and unknown."""
-        self._down_since.pop(agent.name, None)
-        self._records.registry.remove(agent)
-        self._records.event("agent_forgotten", agent=agent.manifest.agent)
 
     # -- agents --------------------------------------------------------------------------------------------------
 
@@ -297,7 +258,7 @@ class Membership:
 
     def _leave(self, agent: Registration, reason: str = "") -> None:
         records = self._records
-        if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
+        if reason in {"", NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
             reason = "left"
         records.registry.condition(agent, Condition.DOWN)
         records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ether_actors.departures import Departures
 from ether_actors.homecoming import Homecoming
 from ether_actors.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
 from ether_actors.reassignment import Reassignment
@@ -35,9 +36,12 @@ _AGENT: Final = 4
 class Registering:
     """Takes REGISTER."""
 
-    def __init__(self, records: Records, homecoming: Homecoming, reassignment: Reassignment) -> None:
+    def __init__(
+        self, records: Records, homecoming: Homecoming, departures: Departures, reassignment: Reassignment
+    ) -> None:  # fmt: skip
         self._records = records
         self._homecoming = homecoming
+        self._departures = departures
         self._reassignment = reassignment
         self._manifests: dict[bytes, Manifest] = {}
 
@@ -70,6 +74,9 @@ class Registering:
     def _enter(self, session: Session, manifest: Manifest, packed: bytes, said: dict[str, object]) -> None:
         records = self._records
         known = records.registry.get(manifest.agent.encode())
+        if known is not None and known in self._departures.waiting:
+            self._departures.settle(known)
+            known = records.registry.get(known.name)  # it may have been forgotten
         before = None if known is None else known.session
         if known is not None and before is not None and self._homecoming.is_another_life(before, session):
             self._reassignment.lost(known, "its node was started anew")

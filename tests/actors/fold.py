@@ -24,7 +24,7 @@ def differences(supervisor: Supervisor, history: History) -> list[str]:
     records = supervisor.records
     for name, live, folded in (
         ("work", _work(records), _folded_work(history)),
-        ("agents", _agents(records), _folded_agents(history)),
+        ("agents", _agents(supervisor), _folded_agents(history)),
         ("ended", records.ended.pack(), history.ended.pack()),
         ("quotas", *_quotas(records, history)),
         ("leases", _leases(records), history.leases),
@@ -86,10 +86,15 @@ def _leases(records: Records) -> dict[str, tuple[str, bytes, int]]:
     return {held.resource: (held.agent, held.holder, held.token) for held in records.leases.held}
 
 
-def _agents(records: Records) -> dict[str, tuple[object, ...]]:
+def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
+    waiting = supervisor._membership.departures.waiting  # the journal is told of those when their work is ruled on
     return {
-        agent.manifest.agent: (agent.session.node, agent.session.digest, agent.condition is Condition.DOWN)
-        for agent in records.registry.agents
+        agent.manifest.agent: (
+            agent.session.node,
+            agent.session.digest,
+            agent.condition is Condition.DOWN and agent not in waiting,
+        )
+        for agent in supervisor.records.registry.agents
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether_actors.departures import SHARE
 from ether_actors.ended import Ended
 from ether_actors.history import History
 from ether_actors.quota import at_a_time
@@ -14,7 +15,7 @@ from ether_broker.payload import pack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
-from tests.actors.peers import Bus, request_id
+from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.work_counter import WorkCounter
 
 
@@ -471,3 +472,66 @@ def tracked(bus: Bus) -> int:
     """Bytes of the frames that the broker keeps for its nodes, lost ones included."""
     sessions = {id(agent.session): agent.session for agent in bus.records.registry.agents}
     return sum(len(envelope) for session in sessions.values() for envelope in session.unacknowledged())
+
+
+def lost_crowd() -> tuple[Bus, Peer, list[int]]:
+    """A node that was just lost with three times as much work as one step rules on, and who asked for it."""
+    bus = Bus()
+    d = bus.delegator("d")
+    worker = bus.node("nw", *(f"w{number}" for number in range(2 * SHARE // 100 + 10)))
+    numbers = []
+    for agent in sorted(bus.agent(f"w{number}").manifest.agent for number in range(2 * SHARE // 100 + 10)):
+        numbers += [d.delegate("d", to=agent, timeout=60.0) for _ in range(100)]
+    bus.step()
+    assert len(worker.work()) == len(numbers) > 2 * SHARE
+    session = worker.session
+    worker.is_dead = True
+    bus.records.router.unreachable(session.receiver)
+    bus.supervisor.step([], bus.now, bus.now + 1e9)
+    return bus, d, numbers
+
+
+def test_the_work_of_a_lost_node_is_ended_a_share_a_step_and_nobody_else_waits_for_it() -> None:
+    bus, d, numbers = lost_crowd()
+    steps = 1
+    while bus.records.ledger:
+        before = len(bus.records.ledger)
+        assert differences(bus.supervisor, bus.history) == []
+        assert bus.supervisor.next_wake() <= bus.now
+        bus.supervisor.step([], bus.now, bus.now + 1e9)
+        assert before - len(bus.records.ledger) <= SHARE + 100
+        steps += 1
+
+    bus.step()
+    assert steps > 2
+    assert [outcome.code for outcome in d.took(Kind.RESPONSE)] == ["node_lost"] * len(numbers)
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_work_of_a_lost_node_that_waits_for_its_ruling_is_ended_before_its_agents_name_is_taken() -> None:
+    bus, d, numbers = lost_crowd()
+    name = list(bus.supervisor._membership.departures.waiting)[-1].manifest.agent
+    asked = {number for number in numbers if (entry := bus.entry(number)) and entry.agent.manifest.agent == name}
+
+    standby = Peer(bus, "standby")
+    bus.peers.append(standby)
+    standby.hello()
+    bus.supervisor.step(bus._arrivals, bus.now, bus.now + 1e9)
+    bus._arrivals.clear()
+    standby.register(name)
+    bus.step()
+
+    assert bus.agent(name).session.node == "standby"
+    assert not any(bus.entry(number) for number in asked)
+    assert standby.work() == []
+    assert asked <= {outcome.number for outcome in d.took(Kind.RESPONSE)}
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_a_broker_that_dies_while_the_work_of_a_lost_node_waits_for_its_ruling_leaves_it_to_the_next() -> None:
+    bus, _, _ = lost_crowd()
+    waiting = {agent.manifest.agent for agent in bus.supervisor._membership.departures.waiting}
+
+    assert waiting
+    assert {name for name, agent in bus.history.agents.items() if not agent.is_down} == waiting | {"d"}
+    assert all(bus.history.agents[name].node == "nw" for name in waiting)

@@ -207,4 +207,5 @@ def draw_more(scenario: Scenario, chance: Random) -> None:
     if "quotas" in draws:
         scenario.quotas = {
             "MOST_AGENTS": chance.choice((4, 20)), "MOST_MONITORS": 8, "MOST_DOWN": chance.choice((1, 20)), "_FORGET_AFTER": 2,
+            "SHARE": 3,
         }  # fmt: skip

@@ -10,10 +10,10 @@ import ether_actors.supervisor
 import ether_broker.turns
 from ether.session import Session as Stay
 from ether_actors.collecting import Collecting
+from ether_actors.departures import Departures
 from ether_actors.history import History
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry, Ledger
-from ether_actors.membership import Membership
 from ether_actors.records import Records
 from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
@@ -54,7 +54,7 @@ def _by_wall(begin: Any) -> Any:
 
 
 def _forget_silently(_forget: Any) -> Any:
-    def mutated(self: Membership, agent: Any) -> None:
+    def mutated(self: Departures, agent: Any) -> None:
         self._down_since.pop(agent.name, None)
         self._records.registry.remove(agent)
 
@@ -198,10 +198,10 @@ MENDED: Final = (
             "deadline", (History, "begin", _by_wall), "clocks broker", seed=158),
     _mutant("agents of lost nodes are forgotten silently",
             "the journal knew agents that the registry had forgotten, and grew for ever",
-            "fold", (Membership, "_forget", _forget_silently), "quotas node", seed=64),
+            "fold", (Departures, "_forget", _forget_silently), "quotas node", seed=64),
     _mutant("a node says of its agent that it was lost",
             "UNREGISTER with the reason node_lost was believed by the journal alone",
-            "fold", (ether_actors.membership, "_NODE_LOST", _nobodys_word), "node", seed=3),
+            "fold", (ether_actors.membership, "NODE_LOST", _nobodys_word), "node", seed=3),
     _mutant("nothing is said of outcomes that were removed",
             "gc deleted uncollected outcomes and their delegators heard nothing",
             "liveness", (Collecting, "_look_up", _silent_when_removed), "gc"),
