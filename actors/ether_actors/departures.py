@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ether_actors.quota import MOST_DOWN
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.registration import Condition, Registration
+from ether_broker.router import Session
 
 __all__ = ["NODE_LOST", "SHARE", "Departures"]
 
@@ -29,22 +30,26 @@ class Departures:
     Args:
         records: of the broker.
         reassignment: rules on work.
-        tell: tells those who monitor an agent why it went down.
+        tell: tells those who monitor an agent, or `node:NAME`, why it went down; a node after its agents.
     """
 
     def __init__(self, records: Records, reassignment: Reassignment, tell: Callable[[bytes, str], None]) -> None:
         self._records = records
         self._reassignment = reassignment
         self._tell = tell
-        self.waiting: dict[Registration, str] = {}
-        """Those whose work has not been ruled on yet, and why their nodes are gone."""
+        self.waiting: dict[Registration, None] = {}
+        """Those whose work has not been ruled on yet, in the order of the losses."""
+        self._left: dict[Session, int] = {}
+        """How many of them each node has."""
         self._down_since: dict[bytes, float] = {}
 
-    def lost(self, agents: Iterable[Registration], why: str) -> None:
+    def lost(self, session: Session, agents: Collection[Registration]) -> None:
         """Take the agents of a lost node out of every choice; their work is ruled on by `serve`."""
         for agent in agents:
             self._records.registry.condition(agent, Condition.DOWN)
-            self.waiting[agent] = why
+            self.waiting[agent] = None
+        self._left[session] = len(agents)
+        self._tell_node(session)
 
     def serve(self) -> None:
         """Rule on the work of the next of them."""
@@ -56,17 +61,25 @@ class Departures:
 
     def settle(self, agent: Registration) -> None:
         """Rule on the work of an agent now, if that waits: somebody takes its name."""
-        why = self.waiting.pop(agent, None)
-        if why is None:
+        if agent not in self.waiting:
             return
-        self._records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=NODE_LOST)
+        del self.waiting[agent]
+        session = agent.session
+        self._records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason=NODE_LOST)
         self._tell(agent.name, NODE_LOST)
-        self._reassignment.lost(agent, why)
+        self._reassignment.lost(agent, session.lost)
+        self._left[session] -= 1
+        self._tell_node(session)
         self._down_since.pop(agent.name, None)
         self._down_since[agent.name] = self._records.now
         if not agent.manifest.capabilities:
             self._forget(agent)
         self._forget_oldest()
+
+    def _tell_node(self, session: Session) -> None:
+        if not self._left[session]:
+            del self._left[session]
+            self._tell(b"node:" + session.node.encode(), session.lost)
 
     def keep(self, agents: Iterable[Registration]) -> None:
         """Keep the names of agents whose node was lost before the broker was started anew."""

@@ -216,8 +216,7 @@ class Membership:
         session.let_go()
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)
-        self.departures.lost(self._agents_of(session), session.lost)
-        self._tell_monitors(b"node:" + session.node.encode(), session.lost)
+        self.departures.lost(session, self._agents_of(session))
         for token in list(session.monitors):
             self._take_back(session, token)
 

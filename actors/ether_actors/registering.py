@@ -74,7 +74,7 @@ class Registering:
     def _enter(self, session: Session, manifest: Manifest, packed: bytes, said: dict[str, object]) -> None:
         records = self._records
         known = records.registry.get(manifest.agent.encode())
-        if known is not None and known in self._departures.waiting:
+        if known is not None:
             self._departures.settle(known)
             known = records.registry.get(known.name)  # it may have been forgotten
         before = None if known is None else known.session
