@@ -123,7 +123,7 @@ class Upkeep:
     def _checkpoint(self) -> None:
         """Put a checkpoint of what is committed now, if anything is new."""
         made = fold(self._journal.path, self._ending)
-        if made is None:
+        if made is None or made[0] <= self._number:  # the last one is not committed yet, and it knows of another clock
             return
         number, body = made
         self._tell(lambda: self._journal.put_checkpoint(number, body))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +140,22 @@ def test_a_journal_that_is_closed_ends_the_upkeep_without_a_word(keep, caplog):
     kept.end()
 
     assert not caplog.records
+
+
+def test_a_checkpoint_by_an_earlier_brokers_clock_does_not_replace_that_of_the_recovery(keep, tmp_path):
+    first = keep()
+    first.upkeep.start()
+    first.work(10)
+    first.end()
+    kept = keep()
+    told: list[Removed | EtherError] = []
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # so that what the recovery puts is not committed yet
+        kept.journal.put_checkpoint(kept.journal.next, b"by the clock of this broker")
+        kept.upkeep.start()
+        kept.upkeep.collect(0.0, told.append)
+        wait_until(lambda: kept.journal._writer._collections, what="the fold is made")
+        other.execute("ROLLBACK")
+    wait_until(lambda: told, what="it is done")
+
+    assert kept.journal.checkpoint == (21, b"by the clock of this broker")
