@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.history import History
 from ether_actors.ledger import State
@@ -17,15 +17,24 @@ if TYPE_CHECKING:
 
 __all__ = ["differences"]
 
+_ROUNDING: Final = 1e-3
+"""Seconds by which deadlines may differ that were moved to another clock."""
+
 
 def differences(supervisor: Supervisor, history: History) -> list[str]:
-    """Where a broker that was started anew from the journal would disagree with this one; empty when they agree."""
+    """Where a broker that was started anew from the journal would disagree with this one; empty when they agree.
+
+    Args:
+        supervisor: of this one.
+        history: of its journal, by its clock (`History.begin`).
+    """
     found: list[str] = []
     records = supervisor.records
     for name, live, folded in (
         ("work", _work(records), _folded_work(history)),
         ("agents", _agents(supervisor), _folded_agents(history)),
         ("ended", records.ended.pack(), history.ended.pack()),
+        ("deadlines", *_deadlines(records, history)),
         ("quotas", *_quotas(records, history)),
         ("leases", _leases(records), history.leases),
         ("next", records.tap.next, history.next),
@@ -67,6 +76,17 @@ def _folded_work(history: History) -> list[tuple[object, ...]]:
             work.returns, work.is_running, not header.flags & Flag.ROUTED, work.parent, children.get(request_id, []),
         ))  # fmt: skip
     return found
+
+
+def _deadlines(records: Records, history: History) -> tuple[dict[bytes, float], dict[bytes, float]]:
+    """{request id: deadline} as the ledger goes by them, and as folded, of those that differ; by the broker's clock.
+
+    A question's is not compared: what it waits for may be over before, by its params.
+    """
+    live = {entry.request_id: entry.deadline for entry in records.ledger.running if entry.agent is not records.bus}
+    folded = {request_id: read_header(work.envelope).deadline for request_id, work in history.open.items()}
+    apart = {id_ for id_, deadline in live.items() if abs(deadline - folded.get(id_, deadline)) > _ROUNDING}
+    return {id_: live[id_] for id_ in apart}, {id_: folded[id_] for id_ in apart}
 
 
 def _quotas(records: Records, history: History) -> tuple[dict[str, Counter[bytes]], dict[str, Counter[bytes]]]:

@@ -318,6 +318,7 @@ class World:
         make_id: Callable[[], bytes] = lambda: request_id(next(self.ids))  # noqa: E731  short
         supervisor = Supervisor(limits=self.limits, journal=self.journal, patience=2.0, make_id=make_id)
         supervisor.recover(self.now, self.wall + self.ahead, self.boot)
+        self.journal.live.begin(self.boot, self.now, self.wall + self.ahead)
         self.has_stepped = False
         return supervisor
 

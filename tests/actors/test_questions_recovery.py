@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ether_actors.history import History
+from ether_actors.recovery import read_history
 from ether_actors.upkeep import Done
 from ether_broker.journal.retention import Removed
 from ether_broker.payload import pack, unpack
@@ -17,10 +18,7 @@ from tests.actors.recovery_world import Asked, Life, World
 
 def folded(world: World) -> History:
     """What the journal tells now."""
-    history = History()
-    for commit in world.journal.disk.commits:
-        history.apply(commit.first, commit.time, commit.wall, commit.envelopes)
-    return history
+    return read_history(world.journal)
 
 
 def back(world: World) -> None:

@@ -7,9 +7,10 @@ import pytest
 from ether_actors.homecoming import RETURN
 from ether_actors.ledger import State
 from ether_actors.registration import Condition
-from ether_broker.payload import unpack
+from ether_broker.payload import pack, unpack
 from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, read_header
+from ether_broker.wire import Flag, Kind, pack_envelope, read_header
+from tests.actors.peers import request_id
 from tests.actors.recovery_world import Life, World
 
 
@@ -564,3 +565,20 @@ def test_a_second_crash_before_anybody_is_back_changes_nothing():
     world.settle()
 
     assert [asked.outcomes for asked in (first, second)] == [[(Status.COMPLETED, "")]] * 2
+
+
+def test_what_a_recovery_ends_itself_is_told_and_remembered():
+    """A journal in which an agent is gone and its work is not; no broker leaves it so."""
+    world = World()
+    d, _ = pair(world)
+    asked = d.ask("once", to="a")
+    world.settle()
+    journal, gone = world.journal, {"event": "agent_down", "agent": "a", "node": "na", "reason": "left"}
+    event = pack_envelope(Kind.EVENT, request_id=bytes(16), body=pack(gone))
+    journal.append(journal.next, world.now, world.wall, [event])
+
+    world.crash()
+    back(world, d)
+
+    assert asked.outcomes == [(Status.REJECTED_CAPABILITY, "agent_gone")]
+    assert request_id(asked.number) in world.supervisor.records.ended

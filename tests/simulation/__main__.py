@@ -46,14 +46,17 @@ def _hunt(jobs: int) -> int:
     with multiprocessing.Pool(jobs) as pool:
         found = []
         for number, seed in enumerate(pool.imap(_hunted, range(len(MUTANTS)))):
-            found.append(seed)
-            print(f"{MUTANTS[number].name}: {'not found' if seed is None else f'seed {seed}'}", flush=True)
-    print(f"{len(found)} planted bugs, {found.count(None)} of them not found in {MOST:,} seeds.")
+            mutant = MUTANTS[number]
+            if not mutant.proof:
+                found.append(seed)
+            told = mutant.proof or ("not found" if seed is None else f"seed {seed}")
+            print(f"{mutant.name}: {told}", flush=True)
+    print(f"{len(found)} planted bugs that a seed can show, {found.count(None)} of them not found in {MOST:,} seeds.")
     return 1 if None in found else 0
 
 
 def _hunted(number: int) -> int | None:
-    return hunt(MUTANTS[number])
+    return None if MUTANTS[number].proof else hunt(MUTANTS[number])
 
 
 def _campaign(seeds: Iterable[int], jobs: int, minutes: float | None, *, is_telling: bool) -> int:

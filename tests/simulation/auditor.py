@@ -142,6 +142,7 @@ class Auditor:
                 self._fold(envelope, None)
             self._fresh.clear()
             self._shift(broker)
+            self._history.begin(broker.boot, broker.clock.monotonic(), broker.clock.wall())
             for request_id in self.open:
                 self.open[request_id] = self._deadlines[request_id]
             self._orphans.clear()
@@ -376,7 +377,7 @@ class Auditor:
         if not envelope or not is_known:
             error = handle.outcome().error
             code = error.code if error is not None else "?"
-            self._unrecorded(plan, life, code, is_local=not envelope)
+            self._unrecorded(plan, life, code, handle)
         world.note("ended", plan.number, life, code)
         for _, other, _ in plan.ends:
             if envelope and other and other != envelope and not code:
@@ -389,12 +390,13 @@ class Auditor:
         is_durable = world.scenario.durable and not (plan is not None and plan.is_volatile)
         return (world.disk.outcomes if is_durable else self._past).get(request_id)
 
-    def _unrecorded(self, plan: Plan, life: int, code: str, *, is_local: bool) -> None:
+    def _unrecorded(self, plan: Plan, life: int, code: str, handle: Handle) -> None:
         """Judge an outcome that is not the disk's."""
         world, name = self._world, self.name(plan.request_id)
-        if is_local:
+        if not handle._envelope:  # its node's own word
             if code in {"broker_unreachable", "journal_unavailable"}:
-                deadline = min(plan.deadline, world.timeline.now - GRACE)  # its parent's may have been sooner
+                passed = handle._owner.machinery.monotonic() - handle.deadline  # type: ignore[attr-defined]  # it is its node's
+                deadline = world.timeline.now - max(GRACE, passed)  # its parent's may have been sooner
                 if world.disturbed_until < deadline:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")
                 return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.recovery import read_history
 from ether_actors.supervisor import Supervisor
@@ -20,7 +20,6 @@ from tests.simulation.endless import bounded
 from tests.simulation.timeline import SkewedClock
 
 if TYPE_CHECKING:
-    from ether_actors.upkeep import Upkeep
     from tests.simulation.world import World
 
 __all__ = ["Broker"]
@@ -52,6 +51,7 @@ class SimulatedUpkeep:
     def __init__(self, world: World, journal: SimulatedJournal) -> None:
         self._world = world
         self._journal = journal
+        self._number = journal.next
 
     def collect(self, older_than: float, done: Callable[[Removed], None]) -> None:
         """See `Upkeep.collect`."""
@@ -60,7 +60,9 @@ class SimulatedUpkeep:
     def _checkpoint(self, older_than: float, done: Callable[[Removed], None]) -> None:
         if not self._journal.is_over:
             history = read_history(self._journal, remembered=self._world.scenario.remembered)
-            self._journal.put_checkpoint(history.next, history.pack())
+            if history.next > self._number:
+                self._journal.put_checkpoint(history.next, history.pack())
+                self._number = history.next
             self._world.timeline.after(0.3, lambda: self._remove(older_than, done))
 
     def _remove(self, older_than: float, done: Callable[[Removed], None]) -> None:
@@ -135,7 +137,9 @@ class Broker:
         supervisor.records.refuse_unwritten = refuse_unwritten  # type: ignore[method-assign]
         self.supervisor = supervisor
         world.auditor.waits.count(supervisor)
-        supervisor.trimming.upkeep = self._upkeep()
+        if self.journal is not None:
+            upkeep: Any = SimulatedUpkeep(world, self.journal)
+            supervisor.trimming.attach(upkeep)
         self._arrivals.clear()
         self._next = _NEVER
         world.network.listener = self._arrived
@@ -164,9 +168,6 @@ class Broker:
             allowed = [name for name in agents if (member.name, name) not in world.scenario.barred]
             rules.append(DelegateRule(who=member.name, to=allowed or ("-",)))
         return Access(delegate=rules, observe="*", read="*", change="*", register=[RegisterRule("*", "*")])
-
-    def _upkeep(self) -> Upkeep | None:
-        return None if self.journal is None else SimulatedUpkeep(self._world, self.journal)  # type: ignore[return-value]
 
     # -- steps ---------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ class Mutant:
     """Draws and faults that a world must have to show it."""
     seed: int = 0
     """One that shows it."""
+    proof: str = ""
+    """The test that finds it, `tests.actors.test_x:test_y`, where no seed can: the simulator does not draw what it takes."""
 
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:

@@ -94,6 +94,7 @@ class World:
         self.journal.begin()
         self.supervisor = Supervisor(limits=Limits(count=3, window=2), journal=self.journal, make_id=self.make_id)
         self.supervisor.recover(self.now, self.wall)
+        self.journal.live.begin("", self.now, self.wall)
 
     def make_id(self) -> bytes:
         """The same id in one broker's life, so that states can be compared; nothing goes by these."""
