@@ -186,10 +186,23 @@ def _again_though_started(_status: Any) -> Any:
 
 
 def _mutant(
-    name: str, stands_for: str, invariants: str, where: tuple[Any, str, Any], needs: str, *, seed: int = 0, proof: str = ""
+    name: str,
+    stands_for: str,
+    invariants: str,
+    where: tuple[Any, str, Any],
+    needs: str,
+    *,
+    seed: int = 0,
+    proof: str = "",
 ) -> Mutant:
     return Mutant(
-        name, stands_for, frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed, proof=proof
+        name,
+        stands_for,
+        frozenset(invariants.split(", ")),
+        *where,
+        needs=frozenset(needs.split()),
+        seed=seed,
+        proof=proof,
     )
 
 
