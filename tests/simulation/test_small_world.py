@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.small_world.relations import relations
 from tests.simulation.small_world.walk import replay, walk
-from tests.simulation.small_world.world import FAULTS, Relation
+from tests.simulation.small_world.world import FAULTS, Relation, World
 
 CHAIN = relations(3, 0)[3]
 MOST = 120
@@ -19,7 +19,7 @@ def test_a_chain_of_three_holds_in_every_state() -> None:
 
     assert seen.violations == []
     assert seen.is_complete
-    assert seen.states > 300
+    assert seen.states > 200
     assert seen.resting > 5
 
 
@@ -45,7 +45,20 @@ def test_two_delegations_that_are_alike_are_one_where_they_change_places() -> No
     assert walk(fork).states < walk(other).states
 
 
-def test_a_broken_law_is_found_with_the_shortest_way_to_it() -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["cancel", "delegator"])
+def test_what_commutes_leads_to_the_same_ends_in_fewer_states(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (relation,) = [found for found in relations(2, 1, (fault,)) if found.parents == (0, 1)]
+    reduced = walk(relation)
+    monkeypatch.setattr(World, "_alone", lambda _world: None)
+    whole = walk(relation)
+
+    assert reduced.is_complete
+    assert (reduced.resting, reduced.depth) == (whole.resting, whole.depth)
+    assert reduced.states < whole.states
+
+
+def test_a_broken_law_is_found_with_a_short_way_to_it() -> None:
     (mutant,) = [found for found in MUTANTS if found.name == "sub-delegations outlive their parent"]
     (relation,) = [found for found in relations(2, 1, ("cancel",)) if found.parents == (0, 1)]
     with mutant.planted():
@@ -53,7 +66,8 @@ def test_a_broken_law_is_found_with_the_shortest_way_to_it() -> None:
 
     why, path = seen.violations[0]
     assert why == "parents: 2 goes on without 1"
-    assert (len(path), path[-2:]) == (6, (("cancel", 1), ("arrive", "d")))
+    assert len(path) <= 8
+    assert replay(relation, path[:-1]).supervisor is not None
 
 
 def test_a_path_leads_to_the_same_state_again() -> None:

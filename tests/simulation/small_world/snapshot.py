@@ -1,6 +1,7 @@
 """What tells two states of a small world apart: everything that decides what can happen, and nothing that does not.
 
-Left out: counts for people, numbers of frames and of the journal, ids of events, dead letters, hints of load.
+Left out: counts for people, numbers of frames and of the journal, ids of events, dead letters, hints of load, and in which
+order nodes and agents came.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether_broker.ids import to_text
 from ether_broker.journal.journal import Replayed
-from ether_broker.wire import read_frame
+from ether_broker.wire import Kind, read_frame
 from tests.simulation.small_world.peer import request_id
 
 if TYPE_CHECKING:
     from ether_actors.ledger import Entry
+    from ether_actors.registration import Registration
     from ether_broker.channel import Channel
     from ether_broker.router import Session
     from tests.simulation.small_world.peer import Peer
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["digest"]
 
+_OF_PEERS: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.CANCEL)})
+_OF_THE_BROKER: Final = frozenset({int(Kind.RESPONSE)})
+"""Kinds of what each keeps of a session that is over; the rest is said anew."""
 _SECOND, _THIRD = request_id(2), request_id(3)
 _SWAPPED: Final = {
     _SECOND: _THIRD, _THIRD: _SECOND,
@@ -100,18 +105,25 @@ def _history(world: World) -> tuple[Any, ...]:
     )
 
 
-def _channel(world: World, channel: Channel) -> tuple[Any, ...]:
-    if not world.may_be_resent:
-        return ()
-    return channel.unacknowledged(), [number > channel.sent for number, _ in channel._retained]
+def _kept(channel: Channel, kinds: frozenset[int]) -> list[tuple[int, bytes]]:
+    """(number of its frame, envelope) of what an end still keeps, of the kinds that mean anything to a later session."""
+    frames = ((number, read_frame(frame).envelopes) for number, frame in channel._retained)
+    return [(number, envelope) for number, envelopes in frames for envelope in envelopes if envelope[0] in kinds]
 
 
-def _frames(world: World, frames: Iterable[bytes], other: Channel) -> list[Any]:
-    """Frames on a wire: what is in them, and how much of what the other end keeps they acknowledge."""
-    read = map(read_frame, frames)
-    if not world.may_be_resent:
+def _channel(world: World, channel: Channel, kinds: frozenset[int]) -> list[bytes]:
+    return [envelope for _, envelope in _kept(channel, kinds)] if world.may_be_resent else []
+
+
+def _frames(world: World, frames: Iterable[bytes], other: Channel, kinds: frozenset[int]) -> list[Any]:
+    """Frames on a wire: what is in them, and how much of what the other end keeps they leave."""
+    read = list(map(read_frame, frames))
+    if not read or not world.may_be_resent:
         return [frame.envelopes for frame in read]
-    return [(frame.envelopes, bool(frame.number), other.last - frame.acknowledged) for frame in read]
+    kept = _kept(other, kinds)
+    return [
+        (frame.envelopes, bool(frame.number), sum(number > frame.acknowledged for number, _ in kept)) for frame in read
+    ]
 
 
 def _peer(world: World, peer: Peer) -> tuple[Any, ...]:
@@ -119,8 +131,8 @@ def _peer(world: World, peer: Peer) -> tuple[Any, ...]:
     far = peer.channel if session is None else session.channel
     return (
         peer.life, peer.is_dead, peer.is_in, peer.is_greeting, peer.broker, peer.channel.session,
-        _channel(world, peer.channel), _frames(world, (frame for _, frame in peer.up), far),
-        _frames(world, peer.down, peer.channel),
+        _channel(world, peer.channel, _OF_PEERS), _frames(world, (frame for _, frame in peer.up), far, _OF_THE_BROKER),
+        _frames(world, peer.down, peer.channel, _OF_PEERS),
         list(peer.works), list(peer.wanted),
     )  # fmt: skip
 
@@ -128,9 +140,17 @@ def _peer(world: World, peer: Peer) -> tuple[Any, ...]:
 def _session(world: World, session: Session) -> tuple[Any, ...]:
     return (
         session.incarnation or session.digest, session.lost, session.is_expected, session.draining,
-        _channel(world, session.channel), list(session.outbox), session.fresh, session.gone_since is None,
+        _channel(world, session.channel, _OF_THE_BROKER), list(session.outbox), session.fresh, session.gone_since is None,
         sorted(session.agents), sorted((name, sorted(held.items())) for name, held in session.holding.items()),
     )  # fmt: skip
+
+
+def _node_of(session: Session) -> tuple[str, bytes]:
+    return session.node, session.incarnation or session.digest
+
+
+def _name_of(agent: Registration) -> bytes:
+    return agent.name
 
 
 def _entry(entry: Entry) -> tuple[Any, ...]:
@@ -149,7 +169,7 @@ def _supervisor(world: World) -> tuple[Any, ...]:
     records = supervisor.records
     homecoming = supervisor._membership._homecoming
     return (
-        [_session(world, session) for session in records.router.sessions],
+        [_session(world, session) for session in sorted(records.router.sessions, key=_node_of)],
         [
             [(session.incarnation, envelopes) for session, (envelopes, _) in waiting.items()]
             for _, waiting in records.router._sealed
@@ -157,7 +177,7 @@ def _supervisor(world: World) -> tuple[Any, ...]:
         [
             (agent.name, agent.condition.value, _session(world, agent.session), agent.mailbox.in_flight,
              [entry.request_id for entry in agent.mailbox._waiting if not entry.is_over])
-            for agent in records.registry.agents
+            for agent in sorted(records.registry.agents, key=_name_of)
         ],
         [_entry(entry) for entry in records.ledger.running],
         sorted(homecoming._expected),

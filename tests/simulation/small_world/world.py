@@ -15,7 +15,7 @@ from ether_actors.supervisor import Supervisor
 from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.journal import Replayed
 from ether_broker.mailbox import Limits
-from ether_broker.wire import Flag, mark
+from ether_broker.wire import Flag, Kind, mark, read_frame
 from tests.simulation.small_world.journal import SmallJournal, outcomes_of
 from tests.simulation.small_world.peer import Peer, number_of
 
@@ -25,6 +25,7 @@ Action = tuple[str | int, ...]
 """What happens, and to whom."""
 FAULTS: Final = ("repeat", "cancel", "deadline", "node", "delegator", "broker", "journal", "stall")
 """What may happen once each, and need not."""
+_CRASHES: Final = ("broker", "node", "delegator")
 UNKNOWN: Final = 9
 """A parent that nobody knows."""
 _ZERO: Final = 1000.0
@@ -108,14 +109,17 @@ class World:
     @property
     def may_be_resent(self) -> bool:
         """Whether anything may still hang on what the ends of a session keep for each other."""
-        crashes = {"broker", "node", "delegator"} & set(self.relation.faults) - set(self.spent)
         is_whole = self.supervisor is not None and all(peer.is_in for peer in self.peers.values())
-        return not is_whole or (bool(crashes) and len(self.spent) < self.relation.most)
+        return not is_whole or self._can_lose()
 
     # -- what may happen -----------------------------------------------------------------------------------------
 
     def actions(self) -> Iterator[Action]:
-        """Everything that may happen next."""
+        """Everything that may happen next; or one thing alone, where the others may as well happen after it."""
+        alone = self._alone()
+        if alone is not None:
+            yield alone
+            return
         yield from self._of_peers()
         if self.supervisor is None:
             yield ("restart",)
@@ -126,6 +130,36 @@ class World:
         yield from self._ends()
         if len(self.spent) < self.relation.most:
             yield from self._faults()
+
+    def _alone(self) -> Action | None:
+        """A step that only one peer can notice, and that nothing can prevent, destroy or change any more.
+
+        A partial-order reduction: such a step commutes with all others, so any order in which it comes later leads to the same
+        states. A crash could lose the frame, a cancellation races with an answer, and what is sent once more depends on what
+        was heard.
+        """
+        if self.supervisor is None or self._can_lose():
+            return None
+        for name, peer in self.peers.items():
+            if not (peer.is_dead or peer.is_in or peer.is_greeting):
+                return "join", name
+            if peer.down and {envelope[0] for envelope in read_frame(peer.down[0]).envelopes} <= self._private(peer):
+                return "hear", name
+        return None
+
+    def _private(self, peer: Peer) -> set[int]:
+        """The kinds of envelopes that change nothing but what a peer knows."""
+        if peer.is_dead or not peer.is_in:
+            return {Kind.HEARTBEAT}
+        return {Kind.HEARTBEAT, Kind.DELEGATION} | (set() if self._may("repeat") else {Kind.RESPONSE})
+
+    def _may(self, fault: str) -> bool:
+        """Whether that fault may still happen."""
+        return len(self.spent) < self.relation.most and fault in self.relation.faults and fault not in self.spent
+
+    def _can_lose(self) -> bool:
+        """Whether a process may still crash."""
+        return any(self._may(crash) for crash in _CRASHES)
 
     def _of_peers(self) -> Iterator[Action]:
         for number, route in enumerate(self.relation.routes, 1):
