@@ -11,13 +11,13 @@ import ether_broker.turns
 from ether.session import Session as Stay
 from ether_actors.collecting import Collecting
 from ether_actors.departures import Departures
+from ether_actors.feeding import Feeding
 from ether_actors.history import History
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry, Ledger
 from ether_actors.records import Records
 from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
-from ether_actors.supervisor import Supervisor
 from ether_broker.security.access import Grant
 from ether_broker.status import Status
 from ether_broker.wire import Flag
@@ -66,10 +66,10 @@ def _nobodys_word(_word: Any) -> Any:
 
 
 def _silent_when_removed(look_up: Any) -> Any:
-    def mutated(self: Collecting, session: Any, request_id: bytes, collected: list[bytes]) -> None:
+    def mutated(self: Collecting, session: Any, request_id: bytes) -> bool:
         records = self._records
-        if records.outcome(request_id) is not None or request_id not in records.ended:
-            look_up(self, session, request_id, collected)
+        is_removed = records.outcome(request_id) is None and request_id in records.ended
+        return not is_removed and bool(look_up(self, session, request_id))
 
     return mutated
 
@@ -93,21 +93,19 @@ def _keep_all(_disown: Any) -> Any:
     return lambda self, session, agent, held: None
 
 
-class _Whole:
-    """A journal of which nothing seems to be removed."""
+class _Ring:
+    """A journal whose removed part ends where the ring begins."""
 
-    first = 1
-
-    def __init__(self, journal: Any) -> None:
-        self.read, self.identity = journal.read, journal.identity
+    def __init__(self, records: Records) -> None:
+        self.read, self.identity, self.first = records.journal.read, records.journal.identity, records.tap.first
 
 
-def _as_if_whole(feed: Any) -> Any:
-    def mutated(self: Supervisor) -> None:
-        records, journal = self.records, self.records.journal
-        records.journal = _Whole(journal)  # type: ignore[assignment]
+def _on_in_the_ring(from_journal: Any) -> Any:
+    def mutated(self: Feeding, session: Any) -> None:
+        records, journal = self._records, self._records.journal
+        records.journal = _Ring(records)  # type: ignore[assignment]
         try:
-            feed(self)
+            from_journal(self, session)
         finally:
             records.journal = journal
 
@@ -243,7 +241,7 @@ MENDED: Final = (
             "liveness, bounded queues", (Homecoming, "_disown", _keep_all), "broker", seed=80),
     _mutant("an observer behind a gc goes on in the ring",
             "it was told that it missed what the journal still had",
-            "complete tap", (Supervisor, "_feed_observers", _as_if_whole), "gc", seed=116),
+            "complete tap", (Feeding, "_from_journal", _on_in_the_ring), "gc", seed=116),
     _mutant("what recovery ends is not remembered",
             "found by the fold: outcomes of a recovery were noted in a memory that was thrown away",
             "fold", (ether_actors.supervisor, "recover", _forget_what_recovery_ended), "",

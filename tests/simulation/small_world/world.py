@@ -78,6 +78,8 @@ class World:
     """{fault: how far it is}."""
     said: dict[int, int] = field(default_factory=dict)
     """{delegation: how often}."""
+    repeated: int = 0
+    """The delegation that was sent once more; 0 before."""
     lives: int = 0
     """Of brokers."""
 
@@ -244,7 +246,7 @@ class World:
 
     def _do_repeat(self, number: int) -> None:
         """Send a delegation once more, as if its receipt had been lost."""
-        self.spent["repeat"] = 1
+        self.spent["repeat"] = self.repeated = number
         peer = self.peers[self._route(number)[0]]
         envelope = peer.wanted.get(number)
         if envelope is not None:
