@@ -25,5 +25,6 @@ and a journal that is altered or vanishes; ZeroMQ's queues, and messages that it
 in threads, and one that blocks the event loop; more than one broker on a journal; hostile sessions that register names of
 agents that are away; a request id that is used again, without RESENT, after the broker has forgotten it; the whole bus's
 bounds on agents and on memory; more than a thousand agents; how long Python takes, but for steps that take a second of
-CPU; a node's wall clock that jumps.
+CPU; a node's wall clock that jumps; a name that passes from one honest node to another; a request that is sent again while
+the first is on its way, or to a bus without a journal.
 """

@@ -77,8 +77,7 @@ class Auditor:
         self._past: dict[bytes, bytes] = {}
         """The same of all brokers."""
         self._said: dict[bytes, set[bytes]] = {}
-        """{request id: every outcome} of what is volatile: one that was lost with its broker may have been told; and the
-        refusals of those whose id another delegator has taken since."""
+        """{request id: every outcome} of what is volatile: one that was lost with its broker may have been told."""
         self._deadlines: dict[bytes, float] = {}
         self._is_rebooted = False
         """Whether the broker's machine was started anew: nodes then go by deadlines that its wall clock may have moved."""
@@ -225,16 +224,6 @@ class Auditor:
         self._accepted.add(header.target)
         if header.parent in self.open:
             self._children.setdefault(header.parent, []).append(request_id)
-
-    def _make_way(self, request_id: bytes, header: Header) -> None:
-        """Let a request be accepted though one of its id was refused: that was another delegator's, or a stranger's."""
-        before = self.outcomes.get(request_id)
-        if before is None:
-            return
-        said = read_header(before)
-        is_honest = said.target in self._world.honest_names
-        if said.flags & Flag.REFUSED and (said.target != header.source or not is_honest):
-            self._said.setdefault(request_id, set()).add(self.outcomes.pop(request_id))
 
     def _ended(self, request_id: bytes, envelope: bytes, broker: Broker | None, *, is_new: bool) -> None:
         if request_id in self.outcomes:

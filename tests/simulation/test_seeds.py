@@ -14,7 +14,7 @@ from tests.simulation.world import simulate
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = (26, 30, 70, 87, 95, 105, 174, 1380, 5091, 5126, 5270, 200024, 200027)
 """Seeds that found a bug of the bus, or of the simulator; without what only some worlds have."""
-DRAWN = (4, 8, 17, 30, 33, 59, 77, 84, 107, 111, 116, 132, 134)
+DRAWN = (4, 8, 17, 30, 33, 59, 77, 84, 107, 111, 116, 132, 134, 452)
 """The same, with it."""
 
 
