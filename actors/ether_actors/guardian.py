@@ -39,7 +39,7 @@ from ether_actors.restart_events import (
     TimerFired,
 )
 from ether_actors.restarts import SupervisionTree
-from ether_broker.errors import InvalidSpec
+from ether_broker.errors import InvalidSpec, nearest
 
 __all__ = ["Guardian", "GuardianHost", "resolve"]
 
@@ -95,12 +95,15 @@ def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
     if not isinstance(start, str):
         return start
     module_name, _, name = start.partition(":")
+    known: dict[str, object] = {}
     try:
         found: object = importlib.import_module(module_name)
+        known = vars(found)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
-        msg = f"{start!r} cannot be started: {error}. Write module:Class, with the module importable from here."
+        hint = nearest(name, [key for key, value in known.items() if isinstance(value, type) and is_agent(value)])
+        msg = f"{start!r} cannot be started: {error}.{hint} Write module:Class, with the module importable from here."
         raise InvalidSpec(msg) from error
     if not isinstance(found, type) or not is_agent(found):
         what = "" if isinstance(found, type) else f" (it is a {type(found).__name__})"

@@ -122,8 +122,8 @@ class Selection:
         if choice is None and header.flags & _FALLTHROUGH and header.capability == _ANYTHING:
             choice = registry.best_of(agent)
         if choice is None:
-            held = [capability.name for capability in agent.manifest.capabilities]
-            hint = nearest(name_of(header.capability), filter(grant.knows_capability, held))
+            held = [item.name for item in agent.manifest.capabilities if grant.knows_capability(item.name)]
+            hint = nearest(name_of(header.capability), (*held, *(name.rpartition(".")[2] for name in held)))
             message = f"{agent.manifest.agent} does not declare {name_of(header.capability)!r}.{hint}"
             raise self._refused(grant, header, parent, "not_declared", message)
         if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 from uuid import UUID
 
@@ -91,6 +91,13 @@ class Model(BaseModel, metaclass=_ModelType):
 
     refusal: ClassVar[type[UsageError]] = InvalidEnvelope
     """What `parse` raises for a document that is not valid."""
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """What `print` shows: the fields that say something, under the names by which they are given."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if field.is_required() or value != field.get_default():
+                yield field.alias or name, value.value if name.endswith("_payload") else value
 
     @classmethod
     def trusted(cls, fields: dict[str, Any]) -> Self:

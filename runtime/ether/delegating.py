@@ -95,7 +95,10 @@ class Delegating:
             msg = "The runtime has been closed and delegates nothing more."
             raise errors.Closed(msg)
         if delegation.durability == "journal" and not stay.journal:
-            msg = "This bus keeps no journal, so nothing in it outlives the broker: start it with one (`ether up --journal`)."
+            msg = (
+                "This bus keeps no journal, so nothing in it outlives the broker: start it with one, by journal=FILE of "
+                "Runtime or Cluster, or by `ether up` without --durability memory."
+            )
             raise errors.UsageError(msg)
         now = self.machinery.monotonic()
         deadline = min(now + stay.default_timeout if deadline is None else deadline, now + LONGEST_TIMEOUT)

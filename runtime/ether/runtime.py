@@ -77,7 +77,8 @@ class Runtime:
         access: who may do what, of those that join at `bind`; this runtime itself may do everything. Default: everybody
             everything.
         journal: a file in which the embedded broker keeps everything that passes, so that what was accepted survives
-            its end (durability `journal`, G2); default: nothing is kept (durability `memory`).
+            its end (durability `journal`, G2); a folder that is not there is made, for this user alone. Default: nothing
+            is kept (durability `memory`).
 
     Raises:
         InvalidKey: `keys` cannot be used.

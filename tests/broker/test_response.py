@@ -201,3 +201,12 @@ def test_nested_models_are_read_from_plain_documents():
     assert response.artifacts == (Artifact(path="a.md", sha256="00", size=2),)
     assert response.error == ErrorInfo(code="exception", message="boom", retryable=True)
     assert response.next_actions == (Delegation(request_id=REQUEST, capability="a.b", params={"x": 1}),)
+
+
+def test_what_is_printed_is_what_it_says_under_the_names_by_which_it_is_given():
+    response = Response(request_id="r", status=Status.PARTIAL, data={"n": 1}, unresolved=["the rest"])
+
+    assert (
+        repr(response)
+        == "Response(request_id='r', status=<Status.PARTIAL: 8>, data={'n': 1}, unresolved=('the rest',))"
+    )

@@ -157,6 +157,7 @@ def test_an_agent_that_does_not_start_is_told(alone: Command) -> None:
         (["agents:Greeter", "--drain", "-1"], "--drain"),
         (["agents:Greeter", "--drain", "inf"], "drain"),
         (["agents:"], "write module:Class"),
+        (["agents"], "agents is no file; an agent is module:Class, as in agents:Reader."),
         (["bus.yaml", "agents:Greeter"], "bus.yaml is a file, and says everything"),
         (["bus.yaml", "--nodes", "2"], "--nodes goes with agents"),
     ],

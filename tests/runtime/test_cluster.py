@@ -141,7 +141,7 @@ def test_what_a_process_prints_comes_out_with_its_name_and_nothing_that_it_left_
     ("start", "error", "says"),
     [
         ("tests.runtime.nowhere:Agent", InvalidSpec, "node-1: 'tests.runtime.nowhere:Agent' cannot be started"),
-        ("tests.runtime.agents:Wroker", InvalidSpec, "Wroker"),
+        ("tests.runtime.agents:Wroker", InvalidSpec, "Did you mean 'Worker'"),
         ("tests.runtime.agents:NoAgent", InvalidSpec, "is not an Agent"),
         ("os:abort", InvalidSpec, "os:abort is not an Agent"),
         ("os:environ", InvalidSpec, "os:environ is not an Agent"),

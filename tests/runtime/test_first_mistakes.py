@@ -69,6 +69,11 @@ def bus() -> Iterator[TestRuntime]:
         (lambda bus: capability("bad name"), InvalidManifest, "name: 'bad name' does not fit: up to 200 letters"),
         (lambda bus: Cluster(nodes="2"), InvalidSpec, "nodes is '2': give a whole number"),
         (lambda bus: Cluster(agents="library:Reader"), InvalidSpec, "agents is 'library:Reader': give a list"),
+        (
+            lambda bus: bus.delegate("text.write", durability="journal"),
+            UsageError,
+            "journal=FILE of Runtime or Cluster",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_what_would_be_right(
@@ -86,6 +91,12 @@ def test_parameters_that_are_no_dict_are_told_in_words(bus: TestRuntime) -> None
     response = bus.delegate("text.write", ["hello"]).result()
 
     assert response.explain().endswith("params: a dict of the parameters by their names is wanted, and this is a list")
+
+
+def test_the_last_word_of_a_capability_is_near_too(bus: TestRuntime) -> None:
+    bus.start(Writer)
+
+    assert bus.delegate("wriet", to="writer").result().explain().endswith("Did you mean 'write'?")
 
 
 def test_an_agent_that_nobody_can_ask_is_warned_of(bus: TestRuntime, caplog: pytest.LogCaptureFixture) -> None:

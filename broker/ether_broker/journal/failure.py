@@ -32,7 +32,7 @@ _KINDS: Final[dict[int, tuple[type[EtherError], str]]] = {
     sqlite3.SQLITE_CORRUPT: (JournalCorrupt, "is damaged. " + CORRUPT_FIX),
     sqlite3.SQLITE_NOTADB: (JournalCorrupt, "is no SQLite database. " + CORRUPT_FIX),
     sqlite3.SQLITE_CANTOPEN: (
-        JournalUnavailable, "cannot be opened: its folder has to exist, and this user to be allowed to write there",
+        JournalUnavailable, "cannot be opened, nor its folder made: choose a place where this user may write",
     ),
     sqlite3.SQLITE_IOERR: (JournalUnavailable, "is on a disk or file system that fails: look at the system's log"),
 }  # fmt: skip

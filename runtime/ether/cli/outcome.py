@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from collections.abc import Iterator
@@ -43,8 +42,10 @@ def follow(handle: Handle, out: Output, *, stream: bool = False) -> Response:
         return _bar(handle) if is_drawn(sys.stderr) else _notes(handle, out)
     except KeyboardInterrupt:
         handle.cancel()
-        with contextlib.suppress(WaitTimeout):
-            handle.result(_FAREWELL)
+        try:
+            out.note(one_line(f"called off: {handle.result(_FAREWELL).explain()}", _REASON))
+        except WaitTimeout:
+            out.note(f"called off; it had not ended {_FAREWELL:g} s later")
         raise
 
 

@@ -177,6 +177,9 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
     if len(what) > 1:
         msg = f"{files[0]} is a file, and says everything: name it alone, or agents as module:Class."
         raise UsageError(msg)
+    if ":" not in files[0] and not Path(files[0]).suffix and not Path(files[0]).exists():
+        msg = f"{files[0]} is no file; an agent is module:Class, as in {files[0]}:Reader."
+        raise UsageError(msg)
     if nodes is not None:
         msg = f"--nodes goes with agents: {files[0]} says itself which nodes there are."
         raise UsageError(msg)
