@@ -213,7 +213,6 @@ class Cluster:
         Raises:
             UsageError: there is no process of that name.
             Closed: it is not open.
-            UsageError: there is no such process.
         """
         names = [_BROKER, *(node.name for node in self.spec.nodes)]
         if name not in names:
