@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
+from uuid import UUID
 
 from ether_broker.artifact import Artifact
 from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
@@ -15,13 +16,13 @@ __all__ = ["DelegateArguments", "DelegationFields", "ResponseFields"]
 class DelegationFields(TypedDict, total=False):
     """What `delegate` takes beside its own arguments; `Delegation` says what each means."""
 
-    request_id: str
+    request_id: str | UUID
     fallback: bool
     dependency_vector: Sequence[str]
     output_contract: OutputContract | Mapping[str, Any] | None
     permissions: Mapping[str, Any]
     criticality: Criticality | Literal["critical", "high", "medium", "low"]
-    parent: str | None
+    parent: str | UUID | None
     workflow: str | None
     conversation: str | None
     traceparent: str | None
