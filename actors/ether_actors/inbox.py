@@ -17,7 +17,7 @@ __all__ = ["Inbox"]
 
 
 class Inbox:
-    """Messages for one actor; system messages go before all others.
+    """Messages for one actor.
 
     Whoever puts a message in calls `schedule` when the actor has a free place; the actor then takes messages until
     `take` gives None.
@@ -28,18 +28,7 @@ class Inbox:
         places: messages that the actor handles at a time.
     """
 
-    __slots__ = (
-        "_busy",
-        "_closed",
-        "_idle",
-        "_lock",
-        "_messages",
-        "_scheduled",
-        "_system",
-        "limit",
-        "places",
-        "schedule",
-    )
+    __slots__ = ("_busy", "_closed", "_idle", "_lock", "_messages", "_scheduled", "limit", "places", "schedule")
 
     def __init__(self, limit: int = 10_000, places: int = 1) -> None:
         self.limit = limit
@@ -48,14 +37,13 @@ class Inbox:
         """Asks for a turn; None until the actor starts."""
         self._lock = threading.Lock()
         self._messages: deque[Any] | None = None  # an idle agent has no deque: it would be a sixth of its memory
-        self._system: list[Any] | None = None
         self._busy = 0
         self._scheduled = 0
         self._closed = False
         self._idle: threading.Event | None = None
 
     def __len__(self) -> int:
-        return len(self._messages or ()) + len(self._system or ())
+        return len(self._messages or ())
 
     @property
     def busy(self) -> int:
@@ -79,19 +67,6 @@ class Inbox:
                 msg = f"{self.limit:,} messages wait in the inbox; the message was not taken."
                 raise MailboxFull(msg)
             self._messages.append(message)
-            if self.schedule is None or self._busy + self._scheduled >= self.places:
-                return
-            self._scheduled += 1
-        self.schedule()
-
-    def put_system(self, message: Any) -> None:
-        """Add a message that goes before all others and past the limit; dropped when the actor has stopped."""
-        with self._lock:
-            if self._closed:
-                return
-            if self._system is None:
-                self._system = []
-            self._system.append(message)
             if self.schedule is None or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1
@@ -140,9 +115,6 @@ class Inbox:
             return message
 
     def _pop(self, wanted: Callable[[Any], bool] | None) -> Any | None:
-        if self._system:
-            self._busy += 1
-            return self._system.pop(0)
         messages = self._messages
         if not messages:
             return None
@@ -190,9 +162,8 @@ class Inbox:
         """Take nothing more, and return what was never handled, oldest first."""
         with self._lock:
             self._closed = True
-            left = [*(self._system or ()), *(self._messages or ())]
-            self._system = self._messages = None
-            return left
+            left, self._messages = self._messages, None
+            return list(left or ())
 
     def drain(self, keep: Callable[[Any], bool]) -> list[Any]:
         """Take out the waiting messages that `keep` does not want, oldest first."""

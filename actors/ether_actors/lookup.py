@@ -6,7 +6,7 @@ from ether_actors.restart_events import Path
 from ether_actors.tree import Child, Lifecycle, Supervisor, Worker, walk
 from ether_broker.errors import Closed, InvalidSpec, Unavailable, nearest
 
-__all__ = ["accepting", "find", "find_worker", "known", "text"]
+__all__ = ["accepting", "find", "find_worker", "text"]
 
 
 def text(path: Path) -> str:
@@ -30,18 +30,6 @@ def find_worker(root: Supervisor, path: Path, incarnation: int | None) -> Worker
     return child if incarnation is None or incarnation == child.incarnation else None
 
 
-def known(root: Supervisor, path: Path) -> Child:
-    """The child of that path.
-
-    Raises:
-        InvalidSpec: there is none.
-    """
-    child = find(root, path)
-    if child is None:
-        raise InvalidSpec(f"There is no child {text(path)!r}.{nearest(text(path), map(_name, walk(root)))}")
-    return child
-
-
 def accepting(root: Supervisor, path: Path) -> Supervisor:
     """The supervisor of that path, which takes changes.
 
@@ -50,7 +38,10 @@ def accepting(root: Supervisor, path: Path) -> Supervisor:
         Closed: the tree is stopping or has ended.
         Unavailable: the supervisor is not up.
     """
-    child = known(root, path)
+    child = find(root, path)
+    if child is None:
+        known = [text(child.path) for child in walk(root)]
+        raise InvalidSpec(f"There is no child {text(path)!r}.{nearest(text(path), known)}")
     if not isinstance(child, Supervisor):
         raise InvalidSpec(f"{text(path)} is an agent; name its supervisor, {text(path[:-1])!r}.")
     if root.state in {Lifecycle.STOPPING, Lifecycle.DONE}:
@@ -58,7 +49,3 @@ def accepting(root: Supervisor, path: Path) -> Supervisor:
     if child.state not in {Lifecycle.STARTING, Lifecycle.RUNNING}:
         raise Unavailable(f"Supervisor {text(path)} is {child.state.value}; try again when it runs.")
     return child
-
-
-def _name(child: Child) -> str:
-    return text(child.path)

@@ -134,7 +134,7 @@ class Moves:
         child = supervisor.children.get(plan.starts[0])
         if child and child.state in {Lifecycle.STARTING, Lifecycle.STOPPING}:
             return False
-        if child and not child.removing and child.state in {Lifecycle.PENDING, Lifecycle.DONE}:
+        if child and child.state in {Lifecycle.PENDING, Lifecycle.DONE}:
             self.begin(child)
             return False
         plan.starts.popleft()

@@ -33,7 +33,6 @@ __all__ = [
     "Exit",
     "Gone",
     "Path",
-    "Remove",
     "Restarted",
     "SetTimer",
     "Start",
@@ -128,13 +127,6 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
-    """Stop a child, if it runs, and forget it, as OTP's `terminate_child` and `delete_child` in one."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the tree: all children in reverse start order. It has ended when Gone is told of the root."""
 
@@ -213,7 +205,5 @@ class Escalate:
     reason: str
 
 
-Event: TypeAlias = (
-    Start | ChildStarted | ChildStartFailed | ChildExited | ChildStopped | TimerFired | Add | Remove | Stop
-)
+Event: TypeAlias = Start | ChildStarted | ChildStartFailed | ChildExited | ChildStopped | TimerFired | Add | Stop
 Effect: TypeAlias = StartChild | StopChild | SetTimer | Restarted | Down | Gone | Escalate

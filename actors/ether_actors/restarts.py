@@ -17,8 +17,7 @@ effect that asks for an answer gets it as a later event. The semantics are those
 Where it differs, and why:
 
 - Restarts of one child wait longer and longer (`Backoff`). The siblings that go with it are stopped at once
-  and wait with it, and so does a child that is added meanwhile. If the waiting child is removed, they start without
-  it; OTP has no such wait, so it has no such rule.
+  and wait with it, and so does a child that is added meanwhile. OTP has no such wait.
 - Under one_for_one a slow start holds up nobody else: siblings there do not depend on each other.
 - A supervisor that gave up has crashed, so that also a transient one is started again. OTP's exits with
   `shutdown`, and a transient one would be left ended in silence.
@@ -29,8 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ether_actors.child_spec import Restart, Strategy, SupervisorSpec
-from ether_actors.lookup import accepting, find, find_worker, known, text
+from ether_actors.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.lookup import accepting, find, find_worker, text
 from ether_actors.moves import STOPPED, Moves
 from ether_actors.restart_events import (
     Add,
@@ -43,7 +42,6 @@ from ether_actors.restart_events import (
     Event,
     Exit,
     Path,
-    Remove,
     Start,
     Stop,
     TimerFired,
@@ -84,10 +82,10 @@ class SupervisionTree:
             now: seconds, never less than at the step before.
 
         Raises:
-            UsageError: Start comes a second time; as InvalidSpec, when Add or Remove names what is not there,
-                or Add what is there already. Nothing has changed.
-            Unavailable: Add or Remove names a supervisor that is not up; later it may be.
-            Closed: Add or Remove comes to a tree that is stopping or has ended.
+            UsageError: Start comes a second time; as InvalidSpec, when Add names a supervisor that is not there,
+                or a child that is. Nothing has changed.
+            Unavailable: Add names a supervisor that is not up; later it may be.
+            Closed: Add comes to a tree that is stopping or has ended.
         """
         moves = self._moves
         moves.now = now
@@ -123,8 +121,8 @@ class SupervisionTree:
                 self._stopped(path, incarnation)
             case TimerFired(token):
                 self._moves.fired(token)
-            case Add() | Remove():
-                self._change(event)
+            case Add(path, spec):
+                self._add(path, spec)
             case Stop():
                 self._stop()
             case _:
@@ -150,21 +148,10 @@ class SupervisionTree:
         if child and child.state is Lifecycle.STOPPING:
             self._ended(child, Exit.SHUTDOWN, STOPPED)
 
-    def _change(self, event: Add | Remove) -> None:
-        """Do what a user asks of a supervisor, who must be there and up."""
-        if isinstance(event, Remove):
-            child = known(self._root, event.path)
-            if child is self._root:
-                raise InvalidSpec(f"{text(event.path)} is the root and cannot be removed; Stop ends the whole tree.")
-            accepting(self._root, event.path[:-1])
-            self._remove(child)
-            return
-        supervisor = accepting(self._root, event.path)
-        spec = event.spec
+    def _add(self, path: Path, spec: ChildSpec | SupervisorSpec) -> None:
+        supervisor = accepting(self._root, path)
         if spec.id in supervisor.children:
-            raise InvalidSpec(
-                f"{text(event.path)} has a child {spec.id!r} already; remove it first, or choose another id."
-            )
+            raise InvalidSpec(f"{text(path)} has a child {spec.id!r} already; choose another id.")
         child = supervisor.children[spec.id] = make(spec, supervisor)
         child.fresh = True
         self._moves.queue(child)
@@ -202,8 +189,6 @@ class SupervisionTree:
         if supervisor.children.get(child.id) is not child:
             return
         match child.state:
-            case _ if child.removing:
-                self._remove(child)
             case Lifecycle.ENDED:
                 self._judge(supervisor, child)
             case Lifecycle.BACKOFF if child.timer is None:
@@ -251,27 +236,6 @@ class SupervisionTree:
         elif start:
             self._moves.begin(child)
 
-    def _remove(self, child: Child) -> None:
-        supervisor = child.parent
-        assert supervisor
-        plan = supervisor.plan
-        child.removing = True
-        if child.state.is_alive:
-            if child.state is not Lifecycle.STOPPING and not (plan and child.id in plan.stops):
-                self._moves.tell_to_stop(child)
-        elif plan:
-            supervisor.queue.append(child)
-        else:
-            self._moves.drop(child)
-            self._start_left_behind(supervisor)
-
-    def _start_left_behind(self, supervisor: Supervisor) -> None:
-        """Start the siblings that waited with a child that has been removed from its backoff."""
-        if not _is_waiting(supervisor):
-            children = supervisor.children.values()
-            supervisor.plan = Plan(starts=[child.id for child in children if child.state is Lifecycle.PENDING])
-            self._moves.agenda.append(supervisor)
-
     # Plans
 
     def _finish_plan(self, supervisor: Supervisor) -> None:
@@ -297,9 +261,7 @@ class SupervisionTree:
         plan = supervisor.plan
         if child.since is not None and self._moves.now - child.since >= supervisor.spec.period:
             child.attempt = 0
-        if child.removing:
-            self._moves.drop(child)
-        elif plan and child.id in plan.stops:
+        if plan and child.id in plan.stops:
             pass  # it was to be stopped anyway, and the plan goes on
         elif child.fresh:
             self._moves.drop(child)
@@ -311,11 +273,7 @@ class SupervisionTree:
             supervisor.queue.append(child)
 
 
-def _is_waiting(supervisor: Supervisor) -> bool:
-    """Whether one of its children waits for a timer."""
-    return any(child.state is Lifecycle.BACKOFF for child in supervisor.children.values())
-
-
 def _is_group_waiting(supervisor: Supervisor) -> bool:
     """Whether whoever is added now is to be started with the others, when the wait of one of them is over."""
-    return supervisor.spec.strategy is not Strategy.ONE_FOR_ONE and _is_waiting(supervisor)
+    is_group = supervisor.spec.strategy is not Strategy.ONE_FOR_ONE
+    return is_group and any(child.state is Lifecycle.BACKOFF for child in supervisor.children.values())

@@ -71,7 +71,6 @@ class _Child:
         "id",
         "parent",
         "path",
-        "removing",
         "restart",
         "since",
         "state",
@@ -98,8 +97,6 @@ class _Child:
         self.detail = ""
         self.fresh = False
         """Added, and has not come up yet: if it does not, it is forgotten."""
-        self.removing = False
-        """To be forgotten as soon as nothing of it runs."""
 
     def move(self, state: Lifecycle) -> None:
         """Change the state; the only way it changes."""
@@ -149,7 +146,7 @@ class Supervisor(_Child):
             child = known.get(spec.id)
             if child is not None and child.spec is spec:
                 del known[spec.id]
-                child.attempt, child.removing = 0, False
+                child.attempt = 0
             else:
                 child = make(spec, self)
             self.children[spec.id] = child

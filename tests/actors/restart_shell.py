@@ -19,7 +19,6 @@ from ether_actors.restart_events import (
     Exit,
     Gone,
     Path,
-    Remove,
     Restarted,
     SetTimer,
     Start,
@@ -112,9 +111,6 @@ class Shell:
 
     def add(self, name: str, spec: ChildSpec | SupervisorSpec) -> list[str]:
         return self.tell(Add(self.path(name), spec))
-
-    def remove(self, name: str) -> list[str]:
-        return self.tell(Remove(self.path(name)))
 
     def passes(self, seconds: float) -> list[str]:
         """Let time pass, and tell each timer that comes due at its time."""

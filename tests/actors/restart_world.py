@@ -20,7 +20,6 @@ from ether_actors.restart_events import (
     Exit,
     Gone,
     Path,
-    Remove,
     Restarted,
     SetTimer,
     Start,
@@ -54,10 +53,7 @@ class World:
         self.timers: dict[int, SetTimer] = {}
         self.gone: set[Path] = set()
         self.seen: set[Path] = set()
-        self.removed: set[Path] = set()
         self.added: set[Path] = set()
-        self.never_again: set[Path] = set()
-        """Added, and removed again."""
         self.waits: dict[Path, float] = {}
         """{path: until when it has to wait, or had}"""
         self.specs = dict(paths(spec, ()))
@@ -83,7 +79,6 @@ class World:
         assert set(states.values()) <= {Lifecycle.RUNNING, Lifecycle.DONE}
         assert set(self.lives) == {path for path in up if isinstance(self.specs[path], ChildSpec)}
         assert self.over or self.lasting() <= up
-        assert self.over or not self.never_again & set(states)
         assert not set(self.lives) & self.gone
         assert self.seen - set(states) <= self.gone
         for path, newest in self.fallen.items():
@@ -93,7 +88,7 @@ class World:
     def lasting(self) -> set[Path]:
         """Those that nothing but the end of the tree may end."""
         fragile = {path for path, spec in self.specs.items() if spec.restart is Restart.TEMPORARY}
-        fragile = (fragile | self.removed | self.added) - {self.order[0]}
+        fragile = (fragile | self.added) - {self.order[0]}
         permanent = {path for path, spec in self.specs.items() if spec.restart is Restart.PERMANENT}
         return {path for path in permanent if not any(_is_below(weak, path) for weak in fragile)}
 
@@ -143,7 +138,7 @@ class World:
             case StopChild(path, _, _, incarnation):
                 assert self.lives[path].incarnation == incarnation
                 assert self.lives[path].phase != "stopping"
-                assert path in self.removed or not self.later(path), "stops are in reverse start order"
+                assert not self.later(path), "stops are in reverse start order"
                 self.lives[path].phase = "stopping"
             case SetTimer(token, at, path):
                 assert token not in self.timers
@@ -199,20 +194,11 @@ class World:
             self.budget.pop(path, None)  # it is not counted any more
         self.added.add((*path, spec.id))
         self.specs.update(paths(spec, path))
-        self.change(Add(path, spec), path)
-
-    def remove(self, path: Path) -> None:
-        self.removed.add(path)
-        self.change(Remove(path), path[:-1])
-
-    def change(self, event: Add | Remove, path: Path) -> None:
-        before = self.tree.statistics()
+        event, before = Add(path, spec), self.tree.statistics()
         ended = self.tree.state(self.order[0]) in {Lifecycle.STOPPING, Lifecycle.DONE}
         is_up = self.tree.state(path) in {Lifecycle.STARTING, Lifecycle.RUNNING}
         if is_up and not ended:
             self.tell(event)
-            if isinstance(event, Remove) and event.path in self.added:
-                self.never_again.add(event.path)
             return
         with pytest.raises(Closed if ended else Unavailable):
             self.tell(event)

@@ -45,27 +45,6 @@ def test_a_message_asks_for_a_turn_and_those_behind_it_ride_along():
     assert (inbox.busy, inbox.empty(), turns.wanted) == (0, True, 1)
 
 
-def test_system_messages_go_first_and_past_the_limit():
-    inbox, _ = started(limit=1)
-    inbox.put("work")
-    inbox.put_system("stop")
-    inbox.begin()
-
-    assert (inbox.take(), inbox.next()) == ("stop", "work")
-
-
-def test_a_system_message_asks_for_a_turn_too_and_is_taken_between_two_others():
-    inbox, turns = started()
-    inbox.put_system("first")
-    assert turns.wanted == 1
-    inbox.begin()
-    assert inbox.take() == "first"
-    inbox.put("work")
-    inbox.put_system("stop")
-
-    assert [inbox.next(), inbox.next(), inbox.next()] == ["stop", "work", None]
-
-
 def test_what_is_over_the_limit_is_refused_and_never_waited_for():
     inbox, _ = started(limit=2)
     inbox.put(1)
@@ -122,12 +101,11 @@ def test_a_paused_inbox_keeps_messages_and_hands_none_out_until_it_is_started_ag
 def test_a_closed_inbox_gives_back_what_was_never_handled_and_takes_nothing_more():
     inbox, _ = started(limit=5)
     inbox.put("work")
-    inbox.put_system("stop")
+    inbox.put("more")
 
-    assert inbox.close() == ["stop", "work"]
+    assert inbox.close() == ["work", "more"]
     with pytest.raises(Closed):
         inbox.put("late")
-    inbox.put_system("late")
     inbox.begin()
     assert (inbox.take(), inbox.close(), len(inbox)) == (None, [], 0)
 

@@ -110,7 +110,7 @@ def test_a_stopping_tree_takes_no_changes() -> None:
         shell.add("", child("b"))
     shell.stopped("a")
     with pytest.raises(Closed, match="The tree 'root' is stopping or has ended"):
-        shell.remove("a")
+        shell.add("", child("b"))
 
 
 def test_a_tree_starts_once() -> None:

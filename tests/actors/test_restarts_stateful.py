@@ -107,16 +107,6 @@ class Supervision(RuleBasedStateMachine):
         supervisors = [path for path in self.world.order if isinstance(self.world.specs[path], SupervisorSpec)]
         self.world.add(data.draw(st.sampled_from(supervisors)), spec)
 
-    @precondition(lambda self: len(self.world.order) > 1)
-    @rule(data=st.data())
-    def a_child_is_removed(self, data: st.DataObject) -> None:
-        self.world.remove(data.draw(st.sampled_from(self.world.order[1:])))
-
-    @precondition(lambda self: self.world.waiting())
-    @rule(data=st.data())
-    def a_waiting_child_is_removed(self, data: st.DataObject) -> None:
-        self.world.remove(data.draw(st.sampled_from(self.world.waiting())))
-
     @precondition(lambda self: self.world.newest > 30)
     @rule()
     def the_tree_is_stopped(self) -> None:
