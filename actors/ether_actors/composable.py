@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import time
-import traceback
 from typing import TYPE_CHECKING, Any
 
-from ether_actors.capability import Misfit, WrongResult
+from ether_actors.handler_failure import told_of
 from ether_actors.settling import settled
 from ether_actors.task import Task
-from ether_broker.errors import EtherError
+from ether_actors.work import check_seal
 from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
@@ -69,27 +68,22 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
     declared = manifest.resolve(delegation.capability)
     try:
         if declared is None:
-            raise _Unsupported(f"Unsupported action: {delegation.capability}")  # noqa: TRY301  one way out for all
-        handler = agent.handlers()[declared.name]
-        value = handler.call(agent, handler.arguments(delegation.params_payload), task)
-        if inspect.iscoroutine(value):
-            value = _run(value)
-        value = handler.result(value)
-        if not isinstance(value, Response):
-            value = task.respond(data=Payload.of(value, where="the result"))
-        response = settled(task, value)
+            message = f"Unsupported action: {delegation.capability}"
+            response = _refusal(task, Status.REJECTED_CAPABILITY, "not_declared", message)
+        else:
+            check_seal(delegation)
+            handler = agent.handlers()[declared.name]
+            value = handler.call(agent, handler.arguments(delegation.params_payload), task)
+            if inspect.iscoroutine(value):
+                value = _run(value)
+            response = handler.result(value)
+            if not isinstance(response, Response):
+                response = task.respond(data=Payload.of(response, where="the result"))
+        response = settled(task, response)
     except _LoopRuns:
         raise
-    except _Unsupported as error:
-        response = _failure(task, Status.REJECTED_CAPABILITY, "not_declared", error)
-    except Misfit as error:
-        response = _failure(task, Status.REJECTED_CONTEXT, "misfit", error).model_copy(update=error.fields)
-    except WrongResult as error:
-        response = _failure(task, Status.FAILED_EXECUTION, "wrong_result", error)
-    except EtherError as error:
-        response = _failure(task, Status.FAILED_EXECUTION, error.code, error, trace=True)
     except Exception as error:  # noqa: BLE001  whatever the handler raises is its outcome
-        response = _failure(task, Status.FAILED_EXECUTION, "exception", error, trace=True)
+        response = settled(task, _refusal(task, **told_of(error)))
     known = {"request_id": delegation.request_id, "external_id": delegation.external_id, "from_agent": task.agent}
     return response.model_copy(update={**known, "elapsed": task.elapsed, "timestamp": time.time()})
 
@@ -110,12 +104,9 @@ class _LoopRuns(RuntimeError):
     pass
 
 
-class _Unsupported(Exception):
-    pass
-
-
-def _failure(task: Task, status: Status, code: str, error: BaseException, *, trace: bool = False) -> Response:
-    text = "".join(traceback.format_exception(error)) if trace else None
-    message = f"{type(error).__name__}: {error}" if trace else str(error)
-    info = ErrorInfo(code=code, message=message, traceback=text)
-    return task.respond(status, error=info, summary=message)
+def _refusal(
+    task: Task, status: Status, code: str, message: str, traceback: str | None = None, **fields: Any
+) -> Response:
+    return task.respond(
+        status, error=ErrorInfo(code=code, message=message, traceback=traceback), summary=message, **fields
+    )

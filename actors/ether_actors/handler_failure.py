@@ -1,4 +1,4 @@
-"""What a handler's exception is answered, and whether its agent has crashed with it."""
+"""What a handler's exception is answered, on the bus and off it, and whether its agent has crashed with it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ from ether_broker.ids import to_text
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
 
-__all__ = ["is_crash", "judge", "refusal"]
+__all__ = ["is_crash", "judge", "refusal", "told_of"]
 
 
 def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Response, bool]:
     """The outcome of work that raised, and whether the agent has crashed; `now` is seconds since 1970."""
-    if isinstance(error, Misfit):
-        fields: dict[str, Any] = error.fields
-        return refusal(work, agent, Status.REJECTED_CONTEXT, "misfit", str(error), now, **fields), False
-    if work.cancelled:
+    if work.cancelled and not isinstance(error, Misfit):
         return refusal(work, agent, Status.CANCELLED, "cancelled", "The handler was called off.", now), False
     if _is_cancellation(error) and work.is_orphaned:
         message = f"{agent} crashed while it worked on this."
         return refusal(work, agent, Status.FAILED_EXECUTION, "agent_crashed", message, now), False
     if work.task is None and isinstance(error, EtherError):
         return refusal(work, agent, Status.REJECTED_CONTEXT, error.code, str(error), now), False
+    return refusal(work, agent, now=now, **told_of(error)), is_crash(error)
+
+
+def told_of(error: BaseException) -> dict[str, Any]:
+    """What is answered when a handler raised it, or its parameters raised it: arguments of `refusal`."""
+    if isinstance(error, Misfit):
+        return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": str(error), **error.fields}
     code = type(error).code if isinstance(error, EtherError) else "exception"  # of an outcome: not that one's own
-    code = "wrong_result" if isinstance(error, WrongResult) else code
-    trace = "".join(traceback.format_exception(error))
     message = f"{type(error).__name__}: {error}"
     if isinstance(error, BudgetExceeded):
-        return refusal(work, agent, Status.PARTIAL, code, message, now, unresolved=(str(error),)), False
-    failure = refusal(work, agent, Status.FAILED_EXECUTION, code, message, now, traceback=trace)
-    return failure, is_crash(error)
+        return {"status": Status.PARTIAL, "code": code, "message": message, "unresolved": (str(error),)}
+    trace = "".join(traceback.format_exception(error))
+    code = "wrong_result" if isinstance(error, WrongResult) else code
+    return {"status": Status.FAILED_EXECUTION, "code": code, "message": message, "traceback": trace}
 
 
 def is_crash(error: BaseException) -> bool:

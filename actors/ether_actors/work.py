@@ -11,7 +11,7 @@ from ether_broker.codec import read_delegation
 from ether_broker.delegation import Delegation
 from ether_broker.wire import Header
 
-__all__ = ["Work"]
+__all__ = ["Work", "check_seal"]
 
 _ending = threading.Lock()
 
@@ -59,9 +59,18 @@ class Work:
         """
         request = read_delegation(self.header, self.envelope)
         self.external_id = request.external_id
-        if request.context_sha256 is not None:
-            digest = request.context_payload.digest()
-            if request.context_sha256 != digest:
-                message = f"the context slice has digest {digest} and the delegator sealed {request.context_sha256}"
-                raise Misfit(message, unexpected=("context_slice",))
+        check_seal(request)
         return request
+
+
+def check_seal(request: Delegation) -> None:
+    """Check that the context slice is the one that the delegator sealed (G5).
+
+    Raises:
+        Misfit: it is not.
+    """
+    if request.context_sha256 is not None:
+        digest = request.context_payload.digest()
+        if request.context_sha256 != digest:
+            message = f"the context slice has digest {digest} and the delegator sealed {request.context_sha256}"
+            raise Misfit(message, unexpected=("context_slice",))

@@ -11,7 +11,7 @@ from ether_actors.capability import capability
 from ether_actors.composable import ComposableAgent, perform
 from ether_actors.task import Task
 from ether_broker.delegation import Delegation, OutputContract
-from ether_broker.errors import UsageError
+from ether_broker.errors import BudgetExceeded, UsageError
 from ether_broker.response import Response
 from ether_broker.status import AgentStatus, Status
 from ether_broker.views.agent_io import AgentInput, AgentOutput
@@ -54,6 +54,10 @@ class Scout(Agent):
     @capability("scout.ask")
     def ask(self, task: Task):
         return task.delegate("anything").result()
+
+    @capability("scout.spend")
+    def spend(self):
+        raise BudgetExceeded("max_cost 1 is used up")
 
     @capability("scout.look")
     def look(self, task: Task) -> list:
@@ -115,12 +119,21 @@ def test_parameters_that_do_not_fit_are_an_output():
         ("scout.lie", {}, Status.FAILED_EXECUTION, "wrong_result"),
         ("scout.odd", {}, Status.FAILED_EXECUTION, "unserialisable"),
         ("scout.ask", {}, Status.FAILED_EXECUTION, "usage"),
+        ("scout.spend", {}, Status.PARTIAL, "budget_exceeded"),
     ],
 )
 def test_each_way_to_fail_has_its_status_and_code(capability_: str, params: dict, status: Status, code: str):
     response = perform(Scout(), Delegation(request_id="x", capability=capability_, params=params))
 
     assert (response.status, response.error.code) == (status, code)
+
+
+def test_a_context_slice_that_is_not_the_sealed_one_is_refused_off_the_bus_too():
+    asked = Delegation(request_id="x", capability="scout.look", context_slice="draft 2", context_sha256="sha256:00")
+
+    response = perform(Scout(), asked)
+
+    assert (response.status, response.unexpected_fields) == (Status.REJECTED_CONTEXT, ("context_slice",))
 
 
 def test_what_a_handler_raised_is_told_with_its_traceback():
