@@ -57,7 +57,7 @@ def lan_name(url: str) -> str | None:
 
 
 def is_exposed(endpoint: str) -> bool:
-    """Whether other machines can reach it: TCP that is not certainly the loopback device's; a name counts as such."""
+    """Whether other machines can reach it: TCP that is not certainly the loopback device's; a name to look up is not."""
     if not endpoint.startswith("tcp://"):
         return False
     host = endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")

@@ -317,11 +317,10 @@ def _reference(cls: type) -> str:
 
 
 def _check_advertised(name: str, bind: str | None) -> None:
-    from ether_broker.discovery.addresses import is_loopback
     from ether_broker.discovery.advert import MAX_NAME
+    from ether_broker.endpoint import is_exposed
 
-    host = (bind or "").removeprefix("tcp://").rpartition(":")[0]
-    if bind is None or not bind.startswith("tcp://") or is_loopback(host):
+    if bind is None or not is_exposed(bind):
         now = "it has none" if bind is None else f"{bind} is for this machine only"
         raise InvalidEndpoint(
             f"A broker that is advertised needs an address that other machines reach, and {now}: "

@@ -100,6 +100,8 @@ def test_a_tcp_address_needs_no_folder():
         ("tcp://127.0.0.1:*", False),
         ("tcp://127.8.9.1:7421", False),
         ("tcp://localhost:7421", False),
+        ("tcp://lo:7421", False),
+        ("tcp://bus.localhost:7421", True),
         ("tcp://[::1]:7421", False),
         ("tcp://[::ffff:127.0.0.1]:7421", False),
         ("tcp://[::ffff:10.0.0.1]:7421", True),

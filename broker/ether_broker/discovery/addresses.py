@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ether_broker.discovery.mdns import require
 
-__all__ = ["Interface", "bound_addresses", "interfaces", "is_loopback", "nearest_first", "own_addresses"]
+__all__ = ["Interface", "bound_addresses", "interfaces", "nearest_first", "own_addresses"]
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _IPV6: Final = 6
@@ -75,15 +75,6 @@ def bound_addresses(host: str) -> tuple[str, ...]:
         return ()
     ours = {str(one.address) for one in here}
     return tuple(dict.fromkeys(str(text) for text in told if text in ours))[:1]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a socket bound to this host is for this machine only, as far as its spelling says."""
-    bare = host.strip("[]")
-    try:
-        return ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return bare == "localhost" or bare.endswith(".localhost")
 
 
 def nearest_first(addresses: Iterable[str], here: Sequence[Interface]) -> list[str]:
