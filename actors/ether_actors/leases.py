@@ -2,7 +2,7 @@
 
     claim ──► granted, with a token above every other ──► released, or its delegation ended ──► the next in line
        ├────► refused at once: held (and no wait), a deadlock, too many
-       └────► waits in line ──► granted, or withdrawn: late, cancelled, its delegation ended
+       └────► waits in line ──► granted, or withdrawn: late, or its delegation ended
 
 A lease is on a resource, a text that says nothing to the machine, and belongs to one delegation: it ends with that.
 """
@@ -78,7 +78,7 @@ class Withdrawn:
 
     claim: Claim
     reason: str
-    """`late`, `cancelled`, or why its delegation left."""
+    """`late`, or why its delegation left."""
 
 
 Effect = Granted | Released | Withdrawn
@@ -149,13 +149,8 @@ class Leases:
         """The claim of that request id, if it waits."""
         return self._claims.get(ask)
 
-    @property
-    def held(self) -> list[Held]:
-        """All leases, in the order in which they were granted."""
-        return list(self.after(0))
-
     def after(self, token: int) -> Iterator[Held]:
-        """The leases whose tokens are above one, in the order in which they were granted."""
+        """The leases whose tokens are above one, in the order in which they were granted; above 0 are all."""
         return map(self._granted.__getitem__, self._tokens.after(token))
 
     # -- claims --------------------------------------------------------------------------------------------------
@@ -272,8 +267,9 @@ class Leases:
 
     def left(self, holder: bytes, reason: str, now: float) -> list[Effect]:
         """Take everything from a delegation that has ended, or begins anew elsewhere, and end its own waiting as a claim."""
-        if holder in self._claims:
-            self.withdraw(holder)
+        claim = self._claims.get(holder)
+        if claim is not None:
+            self._forget(claim)
         stake = self.stakes.get(holder)
         if stake is None:
             return []
@@ -285,14 +281,6 @@ class Leases:
             effects += self._release(held, reason, now)
         assert holder not in self.stakes
         return effects
-
-    def withdraw(self, ask: bytes) -> list[Effect]:
-        """Call a claim off that waits."""
-        claim = self._claims.get(ask)
-        if claim is None:
-            return []
-        self._forget(claim)
-        return [Withdrawn(claim, "cancelled")]
 
     def _release(self, held: Held, reason: str, now: float) -> list[Effect]:
         self._let_go(held)
@@ -347,20 +335,9 @@ class Leases:
     # -- recovery ------------------------------------------------------------------------------------------------
 
     def restore(self, resource: str, agent: str, holder: bytes, token: int, since: float = 0.0) -> None:
-        """Enter a lease as it was granted before a restart, in the order of the grants; tokens go on above it."""
-        before = self._held.get(resource)
-        if before is not None:
-            self.forget(resource, before.token)
+        """Enter a lease that was held before a restart, one for a resource; tokens go on above it."""
         self._hold(Held(resource, agent, holder, token, since))
         self.begin_above(token)
-
-    def forget(self, resource: str, token: int) -> None:
-        """Enter that a restored lease was released before the restart; its line has not been entered yet."""
-        held = self._held.get(resource)
-        if held is None or held.token != token:
-            return
-        assert resource not in self._lines
-        self._let_go(held)
 
     def begin_above(self, token: int) -> None:
         """Let every token from now on be above this one."""

@@ -12,7 +12,7 @@ from ether_broker.wire import Flag
 
 if TYPE_CHECKING:
     from ether_actors.registration import Choice, Registration
-    from ether_actors.stream import Stream
+    from ether_actors.telling import Telling
     from ether_broker.router import Session
     from ether_broker.wire import Header
 
@@ -67,7 +67,7 @@ class Entry:
     idempotent: bool
     pinned: bool
     """Whether the delegator named the agent."""
-    progress: Stream | None
+    progress: Telling | None
     """What it may still tell of itself, once it has told something."""
     parent: Entry | None
     """The open delegation whose handler made this one; it ends this one with itself. None for a root, and after the end."""

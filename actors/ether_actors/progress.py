@@ -18,16 +18,14 @@ from typing import Final
 from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
-from ether_actors.stream import BURST, Stream
+from ether_actors.telling import BURST, RATE, Telling
 from ether_broker.payload import pack
 from ether_broker.router import Session
 from ether_broker.status import Status
 from ether_broker.wire import Kind, pack_envelope, read_header, rehead
 
-__all__ = ["BURST", "RATE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
+__all__ = ["UNHEARD", "UNSETTLED", "WAITING", "Progress"]
 
-RATE: Final = 256.0
-"""Points that a delegation may tell a second. A response is one point, and one for each 4 KiB."""
 UNSETTLED: Final = 4 << 20
 """Bytes of progress that one node may have said and the journal not have yet."""
 UNHEARD: Final = 16 << 20
@@ -51,27 +49,27 @@ class Progress:
 
     def take(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Pass on ACCEPTED or PROGRESS, at once or when there is room, and by then perhaps folded into a newer one."""
-        stream = entry.progress
-        if stream is None:
-            stream = entry.progress = Stream(entry.agent.session, entry.attempt, self._records.now)
-        elif stream.attempt != entry.attempt:
-            self._fold(stream)
-            stream.session, stream.attempt, stream.folded = entry.agent.session, entry.attempt, 0
+        telling = entry.progress
+        if telling is None:
+            telling = entry.progress = Telling(entry.agent.session, entry.attempt, self._records.now)
+        elif telling.attempt != entry.attempt:
+            self._fold(telling)
+            telling.session, telling.attempt, telling.folded = entry.agent.session, entry.attempt, 0
         is_first = entry.state is not State.RUNNING
         self._records.ledger.advance(entry, State.RUNNING)
-        if not stream.envelope and self._may_pass(entry, stream):
-            self._pass(entry, stream, envelope)
+        if not telling.envelope and self._may_pass(entry, telling):
+            self._pass(entry, telling, envelope)
             return
         if is_first:  # the journal and the delegator are to know that it runs
-            self._pass(entry, stream, _accepted(entry))
+            self._pass(entry, telling, _accepted(entry))
         if status is not Status.ACCEPTED:  # that says nothing more
-            self._hold(entry, stream, envelope)
+            self._hold(entry, telling, envelope)
 
     def flush(self, entry: Entry) -> None:
         """Pass on what waits, as its delegation ends with the specialist's word."""
-        stream = entry.progress
-        if stream is not None and stream.envelope and stream.attempt == entry.attempt:
-            self._release(entry, stream)
+        telling = entry.progress
+        if telling is not None and telling.envelope and telling.attempt == entry.attempt:
+            self._release(entry, telling)
 
     def due(self) -> None:
         """Pass on what has waited for its time."""
@@ -81,69 +79,69 @@ class Progress:
             session.progress_unsettled -= size
         while self._due and self._due[0][0] <= records.now:
             entry = heappop(self._due)[2]
-            stream = entry.progress
-            assert stream is not None
-            stream.is_due = False
+            telling = entry.progress
+            assert telling is not None
+            telling.is_due = False
             if entry.state is not State.RUNNING:
-                self._fold(stream)
-            elif stream.envelope and self._may_pass(entry, stream):
-                self._release(entry, stream)
-            elif stream.envelope:
-                self._look_again(entry, stream)
+                self._fold(telling)
+            elif telling.envelope and self._may_pass(entry, telling):
+                self._release(entry, telling)
+            elif telling.envelope:
+                self._look_again(entry, telling)
 
     def next_due(self) -> float:
         """When `due` has something to do, in seconds by the broker's clock."""
         return self._due[0][0] if self._due else float("inf")
 
-    def _may_pass(self, entry: Entry, stream: Stream) -> bool:
+    def _may_pass(self, entry: Entry, telling: Telling) -> bool:
         now, hears = self._records.now, entry.delegator
-        stream.left = min(float(BURST), stream.left + (now - stream.at) * RATE)
-        stream.at = now
+        telling.left = min(float(BURST), telling.left + (now - telling.at) * RATE)
+        telling.at = now
         return (
-            stream.left > 0
-            and stream.session.progress_unsettled < UNSETTLED
+            telling.left > 0
+            and telling.session.progress_unsettled < UNSETTLED
             and hears.outbox_bytes + hears.channel.retained_bytes < UNHEARD
         )
 
-    def _pass(self, entry: Entry, stream: Stream, envelope: bytes) -> None:
-        records, session, size = self._records, stream.session, len(envelope)
+    def _pass(self, entry: Entry, telling: Telling, envelope: bytes) -> None:
+        records, session, size = self._records, telling.session, len(envelope)
         header = read_header(envelope)
-        if header.deadline != stream.folded:
-            envelope = rehead(header, envelope, deadline=float(stream.folded))
-        stream.folded = 0
-        stream.left -= 1 + (size >> _4_KIB)
+        if header.deadline != telling.folded:
+            envelope = rehead(header, envelope, deadline=float(telling.folded))
+        telling.folded = 0
+        telling.left -= 1 + (size >> _4_KIB)
         self._unsettled.append((records.tap.next + len(records.passing), session, size))
         session.progress_unsettled += size
         self._delivery.forward(entry, envelope)
         records.passing.append(envelope)
 
-    def _hold(self, entry: Entry, stream: Stream, envelope: bytes) -> None:
+    def _hold(self, entry: Entry, telling: Telling, envelope: bytes) -> None:
         """Let it wait in the place of what waits."""
-        self._fold(stream)
-        stream.session.progress_waiting += len(envelope)
-        stream.envelope = envelope
-        if stream.session.progress_waiting > WAITING:
-            self._fold(stream)
-        elif not stream.is_due:
-            self._look_again(entry, stream)
+        self._fold(telling)
+        telling.session.progress_waiting += len(envelope)
+        telling.envelope = envelope
+        if telling.session.progress_waiting > WAITING:
+            self._fold(telling)
+        elif not telling.is_due:
+            self._look_again(entry, telling)
 
-    def _fold(self, stream: Stream) -> None:
+    def _fold(self, telling: Telling) -> None:
         """Drop what waits, if anything does: it counts as a part of what comes next."""
-        if not stream.envelope:
+        if not telling.envelope:
             return
-        stream.session.progress_waiting -= len(stream.envelope)
-        stream.envelope = b""
-        stream.folded += 1
-        self._records.router.refusals.note(stream.session.node, "progress_folded", "it tells more than is passed on")
+        telling.session.progress_waiting -= len(telling.envelope)
+        telling.envelope = b""
+        telling.folded += 1
+        self._records.router.refusals.note(telling.session.node, "progress_folded", "it tells more than is passed on")
 
-    def _release(self, entry: Entry, stream: Stream) -> None:
-        envelope, stream.envelope = stream.envelope, b""
-        stream.session.progress_waiting -= len(envelope)
-        self._pass(entry, stream, envelope)
+    def _release(self, entry: Entry, telling: Telling) -> None:
+        envelope, telling.envelope = telling.envelope, b""
+        telling.session.progress_waiting -= len(envelope)
+        self._pass(entry, telling, envelope)
 
-    def _look_again(self, entry: Entry, stream: Stream) -> None:
-        stream.is_due = True
-        wait = (1.0 - stream.left) / RATE if stream.left <= 0 else _AGAIN
+    def _look_again(self, entry: Entry, telling: Telling) -> None:
+        telling.is_due = True
+        wait = (1.0 - telling.left) / RATE if telling.left <= 0 else _AGAIN
         heappush(self._due, (self._records.now + wait, next(self._order), entry))
 
 

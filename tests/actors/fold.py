@@ -103,7 +103,7 @@ def _manifest_of(history: History, name: bytes) -> bytes:
 
 
 def _leases(records: Records) -> dict[str, tuple[str, bytes, int]]:
-    return {held.resource: (held.agent, held.holder, held.token) for held in records.leases.held}
+    return {held.resource: (held.agent, held.holder, held.token) for held in records.leases.after(0)}
 
 
 def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:

@@ -154,9 +154,9 @@ def test_a_claim_that_is_called_off_leaves_the_line_in_order(gone: str, left: st
         world.claim(name, "r")
     ask = next(claim.ask for claim in world.leases.line("r") if claim.holder == gone.encode())
 
-    assert told(world.leases.withdraw(ask)) == [f"{gone} withdrawn r: cancelled"]
+    assert world.leases.left(ask, "ended", 0.0) == []
 
-    assert world.leases.withdraw(ask) == []
+    assert world.leases.left(ask, "ended", 0.0) == []
     assert world.line("r") == left
     world.claim("e", "r")
     assert world.line("r") == left + "e"
@@ -294,14 +294,11 @@ def test_what_is_looked_through_for_a_circle_is_counted_and_bounded():
 
 def test_restored_leases_are_held_and_tokens_go_on_above_them():
     world = Family()
-    world.leases.restore("r", "x", b"a", 7)
-    world.leases.restore("s", "x", b"b", 8)
-    world.leases.forget("s", 7)
-    world.leases.forget("s", 8)
-    world.leases.forget("s", 8)
+    world.leases.restore("s", "x", b"b", 7)
     world.leases.restore("r", "y", b"c", 9)
 
-    assert [(held.resource, held.holder, held.token) for held in world.leases.held] == [("r", b"c", 9)]
-    assert world.claim("d", "s") == "granted"
+    held = [(held.resource, held.holder, held.token) for held in world.leases.after(0)]
+    assert held == [("s", b"b", 7), ("r", b"c", 9)]
+    assert world.claim("d", "t") == "granted"
     assert world.leases.token == 10
-    assert set(world.leases.stakes) == {b"c", b"d"}
+    assert set(world.leases.stakes) == {b"b", b"c", b"d"}

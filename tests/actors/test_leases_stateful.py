@@ -207,7 +207,7 @@ class Leasing(RuleBasedStateMachine):
     def a_claim_is_called_off(self, data: st.DataObject) -> None:
         wish = data.draw(st.sampled_from([wish for line in self.lines.values() for wish in line]))
         self.lines[wish.resource].remove(wish)
-        self.enter(self.leases.withdraw(wish.ask), [("cancelled", wish.ask)])
+        self.enter(self.leases.left(wish.ask, "ended", self.now), [])
 
     @rule(seconds=st.sampled_from([0.01, 0.06, 0.3]))
     def time_passes(self, seconds: float) -> None:
@@ -221,7 +221,7 @@ class Leasing(RuleBasedStateMachine):
 
     @invariant()
     def the_machine_agrees_with_the_model(self) -> None:
-        assert {held.resource: held.holder for held in self.leases.held} == {
+        assert {held.resource: held.holder for held in self.leases.after(0)} == {
             name: job.id for name, job in self.owner.items()
         }
         for resource, line in self.lines.items():
@@ -241,10 +241,10 @@ class Leasing(RuleBasedStateMachine):
     @rule()
     def a_restart_restores_the_same_holders(self) -> None:
         again = Leases(self.parent_of)
-        for held in self.leases.held:
+        for held in self.leases.after(0):
             again.restore(held.resource, held.agent, held.holder, held.token)
-        assert {held.resource: held.token for held in again.held} == {
-            held.resource: held.token for held in self.leases.held
+        assert {held.resource: held.token for held in again.after(0)} == {
+            held.resource: held.token for held in self.leases.after(0)
         }
         assert again.token <= self.highest
 
@@ -253,7 +253,7 @@ class Leasing(RuleBasedStateMachine):
             return
         for holder in list(self.jobs):
             self.leases.left(holder, "ended", self.now)
-        assert not self.leases.held
+        assert not list(self.leases.after(0))
         assert not self.leases.stakes
         assert not self.leases.bound
 

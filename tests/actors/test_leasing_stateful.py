@@ -87,16 +87,16 @@ class LeaseBooks(Books):
         super().check()
         leases = self.bus.supervisor.leasing.leases
         ledger = self.bus.records.ledger
-        assert {held.resource: held.token for held in leases.held} == {
+        assert {held.resource: held.token for held in leases.after(0)} == {
             resource: token for resource, (_, token) in self.held.items()
         }
-        for held in leases.held:
+        for held in leases.after(0):
             entry = ledger.get(held.holder)
             assert entry is not None, "G5: the lease of a delegation that has ended"
             assert entry.state is not State.QUEUED, "G5: the lease of an attempt that is over"
             assert entry.agent.name.decode() == held.agent
         asking = {entry.request_id for entry in self.bus.records.bus.work}
-        assert asking == {claim.ask for held in leases.held for claim in leases.line(held.resource)}
+        assert asking == {claim.ask for held in leases.after(0) for claim in leases.line(held.resource)}
         for claimed in self.claims.values():
             claim = leases.waiting(request_id(claimed.number))
             if claimed.outcome is None and not claimed.given.peer.is_dead:
@@ -142,7 +142,7 @@ class LeasedSupervision(Supervision):
         super().teardown()
         if hasattr(self, "books"):
             leasing = self.books.bus.supervisor.leasing
-            assert not leasing.leases.held
+            assert not list(leasing.leases.after(0))
             assert not leasing.leases.stakes
             assert not self.books.bus.records.bus.work, "a claim without an answer is kept for ever"
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ether_actors.ledger import State
-from ether_actors.progress import RATE, UNHEARD, UNSETTLED, WAITING
-from ether_actors.stream import BURST
+from ether_actors.progress import UNHEARD, UNSETTLED, WAITING
+from ether_actors.telling import BURST, RATE
 from ether_broker.codec import read_response
 from ether_broker.payload import pack
 from ether_broker.status import Status

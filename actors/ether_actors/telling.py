@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ether_broker.router import Session
 
-__all__ = ["BURST", "Stream"]
+__all__ = ["BURST", "RATE", "Telling"]
 
 BURST: Final = 1_024
-"""Points of progress that a delegation may tell at once; see `ether_actors.progress`."""
+"""Points of progress that a delegation may tell at once. A response is one point, and one for each 4 KiB."""
+RATE: Final = 256.0
+"""Points that it may tell a second."""
 
 
-class Stream:
+class Telling:
     """What one delegation may still tell, and what of it waits."""
 
     __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "session")
