@@ -189,7 +189,7 @@ class Supervisor:
         router = self.records.router
         if router.turns.has_waiting or router.has_lost:  # a peer was found gone as the last answers left
             return self.records.now
-        if self._feeding.has_more or self._rulings.has_due or self._membership.departures.waiting:
+        if self._rulings.has_due or self._membership.departures.waiting:
             return self.records.now
         deadline = self.records.ledger.deadlines.next()
         beat = min(

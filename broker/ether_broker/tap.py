@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ether_broker.errors import MalformedFrame
-from ether_broker.wire import FRAME, pack_lengths, split
+from ether_broker.wire import BATCH, FRAME, pack_lengths, split
 
 __all__ = ["Batch", "Cursor", "Tap", "read_batch"]
 
@@ -108,6 +108,8 @@ class Tap:
     ) -> bytes | None:
         """Pack the next batch for a cursor and move it on; None when it has all, or enough under way.
 
+        Batches of which its topics want nothing, 64 envelopes together, are told as one with the next.
+
         Args:
             cursor: whose next batch it is.
             topic_of: what it filters by.
@@ -118,16 +120,23 @@ class Tap:
         if batch is None:
             cursor.position = max(cursor.position, self.first)
             batch = self._find(cursor.position)
-        cursor.position = max(cursor.position, batch.first)
-        skip = cursor.position - batch.first
-        envelopes = batch.envelopes[skip:] if skip else batch.envelopes
-        numbers: Sequence[int] = range(len(envelopes))
-        if cursor.topics:
+        first = cursor.position = max(cursor.position, batch.first)
+        while True:
+            skip = max(0, cursor.position - batch.first)
+            envelopes = batch.envelopes[skip:] if skip else batch.envelopes
+            numbers: Sequence[int] = range(len(envelopes))
+            following = batch.first + len(batch.envelopes)
+            if not cursor.topics:
+                break
             numbers = [number for number in numbers if topic_of(envelopes[number]).startswith(cursor.topics)]
             envelopes = [envelopes[number] for number in numbers]
+            if envelopes or not self.first <= following < min(self.next, first + BATCH):
+                break
+            batch = self._find(following)  # one answer for all those of which it wants nothing
+        if batch.first > first:
+            numbers = [number + batch.first - first for number in numbers]
         count = len(envelopes)
-        following = batch.first + len(batch.envelopes)
-        head = _BATCH.pack(cursor.position, following, batch.time, count)
+        head = _BATCH.pack(first, following, batch.time, count)
         cursor.position = following
         cursor.unacknowledged.append((following, batch.size))
         cursor.under_way += batch.size
