@@ -20,7 +20,7 @@ OF_THE_BUS = {"from_agent", "context_sha256", "attempt", "timestamp", "schema_ve
 RESPOND = {"status", "data", "progress", "elapsed"}
 
 PROGRAM = """
-import ether
+import ether, uuid
 
 class Writer(ether.Agent):
     @ether.capability("text.write")
@@ -33,6 +33,7 @@ with ether.Runtime() as bus:
     bus.delegate("text.write", permissions=["x"])
     bus.start(Writer).delegate("text.write", tiemout=3)
     bus.delegate("text.write", budget=ether.Budget(max_cost=1), permissions={"can_delegate": False}, fallback=True, to="w")
+    bus.delegate("text.write", request_id=uuid.uuid4(), parent=bus.delegate("text.write").request_id)
 """
 
 
