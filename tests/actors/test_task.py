@@ -159,13 +159,13 @@ def test_a_childs_deadline_is_never_later_than_the_tasks(wanted: float | None, g
 def test_a_childs_budget_is_never_more_than_is_left():
     def work(task: Task):
         task.budget.spend(tokens=40)
-        first = task.delegate("do.echo", budget=Budget(max_tokens=50))
+        first = task.delegate("do.echo", budget=Budget(max_tokens=50, max_cost=0.75))
         second = task.delegate("do.echo", budget=Budget(max_tokens=50))
         return [first.result().data["budget"], second.result().data["budget"]]
 
     response = run(work, budget=Budget(max_tokens=100, max_cost=1.0))
 
-    assert response.data == [{"max_tokens": 50, "max_cost": 1.0}, {"max_tokens": 10, "max_cost": 0.0}]
+    assert response.data == [{"max_tokens": 50, "max_cost": 0.75}, {"max_tokens": 10, "max_cost": 0.25}]
 
 
 def test_what_a_child_did_not_use_comes_back():
