@@ -39,6 +39,7 @@ from ether_actors.restart_events import (
     TimerFired,
 )
 from ether_actors.restarts import SupervisionTree
+from ether_actors.tree import Lifecycle
 from ether_broker.errors import InvalidSpec, nearest
 
 __all__ = ["Guardian", "GuardianHost", "resolve"]
@@ -223,9 +224,7 @@ class Guardian:
         return cell
 
     def _note_settled(self) -> None:
-        statistics = self._tree.statistics()
-        states = {child.state.value for child in statistics.children.values()}
-        if states <= {"running"}:
+        if all(child.state is Lifecycle.RUNNING for child in self._tree.statistics().children.values()):
             self._settled.set()
 
     def _stop_child(self, path: Path, spec: ChildSpec, timeout: float, incarnation: int) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import zmq
 
-from ether_broker.endpoint import check_endpoint, is_exposed, prepare_endpoint
-from ether_broker.errors import AddressInUse, InsecureEndpoint, InvalidEndpoint
+from ether_broker.endpoint import bind_error, check_endpoint, is_exposed, prepare_endpoint
+from ether_broker.errors import AddressInUse, InsecureEndpoint
 from ether_broker.failed_handshakes import FailedHandshakes
 from ether_broker.payload import MAX_PAYLOAD
 from ether_broker.refusals import Refusals
@@ -110,7 +110,7 @@ class BrokerSocket:
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
-            raise _bind_error(endpoint, error) from error
+            raise bind_error(endpoint, error) from error
         return self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
     def _make_waker(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
@@ -228,12 +228,6 @@ _OPTIONS: Final = (
     (zmq.HANDSHAKE_IVL, 3000),
     (zmq.IPV6, 1),
 )
-
-
-def _bind_error(endpoint: str, error: zmq.ZMQError) -> Exception:
-    if error.errno == zmq.EADDRINUSE:
-        return AddressInUse(f"{endpoint} is taken: stop what listens there, or choose another address.")
-    return InvalidEndpoint(f"{endpoint} cannot be bound: {error.strerror or error}.")
 
 
 def _refuse_living_ipc(endpoint: str) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
-from typing import Final
+from typing import Any, Final
 
-from ether_broker.errors import InvalidEndpoint
+from ether_broker.errors import AddressInUse, InvalidEndpoint
 from ether_broker.names import NAME_PATTERN
 
-__all__ = ["IPC", "LAN", "check_endpoint", "default_endpoint", "is_exposed", "lan_name", "prepare_endpoint"]
+__all__ = [
+    "IPC",
+    "LAN",
+    "bind_error",
+    "check_endpoint",
+    "default_endpoint",
+    "is_exposed",
+    "lan_name",
+    "prepare_endpoint",
+]
 
 IPC: Final = "ipc://"
 LAN: Final = "lan://"
@@ -71,6 +81,13 @@ def is_exposed(endpoint: str) -> bool:
         return True
     mapped = getattr(address, "ipv4_mapped", None)
     return not (mapped or address).is_loopback
+
+
+def bind_error(endpoint: str, error: Any) -> AddressInUse | InvalidEndpoint:
+    """What to raise when an address cannot be bound; `error` is the OSError, or ZeroMQ's."""
+    if error.errno == errno.EADDRINUSE:
+        return AddressInUse(f"{endpoint} is taken: stop what listens there, or choose another address.")
+    return InvalidEndpoint(f"{endpoint} cannot be bound: {error.strerror or error}.")
 
 
 def default_endpoint(name: str = "default") -> str:

@@ -11,7 +11,7 @@ import zmq
 
 from ether_broker.refusals import Refusals
 
-__all__ = ["FailedHandshakes"]
+__all__ = ["FailedHandshakes", "read_event"]
 
 _EVENTS: Final = (
     zmq.Event.ACCEPTED
@@ -27,6 +27,12 @@ _REASONS: Final = {
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it has no key, or another key for the broker",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "it took too long, or hung up",
 }
+
+
+def read_event(monitor: zmq.Socket[Any]) -> tuple[zmq.Event, int]:
+    """The next event of a monitored socket, and its value. `zmq.utils.monitor`, which does it too, would bring asyncio."""
+    number, value = _EVENT.unpack(monitor.recv_multipart()[0])
+    return zmq.Event(number), value
 
 
 class FailedHandshakes:
@@ -54,14 +60,9 @@ class FailedHandshakes:
 
     def _run(self) -> None:
         with contextlib.suppress(zmq.ZMQError):  # the context was destroyed under us
-            while (event := self._next())[0] is not zmq.Event.MONITOR_STOPPED:
+            while (event := read_event(self._monitor))[0] is not zmq.Event.MONITOR_STOPPED:
                 self._note(*event)
         self._monitor.close(0)
-
-    def _next(self) -> tuple[zmq.Event, int]:
-        """As zmq.utils.monitor reads it, which would bring asyncio."""
-        number, value = _EVENT.unpack(self._monitor.recv_multipart()[0])
-        return zmq.Event(number), value
 
     def _note(self, event: zmq.Event, connection: int) -> None:
         if event is zmq.Event.ACCEPTED:

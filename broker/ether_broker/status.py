@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum, unique
 from typing import Final
 
-__all__ = ["RUNNING", "AgentStatus", "Status"]
+__all__ = ["GOOD", "RUNNING", "UNFINISHED", "AgentStatus", "Status"]
 
 
 @unique
@@ -22,7 +22,7 @@ class Status(IntEnum):
     """Where a delegation stands; the number is the status byte on the wire.
 
     Codes 1 to 6 are spec 2 §6.5's. The others are extensions, registered the way spec 2 §15 asks
-    (docs/guarantees.md has the failure matrix, `ether_actors.observers.metrics` the metrics).
+    (docs/guarantees.md has the failure matrix, `ether_actors.observers.definitions` the metrics).
     """
 
     ACCEPTED = 1
@@ -72,7 +72,7 @@ class Status(IntEnum):
         """The same in spec 1's words; running work has none yet and counts as `PARTIAL`."""
         if self is Status.COMPLETED:
             return AgentStatus.SUCCESS
-        return AgentStatus.PARTIAL if self in _UNFINISHED else AgentStatus.ERROR
+        return AgentStatus.PARTIAL if self in UNFINISHED else AgentStatus.ERROR
 
     @classmethod
     def of_agent_status(cls, status: AgentStatus) -> Status:
@@ -83,7 +83,10 @@ class Status(IntEnum):
 RUNNING: Final = frozenset({Status.ACCEPTED.value, Status.PROGRESS.value})
 """The codes that do not end a delegation; plain numbers, as headers have them."""
 _REJECTIONS = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_CONTEXT, Status.REJECTED_OVERLOAD})
-_UNFINISHED = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})
+UNFINISHED: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})
+"""The codes that are `partial` in spec 1's words."""
+GOOD: Final = 0.7
+"""The confidence from which an answer is a success, used without a caveat (spec 3, "Partial Success Handling")."""
 _OF_AGENT_STATUS = {
     AgentStatus.SUCCESS: Status.COMPLETED,
     AgentStatus.ERROR: Status.FAILED_EXECUTION,

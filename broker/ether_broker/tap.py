@@ -10,9 +10,11 @@ ring's tail is moved to it, and the numbers show the gap (G7).
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from ether_broker.errors import MalformedFrame
@@ -36,6 +38,9 @@ class Batch(NamedTuple):
     """When they passed, in seconds by the broker's clock."""
     envelopes: Sequence[bytes]
     size: int
+
+
+_first: Final = attrgetter("first")
 
 
 @dataclass(slots=True)
@@ -153,14 +158,7 @@ class Tap:
         for back in range(1, min(len(self._batches), 2 * WINDOW) + 1):  # the middle of a deque is far away
             if number >= self._batches[-back].first:
                 return self._batches[-back]
-        low, high = 0, len(self._batches) - 1
-        while low < high:
-            middle = (low + high + 1) >> 1
-            if self._batches[middle].first <= number:
-                low = middle
-            else:
-                high = middle - 1
-        return self._batches[low]
+        return self._batches[bisect_right(self._batches, number, key=_first) - 1]
 
 
 class ReadBatch(NamedTuple):

@@ -29,7 +29,9 @@ __all__ = [
     "FRAME",
     "HEADER",
     "MOST",
+    "PARENT",
     "PREAMBLE",
+    "REQUEST_ID",
     "Flag",
     "Frame",
     "Header",
@@ -50,6 +52,9 @@ __all__ = [
 
 PREAMBLE: Final = struct.Struct(">4sBBHQQQ")
 HEADER: Final = struct.Struct(">BBHBBBBd16s16s")
+REQUEST_ID: Final = slice(16, 32)
+PARENT: Final = slice(32, 48)
+"""Of an envelope, as is `REQUEST_ID`: where the ids stand in it."""
 MAGIC: Final = b"ETHR"
 BATCH: Final = 64
 """Envelopes that ride in one frame at most, so that one sender's burst does not hold up the others' answers."""
@@ -71,7 +76,7 @@ class Kind(IntEnum):
     """Something happened that observers are told: an agent came or went, a dead letter was kept."""
 
     HELLO = 16
-    """Node to broker: my name, incarnation and version."""
+    """Node to broker: my name, what I run on, and the version of my schemas; my incarnation is in my routing id."""
     WELCOME = 17
     """Broker to node: you are in; my clock and my limits."""
     ERROR = 18

@@ -7,12 +7,10 @@ from typing import Final, Self
 
 from ether_actors.observers.sketch import Sketch
 from ether_broker.response import Response
-from ether_broker.status import Status
+from ether_broker.status import GOOD, Status
 
-__all__ = ["ANSWERS", "GOOD", "Tally"]
+__all__ = ["ANSWERS", "Tally"]
 
-GOOD: Final = 0.7
-"""The confidence from which an answer is used without a caveat (spec 3, "Partial Success Handling")."""
 ANSWERS: Final = frozenset({Status.COMPLETED, Status.PARTIAL, Status.NEEDS_INPUT})
 """Outcomes with which a specialist has something to hand over."""
 

@@ -3,7 +3,7 @@
     instance   lab                          the cluster's name; lab@beta where another had it first
     SRV        port, and a target of its own for each start
     A, AAAA    addresses
-    TXT        txtvers=1  cluster=lab  host=beta  version=0.1.0  proto=1  fp=…    fp only if the broker has a key
+    TXT        txtvers=1  cluster=lab  host=beta  version=0.1.0  proto=2  fp=…    fp only if the broker has a key
 
 Nothing of it is authenticated: who can send to the network can say all of it, another's fingerprint too.
 """

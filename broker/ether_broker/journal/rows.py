@@ -19,14 +19,13 @@ from ether_broker.journal.layout import read_meta
 from ether_broker.journal.row import references, restore, unpack_row
 from ether_broker.status import RUNNING
 from ether_broker.tap import Batch
-from ether_broker.wire import FRAME, Flag, Kind
+from ether_broker.wire import FRAME, REQUEST_ID, Flag, Kind
 
 __all__ = ["COLUMNS", "Row", "Rows", "is_outcome"]
 
 COLUMNS: Final = "seq, first, next, time, wall, hash, refs, checkpoint, body"
 _CACHED: Final = 8
 _RESPONSE: Final = int(Kind.RESPONSE)
-_ID: Final = slice(16, 32)
 
 
 def is_outcome(envelope: bytes) -> bool:
@@ -198,7 +197,7 @@ class Rows:
             if request_id in row.body:
                 for batch in self.unpack(row):
                     for envelope in batch.envelopes:
-                        if envelope[_ID] == request_id and is_outcome(envelope):
+                        if envelope[REQUEST_ID] == request_id and is_outcome(envelope):
                             yield envelope
 
     def replay(self, number: int) -> Iterator[Replayed]:

@@ -15,9 +15,9 @@ from collections import OrderedDict
 from typing import Any, Final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.errors import EtherError, InternalError
+from ether_broker.failed_handshakes import read_event
 from ether_broker.refusals import Refusals
 from ether_broker.security.authenticator import DOMAIN, Authenticator
 from ether_broker.security.identity import Identity
@@ -195,7 +195,7 @@ def _handshake(monitor: _Socket) -> zmq.Event | None:
     wanted = (zmq.Event.HANDSHAKE_FAILED_AUTH, zmq.Event.HANDSHAKE_SUCCEEDED)
     limit = time.monotonic() + _SELF_TEST
     while (left := limit - time.monotonic()) > 0 and monitor.poll(int(left * 1000) + 1):
-        event = recv_monitor_message(monitor)["event"]
+        event, _ = read_event(monitor)
         if event in wanted:
-            return zmq.Event(event)
+            return event
     return None

@@ -13,9 +13,9 @@ from enum import Enum, unique
 from typing import Any, Final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.errors import AuthenticationFailed, BrokerUnavailable, EtherError, InvalidKey
+from ether_broker.failed_handshakes import read_event
 from ether_broker.security.credentials import Credentials
 from ether_broker.security.guard import secure_client
 from ether_broker.security.keys import fingerprint
@@ -72,19 +72,18 @@ class Handshake:
     def look(self) -> bool:
         """Take note of how handshakes went; returns whether it is time to try again, with a new socket."""
         while self._monitor is not None and self._monitor.poll(0):
-            self._note(recv_monitor_message(self._monitor))
+            self._note(*read_event(self._monitor))
         if self._again_at is None or time.monotonic() < self._again_at:
             return False
         self._again_at = None
         return True
 
-    def _note(self, message: Any) -> None:
-        event = message["event"]
+    def _note(self, event: zmq.Event, value: int) -> None:
         if event == zmq.Event.HANDSHAKE_SUCCEEDED:
             self.failure, self._pause, self._again_at = None, _FIRST, None
         elif event == zmq.Event.HANDSHAKE_FAILED_AUTH:
             self._failed(Failure.KEY)
-        elif event == zmq.Event.HANDSHAKE_FAILED_PROTOCOL and int(message["value"]) == _MISMATCH:
+        elif event == zmq.Event.HANDSHAKE_FAILED_PROTOCOL and value == _MISMATCH:
             self._failed(Failure.MECHANISM)
         elif event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
             if self._credentials is not None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import socket
 import struct
 from typing import Final
 
-from ether_broker.errors import AddressInUse, InvalidEndpoint
+from ether_broker.endpoint import bind_error
 
 __all__ = ["listen"]
 
@@ -41,9 +40,7 @@ def listen(host: str, port: int, *, before: int = 0) -> socket.socket:
     try:
         return _listen(host, port, before)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise AddressInUse(f"{where} is taken: stop what listens there, or choose another address.") from error
-        raise InvalidEndpoint(f"{where} cannot be bound: {error.strerror or error}.") from error
+        raise bind_error(where, error) from error
 
 
 def _listen(host: str, port: int, before: int) -> socket.socket:

@@ -34,7 +34,7 @@ from ether_broker.errors import nearest
 from ether_broker.frozen import FrozenDict, freeze, thaw
 from ether_broker.model import AgentName, CapabilityName, FrozenMap
 from ether_broker.response import Response
-from ether_broker.status import Status
+from ether_broker.status import GOOD, UNFINISHED, Status
 from ether_broker.views.box import boxed, unboxed
 from ether_broker.views.notation import (
     ANYONE,
@@ -53,8 +53,6 @@ from ether_broker.views.view import RequestView, ResponseView
 
 __all__ = ["AgentResponse", "SubgoalRequest"]
 
-_GOOD: Final = 0.7
-"""From here an answer counts as a success (spec 3, "Metrics")."""
 _USABLE: Final = 0.3
 """Under it the output is unusable (spec 3, "Scoring Guidelines")."""
 _PARTIAL: Final = 0.5
@@ -63,7 +61,6 @@ _TOOLS: Final = (
     "shell_command", "llm_call", "search",
 )  # fmt: skip
 """The standard tool types (spec 3, "tools_used")."""
-_UNFINISHED: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})
 
 
 def _subgoal(value: FrozenDict) -> FrozenDict:
@@ -223,12 +220,12 @@ class AgentResponse(ResponseView):
 
 
 def _status_of(confidence: float) -> Status:
-    if confidence >= _GOOD:
+    if confidence >= GOOD:
         return Status.COMPLETED
     return Status.PARTIAL if confidence >= _USABLE else Status.FAILED_EXECUTION
 
 
 def _confidence_of(status: Status) -> float:
     if status is Status.COMPLETED:
-        return _GOOD
-    return _PARTIAL if status in _UNFINISHED else 0.0
+        return GOOD
+    return _PARTIAL if status in UNFINISHED else 0.0
