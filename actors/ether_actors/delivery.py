@@ -20,6 +20,9 @@ from ether_broker.wire import Flag, Kind, pack_envelope, read_header
 __all__ = ["Delivery"]
 
 _RECENT: Final = 256
+SHARE: Final = 128
+"""Delegations that one step calls off because what they were made for has ended."""
+_ENDED_PARENT: Final = "The delegation that it was made for has ended."
 _QUEUED, _SENT, _, _ENDED = State  # a member of an Enum costs a look-up each time that it is named
 
 
@@ -28,6 +31,10 @@ class Delivery:
 
     def __init__(self, records: Records) -> None:
         self._records = records
+        self.orphans: deque[Entry] = deque()
+        """What has to be called off yet, because what it was made for has ended."""
+        self._left = SHARE
+        """How much of it this step may still call off."""
 
     # -- to specialists ------------------------------------------------------------------------------------------
 
@@ -89,12 +96,23 @@ class Delivery:
         if agent.mailbox.waiting_count:
             self.pump(agent)
 
-    def end_children(self, entry: Entry, message: str = "The delegation that it was made for has ended.") -> None:
-        """Call off what was delegated for a delegation."""
-        children, entry.children = entry.children, None
-        for child in children or ():
-            if not child.is_over:
+    def end_children(self, entry: Entry, message: str = _ENDED_PARENT) -> None:
+        """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `end_orphans`."""
+        for child in list(entry.children or ()):
+            if self._left <= 0:
+                self.orphans.append(child)
+            elif not child.is_over:
+                self._left -= 1
                 self.rule(child, Status.CANCELLED, "parent_ended", message)
+
+    def end_orphans(self) -> None:
+        """Call off more of what was delegated for delegations that have ended."""
+        self._left = SHARE
+        while self.orphans and self._left > 0:
+            child = self.orphans.popleft()
+            if not child.is_over:
+                self._left -= 1
+                self.rule(child, Status.CANCELLED, "parent_ended", _ENDED_PARENT)
 
     def rule(self, entry: Entry, status: Status, code: str, message: str) -> None:
         """End a delegation by the supervisor's own word, and tell the specialist's node to stop."""

@@ -1,31 +1,34 @@
-"""Agents whose nodes are gone: their work is ruled on a share a step, and their names are kept for some time. Sans-IO."""
+"""Agents that go: their work is ruled on a share a step, and the names of those whose nodes were lost are kept. Sans-IO."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from ether_actors.quota import MOST_DOWN
+from ether_actors.quota import MOST_DOWN, let_go
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.registration import Condition, Registration
 from ether_broker.router import Session
+from ether_broker.wire import Kind, pack_envelope
 
-__all__ = ["NODE_LOST", "SHARE", "Departures"]
+__all__ = ["SHARE", "Departures"]
 
-NODE_LOST: Final = "node_lost"
-SHARE: Final = 512
-"""Agents and delegations of lost nodes that one step rules on, and what the last agent has above them."""
+_NODE_LOST: Final = "node_lost"
+_LEFT: Final = "left"
+_DRAINS: Final = ""
+SHARE: Final = 128
+"""Agents and delegations of agents that go that one step rules on, and what the last agent has above them."""
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry, so that its name can be answered for."""
 
 
 class Departures:
-    """The agents of lost nodes.
+    """The agents of nodes that are lost, or leave; and those that drain.
 
-    All of them take no work from the moment of the loss. The journal is told of each when its work is ruled on: a broker that
-    is started anew in between still knows that its node had that work.
+    All of a node's take no work from that moment. The journal is told of each when its work is ruled on: a broker that is
+    started anew in between still knows that its node had that work.
 
     Args:
         records: of the broker.
@@ -37,19 +40,35 @@ class Departures:
         self._records = records
         self._reassignment = reassignment
         self._tell = tell
-        self.waiting: dict[Registration, None] = {}
-        """Those whose work has not been ruled on yet, in the order of the losses."""
-        self._left: dict[Session, int] = {}
-        """How many of them each node has."""
+        self.waiting: dict[Registration, str] = {}
+        """Those whose work has not been ruled on yet, in the order in which they went, and why they did; empty: it drains."""
+        self._nodes: dict[Session, int] = {}
+        """How many of them each node has that is lost, or leaves."""
         self._down_since: dict[bytes, float] = {}
 
-    def lost(self, session: Session, agents: Collection[Registration]) -> None:
-        """Take the agents of a lost node out of every choice; their work is ruled on by `serve`."""
+    def lost(self, session: Session) -> None:
+        """Take the agents of a lost node out of every choice; their work is ruled on by `serve`, and their names are kept."""
+        self._go(session, _NODE_LOST)
+
+    def leave(self, session: Session) -> None:
+        """Take the agents of a node that leaves out of every choice, by `serve` out of the registry, and tell it BYE then."""
+        self._go(session, _LEFT)
+
+    def _go(self, session: Session, reason: str) -> None:
+        agents = _agents_of(session)
         for agent in agents:
             self._records.registry.condition(agent, Condition.DOWN)
-            self.waiting[agent] = None
-        self._left[session] = len(agents)
-        self._tell_node(session)
+            if self.waiting.get(agent) != _LEFT:
+                self.waiting[agent] = reason
+        self._nodes[session] = len(agents)
+        self._is_through(session)
+
+    def drain(self, agents: Iterable[Registration]) -> None:
+        """Give agents nothing new; what waits for them goes to others with `serve`, and never to another of them."""
+        for agent in agents:
+            if agent.condition is not Condition.DRAINING and agent not in self.waiting:
+                self._records.registry.condition(agent, Condition.DRAINING)
+                self.waiting[agent] = _DRAINS
 
     def serve(self) -> None:
         """Rule on the work of the next of them."""
@@ -61,25 +80,51 @@ class Departures:
 
     def settle(self, agent: Registration) -> None:
         """Rule on the work of an agent now, if that waits: somebody takes its name."""
-        if agent not in self.waiting:
+        reason, session = self.waiting.pop(agent, None), agent.session
+        if reason is None:
             return
-        del self.waiting[agent]
-        session = agent.session
-        self._records.event("agent_down", agent=agent.manifest.agent, node=session.node, reason=NODE_LOST)
-        self._tell(agent.name, NODE_LOST)
-        self._reassignment.lost(agent, session.lost)
-        self._left[session] -= 1
-        self._tell_node(session)
-        self._down_since.pop(agent.name, None)
-        self._down_since[agent.name] = self._records.now
-        if not agent.manifest.capabilities:
-            self._forget(agent)
-        self._forget_oldest()
+        if reason == _DRAINS:
+            self._records.event("agent_draining", agent=agent.manifest.agent, node=session.node)
+            self._reassignment.drained(agent)
+            return
+        if reason == _NODE_LOST:
+            self._gone(agent, reason)
+            self._reassignment.lost(agent, session.lost)
+            self._down_since.pop(agent.name, None)
+            self._down_since[agent.name] = self._records.now
+            if not agent.manifest.capabilities:
+                self._forget(agent)
+            self._forget_oldest()
+        else:
+            self.remove(agent, reason)
+        self._nodes[session] -= 1
+        self._is_through(session)
 
-    def _tell_node(self, session: Session) -> None:
-        if not self._left[session]:
-            del self._left[session]
+    def remove(self, agent: Registration, reason: str = "") -> None:
+        """Take out an agent that left for good; what it had is answered for."""
+        if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
+            reason = _LEFT
+        self._records.registry.condition(agent, Condition.DOWN)
+        self._gone(agent, reason)
+        self._reassignment.gone(agent)
+        self._records.ledger.forget_held(agent)
+        let_go(agent)
+        self._records.registry.remove(agent)
+
+    def _gone(self, agent: Registration, reason: str) -> None:
+        self._records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
+        self._tell(agent.name, reason)
+
+    def _is_through(self, session: Session) -> None:
+        """Tell of a node when the last of its agents has gone: those who monitor it, or itself that it may leave."""
+        if self._nodes[session]:
+            return
+        del self._nodes[session]
+        if session.lost:
             self._tell(b"node:" + session.node.encode(), session.lost)
+        else:
+            self._records.router.send(session, pack_envelope(Kind.BYE))
+            session.draining = True
 
     def keep(self, agents: Iterable[Registration]) -> None:
         """Keep the names of agents whose node was lost before the broker was started anew."""
@@ -111,3 +156,7 @@ class Departures:
         self._down_since.pop(agent.name, None)
         self._records.registry.remove(agent)
         self._records.event("agent_forgotten", agent=agent.manifest.agent)
+
+
+def _agents_of(session: Session) -> list[Registration]:
+    return [session.agents[name] for name in sorted(session.agents)]

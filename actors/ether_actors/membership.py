@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ether_actors.collecting import Collecting
 from ether_actors.deadlines import DEFAULT_TIMEOUT
 from ether_actors.delivery import Delivery
-from ether_actors.departures import NODE_LOST, Departures
+from ether_actors.departures import Departures
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
-from ether_actors.quota import check_monitor, check_observer, let_go, load_of, said_of_itself
+from ether_actors.quota import check_monitor, check_observer, load_of, said_of_itself
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.registering import Registering
@@ -158,16 +158,9 @@ class Membership:
         session.loaded, session.told = session.told, set()
 
     def bye(self, session: Session) -> None:
-        """Let a node leave; what it still has is answered for as lost."""
-        farewell = pack_envelope(Kind.BYE)
-        records = self._records
-        records.router.send(session, farewell)
-        agents = self._agents_of(session)
-        for agent in agents:  # all of them first: what one had must not go to another
-            records.registry.condition(agent, Condition.DOWN)
-        for agent in agents:
-            self._leave(agent)
-        session.draining = True
+        """Let a node leave; what it still has is answered for as lost. It is told BYE when that has been done."""
+        session.input.spend(len(session.agents))
+        self.departures.leave(session)
 
     def beat(self) -> None:
         """Show life to every node, and end the sessions of those that show none."""
@@ -216,7 +209,7 @@ class Membership:
         session.let_go()
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)
-        self.departures.lost(session, self._agents_of(session))
+        self.departures.lost(session)
         for token in list(session.monitors):
             self._take_back(session, token)
 
@@ -229,10 +222,10 @@ class Membership:
         """
         if not header.source:
             session.input.spend(len(session.agents))
-            self._drain(self._agents_of(session))
+            self.departures.drain(session.agents.values())
             return
         agent = self._records.registry.get(header.source)
-        if agent is None or agent.session is not session:
+        if agent is None or agent.session is not session or agent.condition is Condition.DOWN:
             return
         said = _map(header, envelope)
         state, reason = str(said.get("condition", "gone")), str(said.get("reason", ""))[:_REASON]
@@ -242,33 +235,11 @@ class Membership:
             self._records.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
             self._tell_monitors(agent.name, reason or "crashed")
         elif header.flags & Flag.HANDED_BACK:
-            self._drain([agent])
+            self.departures.drain([agent])
         else:
+            self.departures.settle(agent)
             self._reassignment.call_off(agent)
-            self._leave(agent, reason)
-
-    def _drain(self, agents: list[Registration]) -> None:
-        agents = [agent for agent in agents if agent.condition is not Condition.DRAINING]
-        for agent in agents:  # all of them first: what waits for one must not go to another
-            self._records.registry.condition(agent, Condition.DRAINING)
-            self._records.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
-        for agent in agents:
-            self._reassignment.drained(agent)
-
-    def _leave(self, agent: Registration, reason: str = "") -> None:
-        records = self._records
-        if reason in {"", NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
-            reason = "left"
-        records.registry.condition(agent, Condition.DOWN)
-        records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
-        self._tell_monitors(agent.name, reason)
-        self._reassignment.gone(agent)
-        records.ledger.forget_held(agent)
-        let_go(agent)
-        records.registry.remove(agent)
-
-    def _agents_of(self, session: Session) -> list[Registration]:
-        return [session.agents[name] for name in sorted(session.agents)]
+            self.departures.remove(agent, reason)
 
     # -- watchers ------------------------------------------------------------------------------------------------
 

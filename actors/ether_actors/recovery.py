@@ -18,6 +18,7 @@ from ether_actors.ledger import Entry, Ledger, State
 from ether_actors.membership import Membership
 from ether_actors.records import Records
 from ether_actors.registration import Condition, Registration
+from ether_broker.ids import NO_ID
 from ether_broker.journal.journal import Journal
 from ether_broker.manifest import Manifest
 from ether_broker.payload import unpack
@@ -128,13 +129,18 @@ def _restore_work(
         error = ErrorInfo(code="agent_gone", message=message)
         records.answer(delegator, header, Status.REJECTED_CAPABILITY, error, Flag.NONE)
         return None
+    parent = records.ledger.get(header.parent)
+    if header.parent != NO_ID and parent is None and agent is not records.bus:
+        error = ErrorInfo(code="parent_ended", message="The delegation that it was made for has ended.")
+        records.answer(delegator, header, Status.CANCELLED, error, Flag.NONE)
+        return None
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(
         header, accepted.envelope, target=agent.name, capability=choice.name, attempt=accepted.attempt,
         flags=flags,
     )  # fmt: skip
     entry = Entry(
-        read_header(envelope), envelope, delegator, choice, parent=records.ledger.get(header.parent),
+        read_header(envelope), envelope, delegator, choice, parent=parent,
         pinned=not header.flags & Flag.ROUTED, deadline=header.deadline, now=accepted.clock,
     )  # fmt: skip
     entry.returns = accepted.returns

@@ -125,7 +125,10 @@ class Registry:
             agent.mailbox.resume(reset=reset)
         else:
             agent.mailbox.pause()
-        agent.load_changed()
+        if (
+            condition is Condition.UP or condition is Condition.RESTARTING
+        ):  # what takes nothing is dropped when it is looked at
+            agent.load_changed()
 
     def holders(self, capability: bytes, grant: Grant = EVERYTHING) -> Iterator[Choice]:
         """Everybody who may do it and may be asked by the delegator, whatever their condition; fallback agents last."""

@@ -45,7 +45,7 @@ _LOOKED_UP: Final = 16
 """Points of a look for an outcome; see `ether_broker.cost`."""
 _ANOTHERS: Final = "Another delegator has a delegation of this id, or had one"
 _UNREAD: Final = "Whether it came before, and how it ended then, cannot be read."
-_DUE: Final = 512
+_DUE: Final = 128
 """Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
@@ -339,10 +339,11 @@ class Rulings:
     @property
     def has_due(self) -> bool:
         """Whether the next step should come at once."""
-        return bool(self._overdue)
+        return bool(self._overdue or self._delivery.orphans)
 
     def due(self) -> None:
-        """End what has passed its deadline, 512 at a time."""
+        """End what has passed its deadline, 128 at a time, and as much of what was made for what has ended."""
+        self._delivery.end_orphans()
         records, late = self._records, self._overdue
         late.extend(records.ledger.deadlines.due(records.now))
         for _ in range(min(_DUE, len(late))):

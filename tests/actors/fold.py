@@ -57,7 +57,8 @@ def _work(records: Records) -> list[tuple[object, ...]]:
     return [
         (
             entry.request_id, entry.source, entry.agent.name, entry.capability, entry.attempt, entry.returns,
-            entry.state is State.RUNNING, entry.pinned, NO_ID if entry.parent is None else entry.parent.request_id,
+            entry.state is State.RUNNING, entry.pinned,
+            NO_ID if entry.parent is None or entry.parent.is_over else entry.parent.request_id,
             [child.request_id for child in entry.children or ()],
         )
         for entry in records.ledger.running
@@ -73,7 +74,8 @@ def _folded_work(history: History) -> list[tuple[object, ...]]:
         header = read_header(work.envelope)
         found.append((
             request_id, header.source, work.agent or header.target, work.capability or header.capability, work.attempt,
-            work.returns, work.is_running, not header.flags & Flag.ROUTED, work.parent, children.get(request_id, []),
+            work.returns, work.is_running, not header.flags & Flag.ROUTED,
+            work.parent if work.parent in history.open else NO_ID, children.get(request_id, []),
         ))  # fmt: skip
     return found
 

@@ -61,8 +61,14 @@ def _forget_silently(_forget: Any) -> Any:
     return mutated
 
 
-def _nobodys_word(_word: Any) -> Any:
-    return "?"
+def _nobodys_word(remove: Any) -> Any:
+    def mutated(self: Departures, agent: Any, reason: str = "") -> None:
+        gone = self._gone
+        self._gone = lambda agent, _reason: gone(agent, reason or "left")  # type: ignore[method-assign]
+        remove(self, agent, reason)
+        del self._gone
+
+    return mutated
 
 
 def _silent_when_removed(look_up: Any) -> Any:
@@ -222,7 +228,7 @@ MENDED: Final = (
             "fold", (Departures, "_forget", _forget_silently), "quotas node", seed=68),
     _mutant("a node says of its agent that it was lost",
             "UNREGISTER with the reason node_lost was believed by the journal alone",
-            "fold", (ether_actors.membership, "NODE_LOST", _nobodys_word), "node", seed=3),
+            "fold", (Departures, "remove", _nobodys_word), "node", seed=3),
     _mutant("nothing is said of outcomes that were removed",
             "gc deleted uncollected outcomes and their delegators heard nothing",
             "liveness", (Collecting, "_look_up", _silent_when_removed), "gc", seed=258),
