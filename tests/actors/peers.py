@@ -122,9 +122,14 @@ class Bus:
         """Let a message wait for the next step."""
         self._arrivals.append((routing_id, message))
 
+    def take_arrivals(self) -> list[tuple[bytes, bytes]]:
+        """Take what waits for the next step."""
+        arrivals, self._arrivals = self._arrivals, []
+        return arrivals
+
     def step(self) -> None:
         """Step until everything that waits was handled; what the supervisor sends lies in the peers' inboxes then."""
-        arrivals, self._arrivals = self._arrivals, []
+        arrivals = self.take_arrivals()
         _logger.addHandler(_BUGS)
         try:
             self.supervisor.step(arrivals, self.now, self.now + 1e9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether_actors.delivery import SHARE as CHILDREN
 from ether_actors.departures import SHARE
 from ether_actors.ended import Ended
 from ether_actors.history import History
@@ -272,19 +273,10 @@ def test_many_deadlines_at_once_are_ended_over_several_steps() -> None:
     assert len(bus.records.ledger) == 1_500 - 128
     assert bus.supervisor.next_wake() == bus.now
 
-    bus.step_while_it_wants_to()
+    for _ in range(1_500 // 128):
+        bus.step()
 
     assert len(bus.records.ledger) == 0
-
-
-def _family(bus: Bus, children: int) -> tuple[Peer, list[int]]:
-    """A delegator whose delegation has so many open children, with an agent of its own."""
-    peer = bus.node("n", "a")
-    parent = peer.delegate("a", timeout=100.0)
-    bus.step()
-    numbers = [peer.delegate("a", timeout=100.0, parent=parent, to="a") for _ in range(children)]
-    bus.step_while_it_wants_to()
-    return peer, [parent, *numbers]
 
 
 def test_delegators_that_are_back_are_served_in_turn_however_often_one_asks() -> None:
@@ -544,3 +536,104 @@ def test_a_broker_that_dies_while_the_work_of_a_lost_node_waits_for_its_ruling_l
     assert waiting
     assert {name for name, agent in bus.history.agents.items() if not agent.is_down} == waiting | {"d"}
     assert all(bus.history.agents[name].node == "nw" for name in waiting)
+
+
+def test_the_children_of_what_has_ended_are_called_off_a_share_a_step_and_none_is_made_meanwhile() -> None:
+    bus = Bus(Limits(window=5_000))
+    d = bus.node("n", "a")
+    worker = bus.node("nw", "w")
+    parent = d.delegate("a", to="a", timeout=60.0)
+    bus.step()
+    numbers = [d.delegate("a", to="w", timeout=60.0, parent=parent) for _ in range(8 * CHILDREN)]
+    bus.step()
+    assert len(worker.work()) == len(numbers)
+    d.took(Kind.DELEGATION)
+
+    d.send(Kind.CANCEL, request_id=request_id(parent), source=b"a")
+    numbers.append(d.delegate("a", to="w", parent=parent))
+    steps = 0
+    while not steps or bus.supervisor.next_wake() <= bus.now:
+        before = len(bus.records.ledger)
+        bus.step()
+        assert before - len(bus.records.ledger) <= 4 * CHILDREN
+        assert differences(bus.supervisor, bus.history) == []
+        steps += 1
+
+    assert steps > 3
+    ended = {outcome.number: outcome.code for outcome in d.took(Kind.RESPONSE)}
+    assert ended == {parent: "cancelled", **dict.fromkeys(numbers, "parent_ended")}
+    assert len(worker.took(Kind.CANCEL)) == len(numbers) - 1
+
+
+def test_a_node_that_leaves_is_out_of_every_choice_at_once_and_told_bye_when_its_last_agent_has_left() -> None:
+    bus = Bus()
+    d, stays = bus.delegator("d"), bus.node("ns", "s")
+    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
+    waiting = d.delegate("d", to="l0", timeout=60.0)
+    bus.step()
+    leaves.took(Kind.DELEGATION)
+
+    leaves.send(Kind.BYE)
+    bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
+    assert SHARE < len(bus.records.registry) - 2 < 3 * SHARE
+    assert differences(bus.supervisor, bus.history) == []
+    numbers = [d.delegate("d", timeout=60.0) for _ in range(20)]
+    by_name = d.delegate("d", to=f"l{3 * SHARE - 1}", timeout=60.0)
+    bus.step()
+    assert stays.work() == numbers
+    while bus.supervisor.next_wake() <= bus.now:
+        assert leaves.took(Kind.BYE) == []
+        bus.step()
+        assert differences(bus.supervisor, bus.history) == []
+
+    assert [event["reason"] for event in bus.events("agent_down")] == ["left"] * 3 * SHARE
+    assert len(leaves.took(Kind.BYE)) == 1
+    codes = {outcome.number: outcome.code for outcome in d.took(Kind.RESPONSE)}
+    assert codes == {waiting: "node_lost", by_name: "agent_down"}
+    assert len(bus.records.registry) == 2
+
+
+def test_a_node_that_is_lost_while_its_agents_leave_has_left() -> None:
+    bus = Bus()
+    watcher = bus.node("nw")
+    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
+    watcher.send(Kind.MONITOR, request_id=request_id(9_000), target=b"node:nl")
+    bus.step()
+
+    leaves.send(Kind.BYE)
+    bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
+    session = leaves.session
+    leaves.is_dead = True
+    bus.records.router.unreachable(session.receiver)
+    while bus.supervisor.next_wake() <= bus.now:
+        bus.step()
+        assert differences(bus.supervisor, bus.history) == []
+
+    assert {event["reason"] for event in bus.events("agent_down")} == {"left"}
+    assert len(bus.events("agent_down")) == 3 * SHARE
+    assert len(watcher.took(Kind.DOWN)) == 1
+    assert len(bus.records.registry) == 0
+
+
+def test_what_many_agents_that_drain_have_waiting_goes_to_others_over_several_steps_and_never_to_one_of_them() -> None:
+    bus = Bus(Limits(window=1))
+    d, stays = bus.delegator("d"), bus.node("ns", "s")
+    drains = bus.node("nl", *(f"l{number}" for number in range(2 * SHARE)))
+    for _ in range(3 * SHARE):
+        d.delegate("d", timeout=60.0)
+    bus.step()
+    given = drains.work()
+    stays.took(Kind.DELEGATION)
+
+    drains.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK)
+    steps = 0
+    while not steps or bus.supervisor.next_wake() <= bus.now:
+        bus.step()
+        assert differences(bus.supervisor, bus.history) == []
+        steps += 1
+
+    assert steps > 2
+    assert drains.work() == []
+    assert len(given) == 2 * SHARE
+    assert len(bus.events("agent_draining")) == 2 * SHARE
+    assert bus.agent("s").mailbox.outstanding == SHARE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether_actors import delivery
 from ether_actors.homecoming import RETURN
 from ether_actors.ledger import State
 from ether_actors.registration import Condition
@@ -582,3 +583,26 @@ def test_what_a_recovery_ends_itself_is_told_and_remembered():
 
     assert asked.outcomes == [(Status.REJECTED_CAPABILITY, "agent_gone")]
     assert request_id(asked.number) in world.supervisor.records.ended
+
+
+def test_children_that_were_still_to_be_called_off_are_so_after_a_restart(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(delivery, "SHARE", 2)
+    world = World()
+    d, a = pair(world)
+    w = world.life("nw", "w")
+    world.settle()
+    parent = d.ask("once", to="a")
+    world.settle()
+    children = [a.ask("once", to="w", source="a", parent=parent.number) for _ in range(20)]
+    world.settle()
+    d.cancel(parent.number)
+    world.step()
+    world.crash()
+    assert len(world.supervisor.records.ledger) < 20
+
+    back(world, d, a, w)
+
+    assert parent.outcomes == [(Status.CANCELLED, "cancelled")]
+    assert {outcome for child in children for outcome in child.outcomes} == {(Status.CANCELLED, "parent_ended")}
+    assert all(len(child.outcomes) == 1 for child in children)
+    assert all(work.is_called_off for work in w.works.values())
