@@ -107,11 +107,11 @@ class _Ring:
 
 
 def _on_in_the_ring(from_journal: Any) -> Any:
-    def mutated(self: Feeding, session: Any) -> None:
+    def mutated(self: Feeding, *observer: Any) -> int:
         records, journal = self._records, self._records.journal
         records.journal = _Ring(records)  # type: ignore[assignment]
         try:
-            from_journal(self, session)
+            return int(from_journal(self, *observer))
         finally:
             records.journal = journal
 
