@@ -38,7 +38,7 @@ VOLATILE: Final = int(Flag.VOLATILE)
 _HINTED: Final = frozenset({Reason.UNKNOWN_AGENT, Reason.NO_HOLDER})
 _CHARGED: Final = frozenset({
     *_HINTED, Reason.DUPLICATE, Reason.LATE, Reason.UNKNOWN_REQUEST, Reason.NOT_THE_SPECIALIST, Reason.FORGED,
-    Reason.ILLEGAL,
+    Reason.ILLEGAL, Reason.FORBIDDEN,
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
 _RETRY_JOURNAL: Final = 1.0

@@ -86,10 +86,10 @@ class _Folding(MemoryJournal):
 class Bus:
     """One supervisor with its peers."""
 
-    def __init__(self, limits: Limits | None = None, now: float = 1000.0, **tap: int) -> None:
+    def __init__(self, limits: Limits | None = None, now: float = 1000.0, **options: Any) -> None:
         self.history = History()
         """What a journal would tell."""
-        self.supervisor = Supervisor(limits=limits, journal=_Folding(self.history), **tap)
+        self.supervisor = Supervisor(limits=limits, journal=_Folding(self.history), **options)
         self.records = self.supervisor.records
         self.now = now
         self.peers: list[Peer] = []

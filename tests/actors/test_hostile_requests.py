@@ -13,6 +13,7 @@ from ether_broker import backlog as backlog_module
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import MOST_CAPABILITIES, Manifest
 from ether_broker.payload import pack
+from ether_broker.security.access import Access
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
@@ -637,3 +638,21 @@ def test_what_many_agents_that_drain_have_waiting_goes_to_others_over_several_st
     assert len(given) == 2 * SHARE
     assert len(bus.events("agent_draining")) == 2 * SHARE
     assert bus.agent("s").mailbox.outstanding == SHARE
+
+
+def test_what_the_access_list_does_not_have_costs_who_asks_as_much_as_any_dead_letter() -> None:
+    costs = []
+    for who in ("other*", "*"):
+        bus = Bus(
+            access=Access.of({"delegate": [{"who": who, "what": "x.*"}], "register": [{"node": "*", "agents": "*"}]})
+        )
+        bus.node("nw", "w")
+        d = bus.delegator("d")
+        spent = d.session.input.tag
+        d.delegate("d", to="nobody")
+        bus.step()
+        costs.append((d.outcome().code, d.session.input.tag - spent))
+
+    (denied, points), (unknown, others) = costs
+    assert (denied, unknown) == ("access_denied", "unknown_agent")
+    assert points == others >= 26
