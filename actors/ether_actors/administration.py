@@ -9,13 +9,13 @@ from typing import Any, Final
 from ether_actors.delivery import Delivery
 from ether_actors.leasing import Leasing
 from ether_actors.ledger import Entry, State
-from ether_actors.pages import Cursor, page, text, whole
+from ether_actors.pages import Place, page, text, whole
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.refusal import Refusal
 from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.trimming import Trimming
 from ether_broker.bounded import QUESTION, read
-from ether_broker.cost import reading
+from ether_broker.cost import ANSWER_SHIFT, ASKED_SHIFT, NAMED_SHIFT, reading
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
@@ -90,7 +90,7 @@ class Administration:
             self._delivery.answer(entry, Status.REJECTED_CONTEXT, error)
         else:
             if data is not None:
-                entry.delegator.input.spend(1 + (len(data.packed) >> 9))
+                entry.delegator.input.spend(1 + (len(data.packed) >> ANSWER_SHIFT))
                 self._delivery.answer(entry, Status.COMPLETED, data=data)
 
     def late(self, entry: Entry) -> None:
@@ -150,7 +150,7 @@ class Administration:
 
     def _rows(
         self, entry: Entry, params: dict[str, Any], describe: Callable[[Registration], dict[str, Any]]
-    ) -> Iterator[tuple[Cursor, dict[str, Any] | None]]:  # fmt: skip
+    ) -> Iterator[tuple[Place, dict[str, Any] | None]]:  # fmt: skip
         """The agents that are asked for, by name; those without capabilities only for who knows their names."""
         registry = self._records.registry
         wanted = params.get("agents")
@@ -161,7 +161,7 @@ class Administration:
             wanted = [one]
         if wanted is not None and not (isinstance(wanted, list) and all(isinstance(name, str) for name in wanted)):
             raise InvalidEnvelope("params.agents has to be a list of names.")
-        entry.delegator.input.spend(len(wanted or ()) >> 5)
+        entry.delegator.input.spend(len(wanted or ()) >> NAMED_SHIFT)
         after = text(params, "after")
         names: Iterable[bytes] = registry.after(None if after is None else after.encode())
         if wanted is not None:
@@ -192,7 +192,7 @@ class Administration:
         """What an earlier life of the delegator asked for: still open, or ended and not collected."""
         records, source = self._records, entry.source
         asked_for = len(records.ledger.asked_by(source)) + len(records.ended.uncollected_of(source))
-        entry.delegator.input.spend(asked_for >> 3)
+        entry.delegator.input.spend(asked_for >> ASKED_SHIFT)
         running = {
             asked.request_id: {
                 "request_id": asked.request_id, "capability": name_of(asked.capability), "ended": False,

@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from ether_actors.delivery import Delivery
 from ether_actors.quota import MOST_HELD
 from ether_actors.records import Records
+from ether_broker.cost import AGAIN_SHIFT
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
-from ether_broker.status import RUNNING, Status
+from ether_broker.status import INTERIM, Status
 from ether_broker.wire import Header, Kind, read_header
 
 __all__ = ["SHARE", "Collecting"]
@@ -30,8 +30,6 @@ _TOLD: Final = 1_000
 _RATE: Final = 16 << 20
 """Bytes a second that are given again, to all delegators together and each in its turn; beyond the first `_BURST`."""
 _BURST: Final = 1 << 20
-_PER_2_KIB: Final = 11
-"""An outcome that is given again costs who asks a point for each 2 KiB: its size, shifted right by this."""
 SHARE: Final = 32
 """Outcomes that one step looks up. Each may be a question to the journal's file, of some 0.15 ms; thousands of them in
 one step would make every deadline late (G4)."""
@@ -40,9 +38,8 @@ one step would make every deadline late (G4)."""
 class Collecting:
     """The queue of those that have ended; what is still open is given to its delegator at once."""
 
-    def __init__(self, records: Records, delivery: Delivery) -> None:
+    def __init__(self, records: Records) -> None:
         self._records = records
-        self._delivery = delivery
         self._until = 0
         """The number of the outcome that has to be in the journal before anything more is given out."""
         self._not_before = 0.0
@@ -125,7 +122,7 @@ class Collecting:
             except JournalCorrupt as error:
                 refusals.note(session.node, error.code, error)
                 unread = ErrorInfo(code=error.code, message=f"{_UNREAD} {error}")
-                self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, unread)
+                self._records.tell(session, request_id, Status.FAILED_EXECUTION, unread)
             left.popleft()
         if collected:
             self._records.event("outcomes_collected", outcomes=collected)
@@ -156,13 +153,13 @@ class Collecting:
             is_removed = records.journal.first > 1 or request_id in records.ended
             code, message = ("outcome_removed", _REMOVED) if is_removed else ("broker_lost", _LOST)
             error = ErrorInfo(code=code, message=message)
-            self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
+            self._records.tell(session, request_id, Status.FAILED_EXECUTION, error)
         return False
 
     def _send(self, session: Session, outcome: bytes) -> None:
         now, size = self._records.now, len(outcome)
         self._not_before = max(self._not_before, now - _BURST / _RATE) + size / _RATE
-        session.input.spend(size >> _PER_2_KIB)
+        session.input.spend(size >> AGAIN_SHIFT)
         self._records.router.send(session, outcome)
 
     def keep_unread(self, session: Session) -> None:
@@ -184,4 +181,4 @@ class Collecting:
         """The outcomes on their way to a node, but for what `Delivery.tell` said outside the journal: that is said anew."""
         under_way = (*session.unacknowledged(), *self._records.router.unsealed(session))
         found = ((read_header(envelope), envelope) for envelope in under_way if envelope[0] == Kind.RESPONSE)
-        return [(header, envelope) for header, envelope in found if header.target and header.status not in RUNNING]
+        return [(header, envelope) for header, envelope in found if header.target and header.status not in INTERIM]

@@ -9,11 +9,8 @@ from typing import Final
 from ether_actors.ledger import Entry, State
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registration import Registration
-from ether_broker.codec import pack_response
 from ether_broker.dead_letters import Reason
-from ether_broker.ids import to_text
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.router import Session
+from ether_broker.response import ErrorInfo
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, pack_envelope, read_header
 
@@ -144,18 +141,6 @@ class Delivery:
             self.rule(entry, Status.TIMEOUT, "deadline", message)
         else:
             self.rule(entry, Status.TIMEOUT, "expired", f"Not started: it {detail}.")
-
-    def tell(
-        self, session: Session, request_id: bytes, status: Status, error: ErrorInfo, target: bytes = b"",
-        **fields: object,
-    ) -> None:  # fmt: skip
-        """Answer a delegator at once, outside the journal and the tap; with a target it is kept for one that is lost."""
-        response = Response(
-            request_id=to_text(request_id), status=status, from_agent=SUPERVISOR, summary=error.message, error=error,
-            timestamp=self._records.wall,
-            **fields,  # type: ignore[arg-type]  # whose types the callers know: they name fields of Response
-        )  # fmt: skip
-        self._records.router.send_aside(session, pack_response(response, target=target))
 
     def count(self, status: Status, entry: Entry | None) -> None:
         """Count an outcome, for its agent too if it was ever accepted; what the bus itself was asked counts for nobody."""

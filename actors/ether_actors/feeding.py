@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ether_actors.records import Records
-from ether_broker.cost import PER_8_KIB
+from ether_broker.cost import JOURNAL_READ, MATCH, MATCHES_SHIFT, OBSERVERS_SHIFT, PASSED_SHIFT, PER_8_KIB, TAP_BATCH
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.payload import pack
 from ether_broker.router import Session, topic_of
@@ -22,13 +22,6 @@ __all__ = ["Feeding"]
 _NEVER: Final = float("inf")
 _SHARE: Final = 128
 """Points of a share, and what the last batch is above them; see `ether_broker.cost`."""
-_BATCH: Final = 2
-"""Points of a batch, beside a point for each 8 KiB that are sent and each 64 envelopes that are gone through."""
-_MATCH: Final = 128
-"""Where only some topics are wanted, those envelopes are a point for each 4, and one more for each 512 times that a topic is
-compared: to find an envelope's topic takes as long as 128 of that."""
-_READ: Final = 32
-"""Points of a look into the journal's file, of some 0.15 ms, beside one for each 8 KiB that are read: four are a share."""
 _RETRY: Final = 0.5
 """Seconds until the journal is read again that could not be."""
 
@@ -97,8 +90,8 @@ class Feeding:
             cursor = session.cursors[token] = session.cursors.pop(token)
             looks += 1
             if points := self._from_journal(session, token, cursor) or self._send(session, token, cursor):
-                return points + (looks >> 4), True
-        return 1 + (looks >> 4), False
+                return points + (looks >> OBSERVERS_SHIFT), True
+        return 1 + (looks >> OBSERVERS_SHIFT), False
 
     def _send(self, session: Session, token: bytes, cursor: Cursor, batch: Batch | None = None) -> int:
         """Send the next batch, or this one; returns its points, 0 if there is none to send."""
@@ -111,7 +104,8 @@ class Feeding:
             return 0
         records.router.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
         topics, count = len(cursor.topics), cursor.position - position
-        return _BATCH + (len(body) >> PER_8_KIB) + (1 + (count * (_MATCH + topics) >> 9) if topics else count >> 6)
+        matching = 1 + (count * (MATCH + topics) >> MATCHES_SHIFT) if topics else count >> PASSED_SHIFT
+        return TAP_BATCH + (len(body) >> PER_8_KIB) + matching
 
     def _from_journal(self, session: Session, token: bytes, cursor: Cursor) -> int:
         """Send what has left the ring and is in the journal, if that is what an observer gets next; its points, or 0."""
@@ -123,14 +117,14 @@ class Feeding:
             batch = records.journal.read(cursor.position)
             if batch is None:  # its old part was removed, and nothing is left below what the ring has
                 cursor.position = max(cursor.position + 1, records.journal.first)
-                return _READ
-            return _READ + (batch.size >> PER_8_KIB) + self._send(session, token, cursor, batch)
+                return JOURNAL_READ
+            return JOURNAL_READ + (batch.size >> PER_8_KIB) + self._send(session, token, cursor, batch)
         except JournalUnavailable as error:
             self._not_before = records.now + _RETRY
             records.router.refusals.note(session.node, error.code, error)
         except JournalCorrupt as error:
             self._leave_out(session, token, cursor, error)
-        return _READ
+        return JOURNAL_READ
 
     def _leave_out(self, session: Session, token: bytes, cursor: Cursor, error: JournalCorrupt) -> None:
         """Go on behind what is damaged, and say so: the numbers of what comes next show the gap, too (G7)."""

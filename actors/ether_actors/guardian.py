@@ -20,6 +20,7 @@ from ether_actors.cell import Cell
 from ether_actors.child_spec import ChildSpec, SupervisorSpec
 from ether_actors.restart_events import (
     ChildExited,
+    ChildPath,
     ChildStarted,
     ChildStartFailed,
     ChildStopped,
@@ -29,7 +30,6 @@ from ether_actors.restart_events import (
     Event,
     Exit,
     Gone,
-    Path,
     Restarted,
     SetTimer,
     Start,
@@ -128,7 +128,7 @@ class Guardian:
         self._tree = SupervisionTree(spec, host.random)
         self._cells: dict[str, Cell] = dict(adopted or {})
         self._adopting = adopted is not None
-        self._incarnations: dict[str, tuple[Path, int]] = {}
+        self._incarnations: dict[str, tuple[ChildPath, int]] = {}
         self._lock = threading.RLock()
         self._settled = threading.Event()
         self.failure: BaseException | None = None
@@ -201,7 +201,7 @@ class Guardian:
                 self._settled.set()
                 self._host.run(lambda: self._host.escalated(self, reason))
 
-    def _start_child(self, path: Path, spec: ChildSpec, incarnation: int) -> None:
+    def _start_child(self, path: ChildPath, spec: ChildSpec, incarnation: int) -> None:
         try:
             cell = self._cells.get(spec.id) or self._make_cell(spec)
             error = cell.boot() or self._host.announce(cell)
@@ -227,19 +227,19 @@ class Guardian:
         if all(child.state is Lifecycle.RUNNING for child in self._tree.statistics().children.values()):
             self._settled.set()
 
-    def _stop_child(self, path: Path, spec: ChildSpec, timeout: float, incarnation: int) -> None:
+    def _stop_child(self, path: ChildPath, spec: ChildSpec, timeout: float, incarnation: int) -> None:
         cell = self._cells.get(spec.id)
         if cell is not None:
             self._host.restarting(cell, "stopped with its supervisor's children")
             cell.rest(timeout)
         self.tell(ChildStopped(path, incarnation))
 
-    def _down(self, path: Path, reason: Exit, detail: str) -> None:
+    def _down(self, path: ChildPath, reason: Exit, detail: str) -> None:
         cell = self._cells.get(path[-1])
         if cell is not None and reason is Exit.CRASH:
             self._host.restarting(cell, detail)
 
-    def _gone(self, path: Path) -> None:
+    def _gone(self, path: ChildPath) -> None:
         cell = self._cells.pop(path[-1], None)
         if cell is not None:
             reason = self.reason or "its supervisor does not start it again"

@@ -15,7 +15,7 @@ from ether_broker.codec import read_delegation, read_response
 from ether_broker.errors import EtherError, WaitTimeout
 from ether_broker.ids import to_text
 from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import RUNNING, Status
+from ether_broker.status import INTERIM, Status
 from ether_broker.wire import Header, name_of, read_header
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ether_broker.delegation import Delegation
 
-__all__ = ["Handle", "Owner", "Stream", "as_completed"]
+__all__ = ["Handle", "HandleHost", "Stream", "as_completed"]
 
 _UPDATES: Final = 1_000
 """Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
@@ -31,7 +31,7 @@ _Update = tuple[Header, bytes]
 _T = TypeVar("_T")
 
 
-class Owner(Protocol):
+class HandleHost(Protocol):
     """What a handle needs of the node that made it."""
 
     @property
@@ -71,7 +71,7 @@ class Handle:
 
     def __init__(  # noqa: PLR0917  made once a delegation, in one place
         self,
-        owner: Owner,
+        owner: HandleHost,
         request_id: bytes,
         source: bytes,
         capability: bytes,
@@ -227,7 +227,7 @@ class Handle:
 
     def deliver(self, header: Header, envelope: bytes) -> bool:
         """Take a response from the broker; whether it was the outcome."""
-        if header.status not in RUNNING:
+        if header.status not in INTERIM:
             return self._finish(header, envelope, None)
         update = (header, envelope)
         with self._owner.lock:

@@ -15,9 +15,10 @@ from typing import Any, Final
 from ether_actors.ended import REMEMBERED, Ended
 from ether_broker.errors import EtherError, JournalCorrupt
 from ether_broker.ids import to_bytes
+from ether_broker.names import BUS_PREFIX
 from ether_broker.payload import pack, unpack
-from ether_broker.status import RUNNING
-from ether_broker.wire import HEADER, Flag, Kind, read_header, rehead
+from ether_broker.status import INTERIM
+from ether_broker.wire import HEADER, PARENT, REQUEST_ID, Flag, Kind, read_header, rehead
 
 __all__ = ["Accepted", "History", "Present"]
 
@@ -26,13 +27,9 @@ _VERSION: Final = 3
 _UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _REFUSED: Final = int(Flag.REFUSED)
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
-_QUESTION: Final = b"ether."
-"""Of the capabilities of the bus itself: what it answers is of the moment."""
 _NOT_OURS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, EtherError)
 _N_SOURCE: Final = 4
 _N_TARGET: Final = 5  # of a header: how long the names are
-_ID: Final = slice(16, 32)  # and the request ids
-_PARENT: Final = slice(32, 48)
 assert HEADER.size == 48  # noqa: PLR2004  the offsets above and in docs/protocol.md
 
 
@@ -55,7 +52,7 @@ class Accepted:
     @property
     def parent(self) -> bytes:
         """Request id of the delegation that it was made for; zeros without one."""
-        return self.envelope[_PARENT]
+        return self.envelope[PARENT]
 
     def shift(self, seconds: float) -> None:
         """Tell its times by a clock that is so many seconds ahead."""
@@ -136,7 +133,7 @@ class History:
                 opened[request_id] = Accepted(envelope, time)
             elif kind == _RESPONSE:
                 request_id = _id_of(envelope)
-                if envelope[1] not in RUNNING:
+                if envelope[1] not in INTERIM:
                     if opened.pop(request_id, None) is not None:
                         self._end(request_id, envelope, number)
                 elif request_id in opened:
@@ -147,7 +144,7 @@ class History:
     def _end(self, request_id: bytes, envelope: bytes, number: int) -> None:
         source = HEADER.size + envelope[_N_SOURCE]  # read_header would be half of what a replay takes
         target = source + envelope[_N_TARGET]
-        delegator = b"" if envelope.startswith(_QUESTION, target) else envelope[source:target]
+        delegator = b"" if envelope.startswith(BUS_PREFIX, target) else envelope[source:target]
         if envelope[3] & _UNCOLLECTED:
             self.ended.keep(request_id, delegator)
         by = b"" if envelope[3] & _REFUSED else envelope[HEADER.size : source]
@@ -299,7 +296,7 @@ def _id_of(envelope: bytes) -> bytes:
     if len(envelope) < HEADER.size:
         msg = f"an envelope of {len(envelope)} bytes"
         raise ValueError(msg)
-    return envelope[_ID]
+    return envelope[REQUEST_ID]
 
 
 def _checked(values: Sequence[Any], kinds: tuple[type, ...]) -> Sequence[Any]:

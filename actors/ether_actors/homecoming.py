@@ -11,6 +11,7 @@ from ether_actors.quota import check_held
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registration import Registration
+from ether_broker.cost import AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.ids import NO_ID
 from ether_broker.router import Session
@@ -76,7 +77,7 @@ class Homecoming:
             session.holding.setdefault(name.encode(errors="replace"), {}).update(held)
         # What is under way to it is looked through too, so that nothing is told twice.
         # A delegator with thousands under way that comes back means well, and is served a little at a time anyway.
-        session.input.spend((len(awaiting) >> 4) + (session.channel.retained_bytes >> 16))
+        session.input.spend((len(awaiting) >> AWAITING_SHIFT) + (session.channel.retained_bytes >> RETAINED_SHIFT))
         self._collecting.ask(session, awaiting)
 
     def reclaim(self, agent: Registration, before: Session | None) -> None:

@@ -21,6 +21,7 @@ from ether_actors.leases import Claim, Effect, Granted, Held, Released, Withdraw
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal
+from ether_broker.cost import LEASES_SHIFT
 from ether_broker.errors import InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.ids import NO_ID, to_text
 from ether_broker.names import MAX_RESOURCE, is_resource
@@ -73,7 +74,7 @@ class Leasing:
                 _REFUSALS[type(refused)], refused.code, str(refused), retryable=refused.retryable
             ) from None  # fmt: skip
         finally:
-            entry.delegator.input.spend(self.leases.looked_at >> 3)
+            entry.delegator.input.spend(self.leases.looked_at >> LEASES_SHIFT)
         if not effects:
             records.ledger.hasten(entry, deadline)
         self._apply(effects)

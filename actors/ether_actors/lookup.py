@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ether_actors.restart_events import Path
+from ether_actors.restart_events import ChildPath
 from ether_actors.tree import Child, Lifecycle, Supervisor, Worker, walk
 from ether_broker.errors import Closed, InvalidSpec, Unavailable, nearest
 
 __all__ = ["accepting", "find", "find_worker", "text"]
 
 
-def text(path: Path) -> str:
+def text(path: ChildPath) -> str:
     """The path as people read it: `root/writers/outline`."""
     return "/".join(path)
 
 
-def find(root: Supervisor, path: Path) -> Child | None:
+def find(root: Supervisor, path: ChildPath) -> Child | None:
     """The child of that path, or None; O(length of the path)."""
     found: Child | None = root if path[:1] == root.path else None
     for id_ in path[1:]:
@@ -22,7 +22,7 @@ def find(root: Supervisor, path: Path) -> Child | None:
     return found
 
 
-def find_worker(root: Supervisor, path: Path, incarnation: int | None) -> Worker | None:
+def find_worker(root: Supervisor, path: ChildPath, incarnation: int | None) -> Worker | None:
     """The agent that a report is about, or None if the report comes too late."""
     child = find(root, path)
     if not isinstance(child, Worker) or not child.state.is_alive:
@@ -30,7 +30,7 @@ def find_worker(root: Supervisor, path: Path, incarnation: int | None) -> Worker
     return child if incarnation is None or incarnation == child.incarnation else None
 
 
-def accepting(root: Supervisor, path: Path) -> Supervisor:
+def accepting(root: Supervisor, path: ChildPath) -> Supervisor:
     """The supervisor of that path, which takes changes.
 
     Raises:

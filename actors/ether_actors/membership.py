@@ -16,6 +16,7 @@ from ether_actors.records import Records
 from ether_actors.registering import Registering
 from ether_actors.registration import Condition, Registration
 from ether_broker.bounded import CONTROL, Bounds, read
+from ether_broker.cost import BLOCKED, LOADS_SHIFT, RIGHTS_SHIFT
 from ether_broker.errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Membership"]
 
-_BLOCKED: Final = 4
-"""Points of the cost of an event on a blocked loop."""
 _HELLO: Final = 4 << 10
 """Bytes of a HELLO."""
 _CHECK: Final = 0.25
@@ -139,7 +138,9 @@ class Membership:
         if not isinstance(agents, dict):
             msg = f"HEARTBEAT: agents is a {type(agents).__name__} and has to be a map."
             raise InvalidEnvelope(msg)
-        session.input.spend(len(agents) >> 1)  # reading so many maps costs more than could be seen of their bytes
+        session.input.spend(
+            len(agents) >> LOADS_SHIFT
+        )  # reading so many maps costs more than could be seen of their bytes
         for name, load in agents.items():
             agent = session.agents.get(str(name).encode(errors="replace"))
             if agent is not None and isinstance(load, dict):
@@ -147,7 +148,7 @@ class Membership:
                 before, agent.load = agent.load, load_of(load)
                 blocking = agent.load.get("blocking")
                 if isinstance(blocking, dict) and "blocking" not in before:
-                    session.input.spend(_BLOCKED)
+                    session.input.spend(BLOCKED)
                     self._records.event("loop_blocked", agent=agent.manifest.agent, node=session.node, **blocking)
         if said.get("more"):
             return
@@ -303,7 +304,7 @@ class Membership:
         access, node = self._records.access, session.node
         if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
             return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
-        session.input.spend(len(session.agents) >> 3)
+        session.input.spend(len(session.agents) >> RIGHTS_SHIFT)
         return any(access.grant(node, name_of(agent)).knows_agent(name_of(target)) for agent in session.agents)
 
     def _is_there(self, target: bytes) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.payload import Payload, pack
 
-__all__ = ["LIMIT", "Cursor", "page", "text", "whole"]
+__all__ = ["LIMIT", "Place", "page", "text", "whole"]
 
 LIMIT: Final = 250
 """Items of a page at most, and without `limit`."""
@@ -17,10 +17,10 @@ _ROOM: Final = 256 << 10
 _EXAMINED: Final = 1_000
 """What one page looks at: there may be many that are not to be listed."""
 
-Cursor = bytes | int | str
+Place = bytes | int | str
 
 
-def page(rows: Iterable[tuple[Cursor, dict[str, Any] | None]], params: dict[str, Any]) -> Payload:
+def page(rows: Iterable[tuple[Place, dict[str, Any] | None]], params: dict[str, Any]) -> Payload:
     """The next page of a list: its `items`, and `next`, which is to be `after` of the question for the one after it.
 
     Costs no more than the page, if the rows do not. A page may have no items and a `next` all the same; None ends the list.
@@ -36,8 +36,8 @@ def page(rows: Iterable[tuple[Cursor, dict[str, Any] | None]], params: dict[str,
     limit = max(1, min(LIMIT, whole(params, "limit", LIMIT)))
     items: list[bytes] = []
     room = _ROOM
-    last: Cursor | None = None
-    following: Cursor | None = None
+    last: Place | None = None
+    following: Place | None = None
     for examined, (cursor, item) in enumerate(rows):
         packed = b"" if item is None else pack(item)
         if len(items) == limit or examined == _EXAMINED or (items and len(packed) > room):

@@ -10,12 +10,14 @@ from ether_actors.ledger import Ledger
 from ether_actors.registration import Registration
 from ether_actors.registry import Registry
 from ether_broker.codec import pack_response
+from ether_broker.cost import ANSWER, DEAD_LETTER, HINT_SHIFT
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.errors import EtherError
 from ether_broker.ids import to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import Manifest
+from ether_broker.names import BUS_PREFIX
 from ether_broker.payload import pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Router, Session
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     Identify = Callable[[bytes], Identity | None]
 
-__all__ = ["QUESTION", "SUPERVISOR", "VOLATILE", "Records"]
+__all__ = ["SUPERVISOR", "VOLATILE", "Records"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 
@@ -44,11 +46,6 @@ _CHARGED: Final = frozenset({
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
-QUESTION: Final = b"ether."
-"""What the capabilities of the bus itself begin with."""
-_ANSWER: Final = 12
-_LETTER: Final = 12
-"""Points that an answer of the bus, and a dead letter, cost who caused it."""
 SUPERVISOR: Final = "ether"
 """The agent name of the supervisor; its capabilities begin with `ether.`."""
 
@@ -109,18 +106,10 @@ class Records:
         **fields: object,
     ) -> bytes:  # fmt: skip
         """Send the supervisor's own response to a delegation, REFUSED if that was not accepted; observers see it too."""
-        response = Response(
-            request_id=to_text(header.request_id),
-            status=status,
-            from_agent=SUPERVISOR,
-            error=error,
-            summary=error.message if error else "",
-            timestamp=self.wall,
-            **fields,  # type: ignore[arg-type]  # whose types the callers know: they name fields of Response
-        )
+        response = self._own(header.request_id, status, error, **fields)
         envelope = mark(pack_response(response, capability=header.capability, target=header.source), flag)
-        source = b"" if header.capability.startswith(QUESTION) else header.source
-        session.input.spend(_ANSWER)
+        source = b"" if header.capability.startswith(BUS_PREFIX) else header.source
+        session.input.spend(ANSWER)
         by, is_volatile = b"" if flag else _SUPERVISOR, bool(header.flags & VOLATILE)
         self.end(session, header.request_id, by, source, envelope, is_volatile=is_volatile)
         return envelope
@@ -167,21 +156,33 @@ class Records:
         """Refuse a delegation for the journal's trouble: at once, as the refusal itself cannot wait for the disk."""
         is_written = trouble is not self.journal.trouble
         what = "does not take this work now: its journal cannot be read" if is_written else _UNWRITTEN
-        message = f"The bus {what}. {trouble}"
-        response = Response(
-            request_id=to_text(header.request_id), status=Status.REJECTED_OVERLOAD, from_agent=SUPERVISOR,
-            error=ErrorInfo(code="journal_unavailable", message=message, retryable=True), summary=message,
-            timestamp=self.wall, retry_after=_RETRY_JOURNAL,
-        )  # fmt: skip
-        self.router.send_aside(session, pack_response(response, target=header.source))
+        error = ErrorInfo(code="journal_unavailable", message=f"The bus {what}. {trouble}", retryable=True)
+        status, target = Status.REJECTED_OVERLOAD, header.source
+        self.tell(session, header.request_id, status, error, target, retry_after=_RETRY_JOURNAL)
         self.outcomes[Status.REJECTED_OVERLOAD] = self.outcomes.get(Status.REJECTED_OVERLOAD, 0) + 1
+
+    def tell(
+        self, session: Session, request_id: bytes, status: Status, error: ErrorInfo, target: bytes = b"",
+        **fields: object,
+    ) -> None:  # fmt: skip
+        """Answer a delegator at once, outside the journal and the tap; with a target it is kept for one that is lost."""
+        response = self._own(request_id, status, error, **fields)
+        self.router.send_aside(session, pack_response(response, target=target))
+
+    def _own(self, request_id: bytes, status: Status, error: ErrorInfo | None, **fields: object) -> Response:
+        """The supervisor's own response."""
+        return Response(
+            request_id=to_text(request_id), status=status, from_agent=SUPERVISOR, error=error,
+            summary=error.message if error else "", timestamp=self.wall,
+            **fields,  # type: ignore[arg-type]  # whose types the callers know: they name fields of Response
+        )  # fmt: skip
 
     def bury(self, reason: Reason, envelope: bytes, session: Session | None, detail: str = "") -> DeadLetter:
         """Keep a dead letter and tell the observers."""
         node = session.node if session else ""
         if session is not None and reason in _CHARGED:
             # A name that nobody has is compared with all there are, for a hint.
-            session.input.spend(_LETTER + (len(self.registry) >> 4 if reason in _HINTED else 0))
+            session.input.spend(DEAD_LETTER + (len(self.registry) >> HINT_SHIFT if reason in _HINTED else 0))
         letter = self.dead_letters.keep(reason, envelope, node=node, time=self.wall, detail=detail)
         header = read_header(envelope)
         self.event(

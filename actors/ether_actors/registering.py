@@ -10,6 +10,7 @@ from ether_actors.quota import MOST_AT_A_TIME, check_agents, check_count, hold, 
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
 from ether_broker.bounded import MANIFEST, read
+from ether_broker.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
 from ether_broker.errors import (
     AccessDenied,
     DuplicateAgent,
@@ -29,8 +30,6 @@ __all__ = ["Registering"]
 _MOST_MANIFESTS: Final = 1_000
 _LARGE: Final = 16 << 10
 """Bytes of a manifest that is not kept for the next agent of its class."""
-_AGENT: Final = 4
-"""Points that each agent of a REGISTER costs; see `ether_broker.cost`."""
 
 
 class Registering:
@@ -50,11 +49,11 @@ class Registering:
         records = self._records
         try:
             names, packed = _read(header, envelope)
-            session.input.spend(_AGENT * len(names))
+            session.input.spend(AGENT * len(names))
             new = sum(records.registry.get(name.encode(errors="replace")) is None for name in names)
             check_agents(session, names, packed, len(records.registry) + new)
             manifest = self._manifest(session, names[0], packed)
-            session.input.spend(2 * check_count(len(names), len(manifest.capabilities)))
+            session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
             for name in names:
                 self._check(session, name)
         except (
@@ -106,7 +105,7 @@ class Registering:
         """The manifest under that name; agents of one class send the same bytes, which are read, and charged, once."""
         known = self._manifests.get(packed)
         if known is None:
-            session.input.spend(len(packed) >> 8)
+            session.input.spend(len(packed) >> MANIFEST_SHIFT)
             known = Manifest.parse({**_map(packed), "agent": name})
             if len(self._manifests) < _MOST_MANIFESTS and len(packed) < _LARGE:
                 self._manifests[packed] = known

@@ -6,16 +6,15 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.mailbox import Mailbox
 from ether_broker.manifest import Capability, Manifest
 
 if TYPE_CHECKING:
     from ether_broker.router import Session
 
-_FEW: Final = 8
-"""Groups that an agent may be chosen from at no cost to its node; see `ether_broker.cost`."""
 __all__ = ["Choice", "Condition", "Group", "Registration"]
 
 
@@ -83,8 +82,8 @@ class Registration:
     def load_changed(self) -> None:
         """Tell those who choose it that it has more or less to do, or takes work again."""
         groups = self.groups
-        if len(groups) > _FEW:
-            self.session.input.spend(len(groups) >> 2)
+        if len(groups) > FEW_GROUPS:
+            self.session.input.spend(len(groups) >> GROUPS_SHIFT)
         for group in groups:
             if len(group) > 1:
                 group.update(self)

@@ -23,6 +23,7 @@ from ether_actors.child_spec import ChildSpec, SupervisorSpec
 __all__ = [
     "Add",
     "ChildExited",
+    "ChildPath",
     "ChildStartFailed",
     "ChildStarted",
     "ChildStopped",
@@ -32,7 +33,6 @@ __all__ = [
     "Event",
     "Exit",
     "Gone",
-    "Path",
     "Restarted",
     "SetTimer",
     "Start",
@@ -42,7 +42,7 @@ __all__ = [
     "TimerFired",
 ]
 
-Path: TypeAlias = tuple[str, ...]
+ChildPath: TypeAlias = tuple[str, ...]
 
 
 @unique
@@ -71,7 +71,7 @@ class Start:
 class ChildStarted:
     """The child is up."""
 
-    path: Path
+    path: ChildPath
     incarnation: int | None = None
     """The number in its StartChild; None means the present one. Give it where reports can come late, as from
     another
@@ -82,7 +82,7 @@ class ChildStarted:
 class ChildStartFailed:
     """The child could not be started; nothing of it is left running."""
 
-    path: Path
+    path: ChildPath
     reason: str = ""
     incarnation: int | None = None
 
@@ -91,7 +91,7 @@ class ChildStartFailed:
 class ChildExited:
     """The child ended by itself; nothing of it is left running."""
 
-    path: Path
+    path: ChildPath
     reason: Exit
     detail: str = ""
     """For people and logs, such as the exception's text."""
@@ -102,7 +102,7 @@ class ChildExited:
 class ChildStopped:
     """A StopChild is done, by whatever means; nothing of the child is left running."""
 
-    path: Path
+    path: ChildPath
     incarnation: int | None = None
 
 
@@ -121,7 +121,7 @@ class Add:
     supervisor itself is restarted, which brings back the children of its spec and no others.
     """
 
-    path: Path
+    path: ChildPath
     """The supervisor's."""
     spec: ChildSpec | SupervisorSpec
 
@@ -138,7 +138,7 @@ class Stop:
 class StartChild:
     """Start an agent; answer ChildStarted or ChildStartFailed. Never said of a child that runs."""
 
-    path: Path
+    path: ChildPath
     spec: ChildSpec
     incarnation: int
 
@@ -151,7 +151,7 @@ class StopChild:
     ends by itself meanwhile, ChildExited will do as the answer.
     """
 
-    path: Path
+    path: ChildPath
     spec: ChildSpec
     timeout: float
     """Seconds it has to finish before it is killed or abandoned; 0 is at once, `math.inf` never."""
@@ -165,14 +165,14 @@ class SetTimer:
     token: int
     at: float
     """Seconds by the clock that `now` is read from."""
-    path: Path
+    path: ChildPath
 
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
     """A child, or a supervisor with all below it, is up again."""
 
-    path: Path
+    path: ChildPath
     attempt: int
     """Which restart it was since the last quiet time; 0 when it was only taken along by a sibling's."""
 
@@ -181,7 +181,7 @@ class Restarted:
 class Down:
     """For monitors: an incarnation has ended; exactly one for each StartChild and each supervisor's start."""
 
-    path: Path
+    path: ChildPath
     reason: Exit
     detail: str
 
@@ -194,14 +194,14 @@ class Gone:
     ended normally can yet be started by a sibling's restart; StartChild says so.
     """
 
-    path: Path
+    path: ChildPath
 
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
     """The root gave up or could not start; nothing runs any more. There is nobody above to decide but you."""
 
-    path: Path
+    path: ChildPath
     reason: str
 
 

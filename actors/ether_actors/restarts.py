@@ -34,6 +34,7 @@ from ether_actors.moves import STOPPED, Moves
 from ether_actors.restart_events import (
     Add,
     ChildExited,
+    ChildPath,
     ChildStarted,
     ChildStartFailed,
     ChildStopped,
@@ -41,7 +42,6 @@ from ether_actors.restart_events import (
     Escalate,
     Event,
     Exit,
-    Path,
     Start,
     Stop,
     TimerFired,
@@ -96,7 +96,7 @@ class SupervisionTree:
         moves.effects.clear()
         return effects
 
-    def state(self, path: Path) -> Lifecycle | None:
+    def state(self, path: ChildPath) -> Lifecycle | None:
         """Where a child or supervisor stands; None if it is not known."""
         child = find(self._root, path)
         return child.state if child else None
@@ -133,22 +133,22 @@ class SupervisionTree:
             raise UsageError(f"The tree {self._root.id!r} has been started already; make a new SupervisionTree.")
         self._moves.begin(self._root)
 
-    def _started(self, path: Path, incarnation: int | None) -> None:
+    def _started(self, path: ChildPath, incarnation: int | None) -> None:
         child = find_worker(self._root, path, incarnation)
         if child and child.state is Lifecycle.STARTING:
             self._moves.up(child)
 
-    def _exited(self, path: Path, incarnation: int | None, reason: Exit, detail: str) -> None:
+    def _exited(self, path: ChildPath, incarnation: int | None, reason: Exit, detail: str) -> None:
         if child := find_worker(self._root, path, incarnation):
             # An end before ChildStarted is a failed start, as an exit within OTP's `init` is.
             self._ended(child, Exit.UNSTARTED if child.state is Lifecycle.STARTING else reason, detail)
 
-    def _stopped(self, path: Path, incarnation: int | None) -> None:
+    def _stopped(self, path: ChildPath, incarnation: int | None) -> None:
         child = find_worker(self._root, path, incarnation)
         if child and child.state is Lifecycle.STOPPING:
             self._ended(child, Exit.SHUTDOWN, STOPPED)
 
-    def _add(self, path: Path, spec: ChildSpec | SupervisorSpec) -> None:
+    def _add(self, path: ChildPath, spec: ChildSpec | SupervisorSpec) -> None:
         supervisor = accepting(self._root, path)
         if spec.id in supervisor.children:
             raise InvalidSpec(f"{text(path)} has a child {spec.id!r} already; choose another id.")

@@ -19,17 +19,18 @@ from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.progress import Progress
 from ether_actors.reassignment import Reassignment
-from ether_actors.records import QUESTION, Records
+from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
+from ether_broker.cost import HOLDERS_SHIFT, LOOK_UP
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.ids import NO_ID, made_at, to_text
 from ether_broker.mailbox import Offer
-from ether_broker.names import check_names
+from ether_broker.names import BUS_PREFIX, check_names
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
-from ether_broker.status import RUNNING, Status
+from ether_broker.status import INTERIM, Status
 from ether_broker.wire import Flag, Header, name_of, read_header, rehead
 
 __all__ = ["Rulings"]
@@ -41,8 +42,6 @@ _FULL: Final = Offer.FULL
 _CANCELLED: Final = Status.CANCELLED
 _RELEASE: Final = b"ether.release"
 """What may be done while the journal cannot be written: it lets others go on."""
-_LOOKED_UP: Final = 16
-"""Points of a look for an outcome; see `ether_broker.cost`."""
 _ANOTHERS: Final = "Another delegator has a delegation of this id, or had one"
 _UNREAD: Final = "Whether it came before, and how it ended then, cannot be read."
 _DUE: Final = 128
@@ -99,7 +98,7 @@ class Rulings:
         except Refusal as refusal:
             self._refuse(session, header, envelope, refusal, is_anothers=is_known is None)
         if records.registry.filled:  # it was the first to ask for something under that name
-            session.input.spend(records.registry.filled >> 3)
+            session.input.spend(records.registry.filled >> HOLDERS_SHIFT)
             records.registry.filled = 0
 
     def _refuse(
@@ -108,7 +107,7 @@ class Rulings:
         """Answer what is not accepted; what has another's name or request id is not journaled, and takes nothing from it."""
         records, status, error = self._records, refusal.status, refusal.error
         is_anothers = is_anothers or refusal.reason is Reason.FORGED
-        is_question = header.capability.startswith(QUESTION)
+        is_question = header.capability.startswith(BUS_PREFIX)
         if not is_anothers:
             records.passing.append(envelope[: header.body] + _NO_BODY)
         if refusal.reason is Reason.FORBIDDEN:
@@ -116,7 +115,7 @@ class Rulings:
         if refusal.reason is not None:
             records.bury(refusal.reason, envelope, session, error.message)
         if is_anothers:
-            self._delivery.tell(session, header.request_id, status, error, b"", **refusal.fields)
+            self._records.tell(session, header.request_id, status, error, b"", **refusal.fields)
             return
         records.answer(session, header, status, error, Flag.REFUSED, **refusal.fields)
         if not is_question:
@@ -131,7 +130,7 @@ class Rulings:
         except JournalCorrupt as error:
             self._records.router.refusals.note(session.node, error.code, error)
             unread = ErrorInfo(code=error.code, message=f"{_UNREAD} {error}")
-            self._delivery.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
+            self._records.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
         return True
 
     def _came_before(  # noqa: C901  each way to know of it
@@ -155,7 +154,7 @@ class Rulings:
             return None
         elif request_id in records.ended or records.journal.trouble is None:
             outcome = records.outcome(request_id)
-            session.input.spend(_LOOKED_UP)
+            session.input.spend(LOOK_UP)
             if outcome is None and request_id not in records.ended:
                 if not (resent and records.journal.first > 1):
                     return False
@@ -178,7 +177,7 @@ class Rulings:
     def _refuse_id(self, session: Session, header: Header, first: bytes, capability: bytes) -> None:
         whose = f"This id is that of your {name_of(capability)}" if first == header.source else _ANOTHERS
         error = ErrorInfo(code="duplicate_request", message=f"{whose}: choose another request id.")
-        self._delivery.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
+        self._records.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
 
     def _is_free(self, header: Header) -> bool:
         """Whether a request of this id was refused to another, who has heard that: it is in nobody's way."""
@@ -197,7 +196,7 @@ class Rulings:
 
     def _tell_removed(self, session: Session, request_id: bytes) -> None:
         error = ErrorInfo(code="outcome_removed", message="It has ended, and its outcome is not kept any more.")
-        self._delivery.tell(session, request_id, Status.FAILED_EXECUTION, error)
+        self._records.tell(session, request_id, Status.FAILED_EXECUTION, error)
 
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:  # noqa: C901  on each one's way
         records = self._records
@@ -210,7 +209,7 @@ class Rulings:
         deadline = header.deadline
         if parent is not None or not now < deadline <= now + LONGEST_TIMEOUT:
             deadline = _deadline(header, parent, now)
-        is_question = header.capability.startswith(QUESTION)
+        is_question = header.capability.startswith(BUS_PREFIX)
         if is_question:
             choice = self._administration.choose(session, header, envelope)
         else:
@@ -271,7 +270,7 @@ class Rulings:
         elif status is None or entry.state is _QUEUED:
             detail = f"status {header.status} for a delegation that is {entry.state.name}"
             self._records.bury(Reason.ILLEGAL, envelope, session, detail)
-        elif status in RUNNING:
+        elif status in INTERIM:
             self.progress.take(entry, status, envelope)
         elif header.flags & _HANDED_BACK:
             if entry.state is _RUNNING:
@@ -300,7 +299,7 @@ class Rulings:
 
     def _late(self, session: Session, header: Header, envelope: bytes, status: Status | None) -> None:
         records = self._records
-        if status in RUNNING:
+        if status in INTERIM:
             return  # progress that crossed the outcome on its way
         agent = records.registry.get(header.source)
         held = agent.held.get(header.request_id) if agent is not None else None

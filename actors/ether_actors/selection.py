@@ -18,9 +18,9 @@ from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Header, name_of
 
-__all__ = ["MAX_DEPTH", "Selection"]
+__all__ = ["MAX_CHAIN", "Selection"]
 
-MAX_DEPTH: Final = 128
+MAX_CHAIN: Final = 128
 """Delegations in a chain; a longer one is taken for a runaway recursion."""
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _ANYTHING: Final = ANY.encode()
@@ -55,7 +55,7 @@ class Selection:
         if parent.agent.name != header.source:
             message = f"The parent was given to {name_of(parent.agent.name)}, not to {name_of(header.source)}."
             raise Refusal(Status.REJECTED_CONTEXT, "not_your_parent", message, unexpected_fields=("parent",))
-        if parent.depth >= MAX_DEPTH:
+        if parent.depth >= MAX_CHAIN:
             raise too_deep(parent)
         return parent
 

@@ -117,7 +117,7 @@ class Supervisor:
         reassignment = Reassignment(self.records, delivery, selection)
         self.leasing, self.trimming = Leasing(self.records, delivery), Trimming(self.records, delivery)
         self._administration = Administration(self.records, delivery, self.leasing, self.trimming)
-        self._collecting = Collecting(self.records, delivery)
+        self._collecting = Collecting(self.records)
         self._rulings = Rulings(
             self.records, delivery, selection, reassignment, administration=self._administration,
             collecting=self._collecting,

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ether_actors.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.intensity import IntensityWindow
-from ether_actors.restart_events import Exit, Path
+from ether_actors.restart_events import ChildPath, Exit
 
 __all__ = [
     "Child",
@@ -82,7 +82,7 @@ class _Child:
         self.id = id_
         self.restart = restart
         self.parent = parent
-        self.path: Path = (*parent.path, id_) if parent else (id_,)
+        self.path: ChildPath = (*parent.path, id_) if parent else (id_,)
         self.state = Lifecycle.PENDING
         self.ups = 0
         """How often it came up."""
@@ -202,7 +202,7 @@ class ChildStatistics:
 class TreeStatistics:
     """A snapshot of a tree: agents and supervisors, in start order, each supervisor before its children."""
 
-    children: Mapping[Path, ChildStatistics]
+    children: Mapping[ChildPath, ChildStatistics]
     """{path: where it stood}, the root's path among them; children that were forgotten are not there."""
 
 

@@ -8,9 +8,43 @@ from __future__ import annotations
 
 from typing import Final
 
+from ether_broker.bounded import CONTAINER_BYTES
 from ether_broker.wire import Kind
 
-__all__ = ["DEAREST", "PER_8_KIB", "PRICES", "reading"]
+__all__ = [
+    "AGAIN_SHIFT",
+    "AGENT",
+    "ANSWER",
+    "ANSWER_SHIFT",
+    "ASKED_SHIFT",
+    "AWAITING_SHIFT",
+    "BLOCKED",
+    "CAPABILITY",
+    "DEAD_LETTER",
+    "DEAREST",
+    "FEW_GROUPS",
+    "FRAME_SHIFT",
+    "GROUPS_SHIFT",
+    "HINT_SHIFT",
+    "HOLDERS_SHIFT",
+    "JOURNAL_READ",
+    "LEASES_SHIFT",
+    "LOADS_SHIFT",
+    "LOOK_UP",
+    "MANIFEST_SHIFT",
+    "MATCH",
+    "MATCHES_SHIFT",
+    "NAMED_SHIFT",
+    "OBSERVERS_SHIFT",
+    "PASSED_SHIFT",
+    "PER_8_KIB",
+    "PRICES",
+    "REFUSAL",
+    "RETAINED_SHIFT",
+    "RIGHTS_SHIFT",
+    "TAP_BATCH",
+    "reading",
+]
 
 DEAREST: Final = 1_024
 """Points of a body that is still read; one that would cost more is refused unread, and counts as one above it."""
@@ -21,8 +55,60 @@ PRICES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore
 """Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work 2, REGISTER and HELLO 12, others 4."""
 PER_8_KIB: Final = 13
 """An envelope costs a point more for each 8 KiB: its size, shifted right by this."""
-_CONTAINERS: Final = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
-"""The bytes with which a map or a list of msgpack begins."""
+
+# What is done for an envelope is charged where it is done, to the node that caused it. Of what ends with _SHIFT a point is
+# charged for each two to the power of it.
+
+FRAME_SHIFT: Final = 5
+"""Envelopes of a frame, beside a point for the frame."""
+REFUSAL: Final = 4
+"""A message that is answered ERROR."""
+ANSWER: Final = 12
+"""A response of the bus's own."""
+ANSWER_SHIFT: Final = 9
+"""Bytes that a question is answered."""
+DEAD_LETTER: Final = 12
+HINT_SHIFT: Final = 4
+"""Names that an unknown one is compared with."""
+AGENT: Final = 4
+CAPABILITY: Final = 2
+"""Each agent of a REGISTER, and each capability of each."""
+MANIFEST_SHIFT: Final = 8
+"""Bytes of a manifest that is not known yet."""
+HOLDERS_SHIFT: Final = 3
+"""Agents that are looked through for the first who asks for a capability under a name."""
+FEW_GROUPS: Final = 8
+GROUPS_SHIFT: Final = 2
+"""Groups in which an agent's place is found anew when it takes work again; few cost nothing."""
+LOADS_SHIFT: Final = 1
+BLOCKED: Final = 4
+"""Agents whose load a HEARTBEAT tells, and each that blocks its event loop."""
+RIGHTS_SHIFT: Final = 3
+"""Agents of a node that are looked through for whether it may monitor another."""
+AWAITING_SHIFT: Final = 4
+RETAINED_SHIFT: Final = 16
+"""Outcomes that a RESUME waits for, and bytes under way to it that are looked through for them."""
+ASKED_SHIFT: Final = 3
+"""Outcomes and open delegations of an earlier life of a delegator."""
+NAMED_SHIFT: Final = 5
+"""Agents that a question names."""
+LEASES_SHIFT: Final = 3
+"""Leases and claims that are looked through for a circle."""
+LOOK_UP: Final = 16
+"""A look for an outcome, perhaps in the journal's file."""
+AGAIN_SHIFT: Final = 11
+"""Bytes of an outcome that is given again."""
+JOURNAL_READ: Final = 32
+"""A look of an observer's into the journal's file, of some 0.15 ms, beside a point for each 8 KiB that are read."""
+TAP_BATCH: Final = 2
+"""A batch for an observer, beside a point for each 8 KiB that are sent."""
+OBSERVERS_SHIFT: Final = 4
+"""Observers of a node that are looked through for one that gets a batch."""
+PASSED_SHIFT: Final = 6
+"""Envelopes of a batch for an observer of all topics."""
+MATCH: Final = 128
+MATCHES_SHIFT: Final = 9
+"""Comparisons with the topics of an observer of some: one of each envelope with each topic, and `MATCH` for its topic."""
 
 
 def reading(body: bytes) -> int:
@@ -31,4 +117,4 @@ def reading(body: bytes) -> int:
     Of most work the broker reads no body. msgpack says a map in one byte, and Python needs 64 bytes and half a microsecond for
     each; a MiB of them is a bomb. Bytes within text count too where they look the same.
     """
-    return min((len(body) >> 10) + ((len(body) - len(body.translate(None, _CONTAINERS))) >> 4), DEAREST + 1)
+    return min((len(body) >> 10) + ((len(body) - len(body.translate(None, CONTAINER_BYTES))) >> 4), DEAREST + 1)

@@ -13,6 +13,7 @@ from typing import Final
 from ether_broker.errors import InvalidEnvelope
 
 __all__ = [
+    "BUS_PREFIX",
     "CAPABILITY_PATTERN",
     "GRAMMAR",
     "MAX_NAME",
@@ -37,6 +38,8 @@ GRAMMAR: Final = {
 """The same in words."""
 TOPIC_PATTERN: Final = r"^([A-Za-z0-9_.-]*|\*)$"
 """Of what an observer asks for: the begin of a capability, and so also nothing at all."""
+BUS_PREFIX: Final = b"ether."
+"""What the capabilities of the bus itself begin with."""
 MAX_NAME: Final = 200
 MAX_RESOURCE: Final = 4_096
 """Bytes of a resource's name: Linux's longest path."""

@@ -23,6 +23,7 @@ from typing import Final
 from ether_broker.admission import Admission
 from ether_broker.backlog import GRAIN, MOST, Backlog
 from ether_broker.channel import Channel, Verdict
+from ether_broker.cost import REFUSAL
 from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack
@@ -51,8 +52,6 @@ HEARTBEAT: Final = 1.0
 """Seconds between signs of life, both ways."""
 SILENCE: Final = 3.0
 """Seconds without any sign of life after which a node is lost."""
-_REFUSAL: Final = 4
-"""Points that a refusal costs who is refused."""
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
 
@@ -197,7 +196,7 @@ class Router:
         """Count a message that cannot be taken and tell the peer why, if it listens."""
         session = self._sessions.get(routing_id)
         self.refusals.note(session.node if session else "", error.code, error)
-        (self._admission.strangers(routing_id) if session is None else session.input).spend(_REFUSAL)
+        (self._admission.strangers(routing_id) if session is None else session.input).spend(REFUSAL)
         body = pack({"code": error.code, "message": printable(error, _MOST_SAID)})
         # One that talks is told where it listens; nobody is told anything in answer to an id that is not a node's.
         is_talking = routing_id[:1] == b"t" and len(routing_id) == 1 + INCARNATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum, unique
 from typing import Final
 
-__all__ = ["GOOD", "RUNNING", "UNFINISHED", "AgentStatus", "Status"]
+__all__ = ["GOOD", "INTERIM", "UNFINISHED", "AgentStatus", "Status"]
 
 
 @unique
@@ -60,7 +60,7 @@ class Status(IntEnum):
     @property
     def is_terminal(self) -> bool:
         """Whether it ends the delegation; nothing after it changes anything."""
-        return self not in RUNNING
+        return self not in INTERIM
 
     @property
     def is_rejection(self) -> bool:
@@ -80,7 +80,7 @@ class Status(IntEnum):
         return _OF_AGENT_STATUS[status]
 
 
-RUNNING: Final = frozenset({Status.ACCEPTED.value, Status.PROGRESS.value})
+INTERIM: Final = frozenset({Status.ACCEPTED.value, Status.PROGRESS.value})
 """The codes that do not end a delegation; plain numbers, as headers have them."""
 _REJECTIONS = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_CONTEXT, Status.REJECTED_OVERLOAD})
 UNFINISHED: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})

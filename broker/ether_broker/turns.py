@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
-from ether_broker.cost import PER_8_KIB, PRICES
+from ether_broker.cost import FRAME_SHIFT, PER_8_KIB, PRICES
 
 __all__ = ["MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
@@ -161,7 +161,7 @@ class Turns(Generic[_S]):
         queue.routing_id, queue.number, message = queue.frames.popleft()
         queue.opened = len(message) + _FRAME
         queue.envelopes.extend(reversed(self._open_frame(queue, queue.routing_id, message)))
-        queue.tag += 1 + (len(queue.envelopes) >> 5)
+        queue.tag += 1 + (len(queue.envelopes) >> FRAME_SHIFT)
 
     def _close(self, queue: InputQueue[_S]) -> None:
         queue.size -= queue.opened

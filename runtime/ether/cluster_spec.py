@@ -317,7 +317,7 @@ def _reference(cls: type) -> str:
 
 
 def _check_advertised(name: str, bind: str | None) -> None:
-    from ether_broker.discovery.advert import MAX_NAME
+    from ether_broker.discovery.advert import MAX_LABEL
     from ether_broker.endpoint import is_exposed
 
     if bind is None or not is_exposed(bind):
@@ -326,8 +326,8 @@ def _check_advertised(name: str, bind: str | None) -> None:
             f"A broker that is advertised needs an address that other machines reach, and {now}: "
             "say --bind 'tcp://*:7421', or `bind` in the file."
         )
-    if len(name) > MAX_NAME:
-        raise InvalidSpec(f"The cluster is named {name!r}: to be advertised, take {MAX_NAME} characters at most.")
+    if len(name) > MAX_LABEL:
+        raise InvalidSpec(f"The cluster is named {name!r}: to be advertised, take {MAX_LABEL} characters at most.")
 
 
 def _check_name(what: str, name: object) -> None:

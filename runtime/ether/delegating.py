@@ -47,7 +47,7 @@ def awaiting(request_ids: list[bytes]) -> list[bytes]:
 
 
 class Delegating:
-    """The delegations of one node that have no outcome yet; what a handle needs of its node (`Owner`).
+    """The delegations of one node that have no outcome yet; what a handle needs of its node (`HandleHost`).
 
     Args:
         name: of the node, in which plain code delegates.

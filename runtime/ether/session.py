@@ -28,7 +28,7 @@ from ether_broker import errors
 from ether_broker.ids import new_id
 from ether_broker.link import Receiver
 from ether_broker.payload import pack, unpack
-from ether_broker.status import RUNNING
+from ether_broker.status import INTERIM
 from ether_broker.text import printable
 from ether_broker.version import SCHEMA_VERSION
 from ether_broker.wire import Flag, Kind, mark, pack_envelope, read_header, rehead
@@ -217,7 +217,7 @@ class Session:
         ]  # what has ended here, refused while there was no journal or called off, must not be begun after all
         for envelope in again:
             header = read_header(envelope)
-            if header.kind == Kind.RESPONSE and header.status not in RUNNING:
+            if header.kind == Kind.RESPONSE and header.status not in INTERIM:
                 holding.setdefault(header.source.decode(), {})[header.request_id] = header.attempt
         self._owed, self._ticks = awaiting, 0
         logger.warning("the broker is back: %d delegations are waited for", len(awaiting))

@@ -32,6 +32,7 @@ from ether_actors.child_spec import Backoff, ChildSpec, SupervisorSpec
 from ether_actors.restart_events import (
     Add,
     ChildExited,
+    ChildPath,
     ChildStarted,
     ChildStartFailed,
     ChildStopped,
@@ -41,7 +42,6 @@ from ether_actors.restart_events import (
     Event,
     Exit,
     Gone,
-    Path,
     SetTimer,
     Start,
     StartChild,
@@ -100,7 +100,7 @@ class _Life:
 
     __slots__ = ("exit_expected", "failure", "incarnation", "is_up", "path", "process", "spec", "waits")
 
-    def __init__(self, spec: ProcessSpec, process: Process, path: Path, incarnation: int) -> None:
+    def __init__(self, spec: ProcessSpec, process: Process, path: ChildPath, incarnation: int) -> None:
         self.spec = spec
         self.process = process
         self.path = path
@@ -297,7 +297,7 @@ class Warden:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def _start_process(self, path: Path, name: str, incarnation: int) -> None:
+    def _start_process(self, path: ChildPath, name: str, incarnation: int) -> None:
         spec = self._specs[name]
         try:
             process = Process(name, spec.module, spec.request())

@@ -9,6 +9,7 @@ from ether_actors.child_spec import Backoff, ChildSpec, Strategy, SupervisorSpec
 from ether_actors.restart_events import (
     Add,
     ChildExited,
+    ChildPath,
     ChildStarted,
     ChildStartFailed,
     ChildStopped,
@@ -18,7 +19,6 @@ from ether_actors.restart_events import (
     Event,
     Exit,
     Gone,
-    Path,
     Restarted,
     SetTimer,
     Start,
@@ -130,10 +130,10 @@ class Shell:
         statistics = self.tree.statistics().children
         return " ".join(self.name(path) for path, at in statistics.items() if at.state is Lifecycle.RUNNING)
 
-    def path(self, name: str) -> Path:
+    def path(self, name: str) -> ChildPath:
         return (self.root, *name.split("/")) if name else (self.root,)
 
-    def name(self, path: Path) -> str:
+    def name(self, path: ChildPath) -> str:
         return "/".join(path[1:]) or self.root
 
     def _answer(self, effect: Effect) -> Event | None:

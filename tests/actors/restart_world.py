@@ -11,6 +11,7 @@ import pytest
 from ether_actors.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.restart_events import (
     Add,
+    ChildPath,
     ChildStarted,
     ChildStopped,
     Down,
@@ -19,7 +20,6 @@ from ether_actors.restart_events import (
     Event,
     Exit,
     Gone,
-    Path,
     Restarted,
     SetTimer,
     Start,
@@ -48,24 +48,24 @@ class World:
     def __init__(self, spec: SupervisorSpec, seed: int) -> None:
         self.tree = SupervisionTree(spec, Random(seed))
         self.now = 0.0
-        self.lives: dict[Path, Life] = {}
-        self.ended: list[tuple[Path, int]] = []
+        self.lives: dict[ChildPath, Life] = {}
+        self.ended: list[tuple[ChildPath, int]] = []
         self.timers: dict[int, SetTimer] = {}
-        self.gone: set[Path] = set()
-        self.seen: set[Path] = set()
-        self.added: set[Path] = set()
-        self.waits: dict[Path, float] = {}
+        self.gone: set[ChildPath] = set()
+        self.seen: set[ChildPath] = set()
+        self.added: set[ChildPath] = set()
+        self.waits: dict[ChildPath, float] = {}
         """{path: until when it has to wait, or had}"""
         self.specs = dict(paths(spec, ()))
-        self.fallen: dict[Path, int] = {}
+        self.fallen: dict[ChildPath, int] = {}
         """{agent: the newest incarnation when it, or one that takes it along, last had to wait}"""
-        self.budget: dict[Path, list[float]] = {}
+        self.budget: dict[ChildPath, list[float]] = {}
         """{supervisor whose restarts are counted: when it decided on each, since it is up}"""
-        self.halted: dict[Path, int] = {}
+        self.halted: dict[ChildPath, int] = {}
         """{supervisor that stops: what it had spent when it began to}"""
         self.newest = 0
         """The newest incarnation."""
-        self.order: list[Path] = []
+        self.order: list[ChildPath] = []
         """All that is known, each supervisor before its children, siblings in start order."""
         self.stopping = False
         self.over = False
@@ -85,7 +85,7 @@ class World:
             if path in self.lives:
                 assert self.lives[path].incarnation > newest, f"{path} was not taken along"
 
-    def lasting(self) -> set[Path]:
+    def lasting(self) -> set[ChildPath]:
         """Those that nothing but the end of the tree may end."""
         fragile = {path for path, spec in self.specs.items() if spec.restart is Restart.TEMPORARY}
         fragile = (fragile | self.added) - {self.order[0]}
@@ -96,14 +96,14 @@ class World:
         for path in self.budget:
             assert self.spent(path) <= _supervisor(self.specs[path]).intensity
 
-    def spent(self, path: Path) -> int:
+    def spent(self, path: ChildPath) -> int:
         since = self.now - _supervisor(self.specs[path]).period
         return sum(time >= since for time in self.budget.get(path, ()))
 
     # Telling, and checking each effect
 
-    def tell(self, event: Event, ends: Path | None = None, fired: Path | None = None) -> tuple[Effect, ...]:
-        falls: list[tuple[Path, int]] = []
+    def tell(self, event: Event, ends: ChildPath | None = None, fired: ChildPath | None = None) -> tuple[Effect, ...]:
+        falls: list[tuple[ChildPath, int]] = []
         if ends:
             falls = [(ends, self.lives.pop(ends).incarnation)]
             self.ended += falls
@@ -121,7 +121,7 @@ class World:
         self.over = self.over or Gone(self.order[0]) in effects
         return effects
 
-    def check(self, effect: Effect, fired: Path | None, added: Path | None) -> None:
+    def check(self, effect: Effect, fired: ChildPath | None, added: ChildPath | None) -> None:
         match effect:
             case StartChild(path, _, incarnation):
                 assert path not in self.lives, f"{path} runs already"
@@ -160,7 +160,7 @@ class World:
             case Escalate():
                 assert not self.lives
 
-    def check_fall(self, path: Path, reason: Exit, detail: str) -> None:
+    def check_fall(self, path: ChildPath, reason: Exit, detail: str) -> None:
         """A supervisor has fallen: nothing below it runs, and if it gave up it had reason to."""
         assert not any(_is_below(path, life) for life in self.lives)
         if reason is Exit.CRASH:
@@ -172,14 +172,14 @@ class World:
         self.halted.pop(path, None)
         self.waits = {below: at for below, at in self.waits.items() if not _is_below(path, below[:-1])}
 
-    def charge(self, path: Path) -> None:
+    def charge(self, path: ChildPath) -> None:
         """A restart of `path` has been decided."""
         above = path[:-1]
         is_up = self.tree.state(above) in {Lifecycle.RUNNING, Lifecycle.STOPPING}
         if is_up and self.is_counted(above):
             self.budget.setdefault(above, []).append(self.now)
 
-    def is_counted(self, path: Path) -> bool:
+    def is_counted(self, path: ChildPath) -> bool:
         """Whether each restart shows in one effect: the supervisor is one_for_one and over agents only."""
         inner = {type(spec) for below, spec in self.specs.items() if below[:-1] == path}
         return _supervisor(self.specs[path]).strategy is Strategy.ONE_FOR_ONE and SupervisorSpec not in inner
@@ -189,7 +189,7 @@ class World:
         self.now = max(self.now, timer.at)
         self.tell(TimerFired(timer.token), fired=timer.path)
 
-    def add(self, path: Path, spec: ChildSpec | SupervisorSpec) -> None:
+    def add(self, path: ChildPath, spec: ChildSpec | SupervisorSpec) -> None:
         if isinstance(spec, SupervisorSpec):
             self.budget.pop(path, None)  # it is not counted any more
         self.added.add((*path, spec.id))
@@ -204,7 +204,7 @@ class World:
             self.tell(event)
         assert self.tree.statistics() == before
 
-    def start(self, path: Path, incarnation: int | None = None) -> None:
+    def start(self, path: ChildPath, incarnation: int | None = None) -> None:
         self.lives[path].phase = "up"
         self.lives[path].was_up = True
         self.tell(ChildStarted(path, incarnation))
@@ -234,25 +234,25 @@ class World:
 
     # Looking
 
-    def in_phase(self, phase: str) -> list[Path]:
+    def in_phase(self, phase: str) -> list[ChildPath]:
         return [path for path, life in self.lives.items() if life.phase == phase]
 
-    def waiting(self) -> list[Path]:
+    def waiting(self) -> list[ChildPath]:
         return [path for path in self.order if self.tree.state(path) is Lifecycle.BACKOFF]
 
-    def strategy(self, path: Path) -> Strategy:
+    def strategy(self, path: ChildPath) -> Strategy:
         return _supervisor(self.specs[path[:-1]]).strategy
 
-    def siblings(self, path: Path) -> list[Path]:
+    def siblings(self, path: ChildPath) -> list[ChildPath]:
         return [other for other in self.order if other[:-1] == path[:-1]]
 
-    def later(self, path: Path) -> list[Path]:
+    def later(self, path: ChildPath) -> list[ChildPath]:
         """What still runs of the siblings after it."""
         siblings = self.siblings(path)
         after = siblings[siblings.index(path) + 1 :] if path in siblings else []
         return [life for life in self.lives if any(_is_below(sibling, life) for sibling in after)]
 
-    def group(self, path: Path) -> list[Path]:
+    def group(self, path: ChildPath) -> list[ChildPath]:
         """The agents that a restart of `path` takes along, itself among them."""
         siblings = self.siblings(path)
         match self.strategy(path):
@@ -263,14 +263,14 @@ class World:
         return [other for other in self.order if any(_is_below(sibling, other) for sibling in siblings)]
 
 
-def paths(spec: ChildSpec | SupervisorSpec, above: Path) -> Iterator[tuple[Path, ChildSpec | SupervisorSpec]]:
+def paths(spec: ChildSpec | SupervisorSpec, above: ChildPath) -> Iterator[tuple[ChildPath, ChildSpec | SupervisorSpec]]:
     path = (*above, spec.id)
     yield path, spec
     for inner in spec.children if isinstance(spec, SupervisorSpec) else ():
         yield from paths(inner, path)
 
 
-def _is_below(path: Path, other: Path) -> bool:
+def _is_below(path: ChildPath, other: ChildPath) -> bool:
     return other[: len(path)] == path
 
 

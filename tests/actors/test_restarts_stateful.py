@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ether_actors.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.restart_events import (
     ChildExited,
+    ChildPath,
     ChildStarted,
     ChildStartFailed,
     ChildStopped,
     Exit,
-    Path,
     TimerFired,
 )
 from tests.actors.restart_shell import AT_ONCE, child, running
@@ -131,7 +131,7 @@ class Supervision(RuleBasedStateMachine):
         assert self.world.seen <= self.world.gone
         assert all(self.world.tell(TimerFired(token)) == () for token in range(self.world.newest + 50))
 
-    def choose(self, data: st.DataObject, phase: str, *, named: bool) -> tuple[Path, int | None]:
+    def choose(self, data: st.DataObject, phase: str, *, named: bool) -> tuple[ChildPath, int | None]:
         path = data.draw(st.sampled_from(self.world.in_phase(phase)))
         return path, self.world.lives[path].incarnation if named else None
 

@@ -8,7 +8,7 @@ import pytest
 
 from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_actors.ledger import State
-from ether_actors.selection import MAX_DEPTH
+from ether_actors.selection import MAX_CHAIN
 from ether_broker.mailbox import Limits
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
@@ -344,7 +344,7 @@ def test_a_recursion_without_end_is_stopped_by_its_depth():
     bus = Bus(Limits(count=1000, window=1000))
     a = bus.node("na", "a", max_concurrency=1000)
     parent = 0
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_CHAIN + 1):
         parent = a.delegate("a", to="a", parent=parent)
         bus.step()
 

@@ -18,7 +18,7 @@ from ether_broker.channel import Channel, receive
 from ether_broker.errors import EtherError
 from ether_broker.ids import NO_ID
 from ether_broker.payload import pack, unpack
-from ether_broker.status import RUNNING, Status
+from ether_broker.status import INTERIM, Status
 from ether_broker.wire import Header, Kind, join_frame, pack_envelope, read_frame, read_header
 from tests.simulation.network import Connection, Socket
 from tests.simulation.workload import ONCE
@@ -148,7 +148,7 @@ class RawPeer:
                     self.works[header.request_id] = header
                 case Kind.CANCEL:
                     self.works.pop(header.request_id, None)
-                case Kind.RESPONSE if header.status not in RUNNING:
+                case Kind.RESPONSE if header.status not in INTERIM:
                     self.world.auditor.told(self, header, envelope)
 
     def _welcomed(self, welcome: dict[str, Any]) -> None:
@@ -198,7 +198,7 @@ class RawPeer:
 
     def respond(self, header: Header, status: Status, source: bytes = b"") -> None:
         """Answer a delegation, in the name of who was given it or of somebody else."""
-        if status not in RUNNING:
+        if status not in INTERIM:
             self.works.pop(header.request_id, None)
         self.say(pack_envelope(
             Kind.RESPONSE, request_id=header.request_id, source=source or header.target, target=header.source,

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 from ether_broker.discovery.mdns import require
 
-__all__ = ["Interface", "bound_addresses", "interfaces", "nearest_first", "own_addresses"]
+__all__ = ["LocalAddress", "bound_addresses", "interfaces", "nearest_first", "own_addresses"]
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _IPV6: Final = 6
 
 
-class Interface(NamedTuple):
+class LocalAddress(NamedTuple):
     """One address of one network interface."""
 
     name: str
@@ -23,7 +23,7 @@ class Interface(NamedTuple):
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def interfaces() -> list[Interface]:
+def interfaces() -> list[LocalAddress]:
     """The addresses of this machine that other machines can use, IPv4 first: no loopback, no IPv6 link-local.
 
     Raises:
@@ -41,7 +41,7 @@ def interfaces() -> list[Interface]:
             except ValueError:  # an address with a scope, such as fe80::1%eth0
                 continue
             if not (interface.ip.is_loopback or (interface.version == _IPV6 and interface.ip.is_link_local)):
-                found.append(Interface(adapter.name, interface.ip, interface.network))
+                found.append(LocalAddress(adapter.name, interface.ip, interface.network))
     return sorted(found, key=lambda one: one.address.version)
 
 
@@ -77,7 +77,7 @@ def bound_addresses(host: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(text) for text in told if text in ours))[:1]
 
 
-def nearest_first(addresses: Iterable[str], here: Sequence[Interface]) -> list[str]:
+def nearest_first(addresses: Iterable[str], here: Sequence[LocalAddress]) -> list[str]:
     """Order another machine's addresses by how likely they lead to it.
 
     Those in a network of ours come first. Our own come last: they are advertised by a broker of this machine, for

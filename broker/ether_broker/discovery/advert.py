@@ -20,10 +20,10 @@ from ether_broker.errors import InvalidSpec
 from ether_broker.names import NAME_PATTERN
 from ether_broker.version import PROTOCOL_MAJOR
 
-__all__ = ["MAX_NAME", "SERVICE_TYPE", "Advert"]
+__all__ = ["MAX_LABEL", "SERVICE_TYPE", "Advert"]
 
 SERVICE_TYPE: Final = "_ether._tcp.local."
-MAX_NAME: Final = 63
+MAX_LABEL: Final = 63
 """Bytes of an instance's name: one label of DNS (RFC 6763, 4.1.1)."""
 _TXT_VERSION: Final = "1"
 _MOST_ADDRESSES: Final = 16
@@ -62,8 +62,8 @@ class Advert:
         """Check; an address without a meaning to others (loopback excepted, for tests of one machine) is left out."""
         object.__setattr__(self, "addresses", _reachable(self.addresses))
         for what, name in (("The broker's name on the network", self.name), ("A cluster", self.cluster)):
-            if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
-                raise InvalidSpec(f"{what} is {name[:80]!r}: use up to {MAX_NAME} letters, digits and _ . : @ / -")
+            if not _NAME.fullmatch(name) or len(name) > MAX_LABEL:
+                raise InvalidSpec(f"{what} is {name[:80]!r}: use up to {MAX_LABEL} letters, digits and _ . : @ / -")
         if not 0 < self.port < 1 << 16:
             raise InvalidSpec(f"The port of {self.name} is {self.port}: give one of 1 to 65535.")
         for what, word in (("host", self.host), ("version", self.version)):

@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final, Self
 
-from ether_broker.discovery.advert import MAX_NAME, SERVICE_TYPE, Advert
+from ether_broker.discovery.advert import MAX_LABEL, SERVICE_TYPE, Advert
 from ether_broker.discovery.mdns import open_mdns, require
 from ether_broker.errors import DiscoveryUnavailable, EtherError
 
@@ -227,7 +227,7 @@ class Advertiser:
         host = f"@{self._wanted.host}" if self._wanted.host else ""
         for number in count(1):
             end = "" if number == 1 else host if number == 2 and host else f"{host}-{number - bool(host)}"  # noqa: PLR2004
-            name = f"{base[: MAX_NAME - len(end)]}{end}"
+            name = f"{base[: MAX_LABEL - len(end)]}{end}"
             if name not in self._lost:
                 yield name
 

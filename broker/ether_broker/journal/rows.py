@@ -17,7 +17,7 @@ from ether_broker.journal.failure import CORRUPT_FIX
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import read_meta
 from ether_broker.journal.row import references, restore, unpack_row
-from ether_broker.status import RUNNING
+from ether_broker.status import INTERIM
 from ether_broker.tap import Batch
 from ether_broker.wire import FRAME, REQUEST_ID, Flag, Kind
 
@@ -30,7 +30,7 @@ _RESPONSE: Final = int(Kind.RESPONSE)
 
 def is_outcome(envelope: bytes) -> bool:
     """Whether an envelope is a terminal RESPONSE, by the first two bytes of its header."""
-    return envelope[0] == _RESPONSE and envelope[1] not in RUNNING
+    return envelope[0] == _RESPONSE and envelope[1] not in INTERIM
 
 
 class Row(NamedTuple):
@@ -183,7 +183,7 @@ class Rows:
             "SELECT number, status FROM entries WHERE request_id = ? AND kind = ? ORDER BY number",
             (request_id, _RESPONSE),
         ).fetchall()
-        indexed = (self.envelope(number) for number, status in found if status not in RUNNING)
+        indexed = (self.envelope(number) for number, status in found if status not in INTERIM)
         refusal: bytes | None = None
         for envelope in chain((there[1] for there in indexed if there), self._outcomes_behind(request_id)):
             if not envelope[3] & Flag.REFUSED:

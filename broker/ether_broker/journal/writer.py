@@ -35,7 +35,7 @@ RETRY: Final = 0.5
 """Seconds between two tries while there is trouble."""
 CALM: Final = 0.005
 """Seconds without an append before the writer indexes: under load the interpreter's lock is the broker's."""
-BEHIND: Final = 262_144
+UNINDEXED: Final = 262_144
 """Envelopes that may be unindexed before it indexes under load too: a reader's first search reads them all, in a second."""
 _REOPENED: Final = (JournalUnavailable, JournalReadOnly)
 """Trouble after which the file may be another, or may be written only when it is opened anew."""
@@ -188,7 +188,7 @@ class Writer:
         self.trouble = None
         self._notify()
         for _ in range(0, 2 * written, SLICE):  # twice what came, so that it catches up however long the load lasts
-            if self._indexer.behind > BEHIND and time.monotonic() >= self._quiet_until:
+            if self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until:
                 self._index()
         return True
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ether.audit.entry import Entry
-from ether_actors.records import QUESTION
+from ether_broker.names import BUS_PREFIX
 from ether_broker.status import Status
 from ether_broker.wire import Kind
 
@@ -55,9 +55,9 @@ class Selection:
 
 def asks_for_queries(capabilities: Sequence[str]) -> bool:
     """Whether capabilities that are wanted are the bus's own."""
-    return any(f"{capability}.".encode().startswith(QUESTION) for capability in capabilities)
+    return any(f"{capability}.".encode().startswith(BUS_PREFIX) for capability in capabilities)
 
 
 def is_query(entry: Entry) -> bool:
     """Whether somebody asks the bus about itself, as `ether top` does each second, or is answered."""
-    return entry.header.capability.startswith(QUESTION)
+    return entry.header.capability.startswith(BUS_PREFIX)

@@ -11,7 +11,7 @@ from ether.torture.outcome import mark_of
 from ether_broker.codec import read_response
 from ether_broker.errors import EtherError
 from ether_broker.payload import unpack
-from ether_broker.status import RUNNING
+from ether_broker.status import INTERIM
 from ether_broker.wire import Kind, read_header
 
 __all__ = ["Rolling", "digest_of", "passed"]
@@ -49,7 +49,7 @@ def passed(number: int, envelope: bytes) -> list[Any]:
     more: object = None
     if header.kind == Kind.DELEGATION:
         more = header.deadline
-    elif header.kind == Kind.RESPONSE and header.status not in RUNNING:
+    elif header.kind == Kind.RESPONSE and header.status not in INTERIM:
         try:
             more = mark_of(read_response(header, envelope))
         except EtherError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ether.torture.diary import Line
 from ether.torture.passing import passed
-from ether_broker.status import RUNNING
+from ether_broker.status import INTERIM
 from ether_broker.wire import Kind
 
 __all__ = ["Message", "Sight", "Stretch", "Tape", "read_journal", "read_sights", "tape_of"]
@@ -34,7 +34,7 @@ class Message:
     @property
     def is_outcome(self) -> bool:
         """Whether it ends a delegation."""
-        return self.kind == Kind.RESPONSE and self.status not in RUNNING
+        return self.kind == Kind.RESPONSE and self.status not in INTERIM
 
 
 @dataclass(slots=True)

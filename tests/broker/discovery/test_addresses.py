@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 
 from ether_broker.discovery.addresses import (
-    Interface,
+    LocalAddress,
     bound_addresses,
     interfaces,
     nearest_first,
@@ -13,9 +13,9 @@ from ether_broker.discovery.addresses import (
 )
 
 
-def interface(name: str, text: str) -> Interface:
+def interface(name: str, text: str) -> LocalAddress:
     whole = ipaddress.ip_interface(text)
-    return Interface(name, whole.ip, whole.network)
+    return LocalAddress(name, whole.ip, whole.network)
 
 
 HERE = [interface("eth0", "192.168.1.10/24"), interface("docker0", "172.17.0.1/16"), interface("eth0", "fd00::10/64")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.discovery.advert import MAX_NAME, Advert
+from ether_broker.discovery.advert import MAX_LABEL, Advert
 from ether_broker.errors import InvalidSpec
 from ether_broker.version import PROTOCOL_MAJOR
 
@@ -50,7 +50,7 @@ def test_the_protocol_of_the_broker_is_read():
         {"cluster": "\x1b[31mlab"},
         {"cluster": None},
         {"cluster": "lab\n"},
-        {"cluster": "x" * (MAX_NAME + 1)},
+        {"cluster": "x" * (MAX_LABEL + 1)},
         {"host": "beta\x07"},
         {"version": "1" * 65},
         {"fp": "a b"},

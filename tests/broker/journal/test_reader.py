@@ -162,7 +162,7 @@ def test_a_closed_journal_can_be_indexed(path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_index_that_is_far_behind_grows_under_load_too(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ether_broker.journal.writer.BEHIND", 100)
+    monkeypatch.setattr("ether_broker.journal.writer.UNINDEXED", 100)
     monkeypatch.setattr("ether_broker.journal.writer.CALM", 600.0)
     put(journal, [delegation(number) for number in range(1, 601)])
 

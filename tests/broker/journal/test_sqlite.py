@@ -267,7 +267,7 @@ def test_after_closing_every_question_is_refused(path: Path):
 
 def test_the_index_keeps_up_with_a_load_without_end(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch):
     """Who searches looks through what it lacks: under load too that is a bounded number of envelopes."""
-    monkeypatch.setattr(writer, "BEHIND", 1_000)
+    monkeypatch.setattr(writer, "UNINDEXED", 1_000)
     monkeypatch.setattr(writer, "GROUP", 4_000)
     lacking: list[int] = []
     journal.on_commit = lambda: lacking.append(journal._writer._indexer.behind)
