@@ -12,7 +12,7 @@ from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
 from ether_actors.quota import check_monitor, check_observer, load_of, said_of_itself
 from ether_actors.reassignment import Reassignment
-from ether_actors.records import Records
+from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registering import Registering
 from ether_actors.registration import Condition, Registration
 from ether_broker.bounded import CONTROL, Bounds, read
@@ -329,6 +329,8 @@ def _check_name(node: str) -> None:
             f"{node[:MAX_NAME]!r} is no name of a node: up to {MAX_NAME} letters, digits and _ . : @ / -, "
             "of which the first is a letter, a digit or _."
         )
+    if node == SUPERVISOR or node.startswith("node:"):
+        raise NodeRefused(f"The name {node!r} is the bus's own: choose another.")
 
 
 def _map(header: Header, envelope: bytes, bounds: Bounds = CONTROL) -> dict[str, Any]:

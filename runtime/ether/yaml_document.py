@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from ether.text_file import read_text
 from ether_broker.errors import InvalidSpec
 from ether_broker.text import printable
 
@@ -20,6 +21,8 @@ __all__ = ["Place", "YamlDocument"]
 Key = str | int
 _MOST: Final = 100_000
 """Values of a document; aliases of aliases can make more of a few lines than any machine can hold."""
+_LARGEST: Final = 1 << 20
+"""Bytes of a file."""
 _DEEPEST: Final = 64
 """Levels of a document; PyYAML takes a level of Python's stack or several for each."""
 _DEEP: Final = f"this is nested more than {_DEEPEST} deep."
@@ -92,14 +95,16 @@ class YamlDocument:
         """Read a file.
 
         Raises:
-            InvalidSpec: as the class; or the file cannot be read, or is not UTF-8.
+            InvalidSpec: as the class; or the file cannot be read, has more than 1 MiB, or is not UTF-8.
         """
         try:
-            return cls(path.read_text(encoding="utf-8"), str(path))
+            return cls(read_text(path, _LARGEST), str(path))
         except OSError as error:
             raise InvalidSpec(f"{path} cannot be read: {error.strerror or error}.") from None
         except UnicodeDecodeError as error:
             raise InvalidSpec(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8.") from None
+        except ValueError as error:
+            raise InvalidSpec(f"{path} cannot be read: it has {error}.") from None
 
     def place(self, path: Sequence[Key], *, key: bool = False) -> Place:
         """Where the value at a path stands, or its key; where that is missing, what would hold it.

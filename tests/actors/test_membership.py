@@ -46,7 +46,7 @@ def test_saying_hello_again_is_welcomed_again_but_happens_once():
     assert len(bus.events("node_up")) == 1
 
 
-@pytest.mark.parametrize("name", ["", "with space", "x" * 201, "ü"])
+@pytest.mark.parametrize("name", ["", "with space", "x" * 201, "ü", "ether", "node:n"])
 def test_a_node_with_an_impossible_name_is_told_why_it_is_not_let_in(name: str):
     bus = Bus()
     peer = newcomer(bus, name)

@@ -85,6 +85,7 @@ def test_parameters_are_read_from_a_file_and_from_stdin(ether: Command, tmp_path
         (["--params", "[1]"], "--params is a list and has to be an object"),
         (["--params", '{"a": }'], "--params is not JSON: 1:7: Expecting value"),
         (["--params", "@missing.json"], "--params cannot read missing.json: No such file"),
+        (["--params", "@/dev/zero"], "--params cannot read /dev/zero: more than 16,777,216 bytes"),
         (["--context", "{"], "--context is not JSON: 1:2"),
         (["-x", "1"], "'-x' is too much"),
         (["src"], "'src' is too much"),

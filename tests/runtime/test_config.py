@@ -219,6 +219,13 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path):
         load(tmp_path / "bytes.yaml")
 
 
+def test_of_a_file_that_does_not_end_no_more_is_read_than_a_cluster_file_may_have(tmp_path: Path):
+    (tmp_path / "endless.yaml").symlink_to("/dev/zero")
+
+    with pytest.raises(InvalidSpec, match="cannot be read: it has more than 1,048,576 bytes"):
+        load(tmp_path / "endless.yaml")
+
+
 def test_the_schema_takes_what_the_reader_takes(tmp_path: Path):
     schema = json_schema()
     validator = jsonschema.Draft202012Validator(schema)

@@ -6,11 +6,15 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from ether.text_file import read_text
 from ether_broker.errors import UsageError
 
 __all__ = ["collect_params", "read_json", "read_pairs"]
+
+_MOST: Final = 16 << 20
+"""Bytes of a file of parameters."""
 
 
 def collect_params(whole: str | None, pairs: Sequence[str], free: Sequence[str]) -> dict[str, Any]:
@@ -70,9 +74,9 @@ def read_json(text: str, option: str) -> Any:
         path = Path(text[1:])
         source = str(path)
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            text = read_text(path, _MOST)
+        except (OSError, ValueError) as error:
+            reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or error
             msg = f"{option} cannot read {path}: {reason}."
             raise UsageError(msg) from error
     try:
