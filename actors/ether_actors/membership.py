@@ -15,7 +15,7 @@ from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registering import Registering
 from ether_actors.registration import Condition, Registration
-from ether_broker.bounded import CONTROL, Bounds, read
+from ether_broker.bounded import CONTROL, read_map
 from ether_broker.cost import BLOCKED, LOADS_SHIFT, RIGHTS_SHIFT
 from ether_broker.errors import (
     AccessDenied,
@@ -91,7 +91,6 @@ class Membership:
             records.router.reply(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
         if session.info is info:  # else it is in already, and says HELLO again
-            info.pop("key", None)  # that is not for the node to say
             if identity is not None:
                 self._identities[session] = identity
                 info["key"] = identity.fingerprint
@@ -333,9 +332,5 @@ def _check_name(node: str) -> None:
         raise NodeRefused(f"The name {node!r} is the bus's own: choose another.")
 
 
-def _map(header: Header, envelope: bytes, bounds: Bounds = CONTROL) -> dict[str, Any]:
-    body = read(envelope[header.body :], bounds) if len(envelope) > header.body else {}
-    if not isinstance(body, dict):
-        msg = f"The body of a control envelope is a map, and this one is a {type(body).__name__}."
-        raise InvalidEnvelope(msg)
-    return body
+def _map(header: Header, envelope: bytes) -> dict[str, Any]:
+    return read_map(envelope[header.body :], CONTROL)

@@ -52,7 +52,7 @@ MOST_MONITORS: Final = 16_384
 """Agents and nodes that a node may monitor at a time."""
 MOST_HELD: Final = 1 << 18
 """Request ids that a node may say it holds."""
-_SAID: Final = ("host", "pid", "version", "python", "key")
+_SAID: Final = ("host", "pid", "version")
 _LOAD: Final = ("running", "waiting", "busy_for")
 _BLOCKING: Final = ("capability", "request_id", "at")
 _TEXT: Final = 200

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ether_actors.departures import Departures
 from ether_actors.homecoming import Homecoming
 from ether_actors.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
-from ether_broker.bounded import MANIFEST, read
+from ether_broker.bounded import MANIFEST, read_map
 from ether_broker.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
 from ether_broker.errors import (
     AccessDenied,
@@ -106,7 +106,7 @@ class Registering:
         known = self._manifests.get(packed)
         if known is None:
             session.input.spend(len(packed) >> MANIFEST_SHIFT)
-            known = Manifest.parse({**_map(packed), "agent": name})
+            known = Manifest.parse({**read_map(packed, MANIFEST), "agent": name})
             if len(self._manifests) < _MOST_MANIFESTS and len(packed) < _LARGE:
                 self._manifests[packed] = known
         return known
@@ -115,7 +115,7 @@ class Registering:
 def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes]:
     """The names of a REGISTER's agents and their manifest as it was packed."""
     packed = envelope[header.body :]
-    body = {} if header.source else _map(packed)
+    body = {} if header.source else read_map(packed, MANIFEST)
     if "agents" not in body:
         return [name_of(header.source)], packed
     names, manifest = body.get("agents"), body.get("manifest")
@@ -126,11 +126,3 @@ def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes]:
         msg = f"REGISTER of several: agents is a list of 1 to {MOST_AT_A_TIME} names, and manifest one packed manifest."
         raise InvalidEnvelope(msg)
     return names, manifest
-
-
-def _map(packed: bytes) -> dict[str, Any]:
-    body = read(packed, MANIFEST) if packed else {}
-    if not isinstance(body, dict):
-        msg = f"A manifest is a map, and this one is a {type(body).__name__}."
-        raise InvalidEnvelope(msg)
-    return body

@@ -20,6 +20,7 @@ __all__ = [
     "check_containers",
     "check_shape",
     "read",
+    "read_map",
 ]
 
 
@@ -71,6 +72,18 @@ def read(body: bytes, bounds: Bounds) -> Any:
         raise InvalidEnvelope(f"The body is no msgpack that is read here: {why}") from error
     if tally.containers > bounds.depth:
         check_shape(value, bounds)
+    return value
+
+
+def read_map(body: bytes, bounds: Bounds) -> dict[str, Any]:
+    """Read a map within bounds; an empty body is an empty one.
+
+    Raises:
+        InvalidEnvelope: as of `read`, or it is no map.
+    """
+    value = read(body, bounds) if body else {}
+    if not isinstance(value, dict):
+        raise InvalidEnvelope(f"The body is a map, and this one is a {type(value).__name__}.")
     return value
 
 

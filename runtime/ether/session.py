@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -115,9 +114,11 @@ class Session:
                 raise link.explain() or errors.BrokerUnavailable(msg)
 
     def _greet(self) -> None:
+        from ether import __version__
+
         info = {
             "node": self._name, "pid": os.getpid(), "host": os.uname().nodename, "schema_version": SCHEMA_VERSION,
-            "python": sys.version.partition(" ")[0],
+            "version": __version__,
         }  # fmt: skip
         self._uplink.link.greet(pack_envelope(Kind.HELLO, request_id=new_id(), body=pack(info)))
 

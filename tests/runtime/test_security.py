@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ether import Agent, Runtime, Status, Task, capability
+from ether import Agent, Runtime, Status, Task, __version__, capability
 from ether_broker.errors import (
     AuthenticationFailed,
     BrokerUnavailable,
@@ -105,7 +105,7 @@ def test_two_nodes_of_one_key_and_one_name_are_one_too_many(bus, office, laptop)
         joined(bus, laptop, office, name="laptop").open()
 
 
-def test_a_node_cannot_say_which_key_it_has(bus, office, laptop, monkeypatch, tmp_path):
+def test_a_node_says_which_version_it_runs_and_cannot_say_which_key_it_has(bus, office, laptop, monkeypatch, tmp_path):
     from ether import session as module
 
     def lie(fields: dict[str, object]) -> bytes:
@@ -119,6 +119,7 @@ def test_a_node_cannot_say_which_key_it_has(bus, office, laptop, monkeypatch, tm
         assert key == laptop.own.fingerprint
     with Runtime(bind=f"ipc://{tmp_path}/plain.sock", drain=0.0) as plain, Runtime.connect(plain.url, drain=0.0):
         assert ["key" in node for node in plain.nodes()] == [False, False]
+        assert [node["version"] for node in plain.nodes()] == [__version__, __version__]
 
 
 @pytest.mark.parametrize("case", ["no keys", "not allowed", "another broker"])
