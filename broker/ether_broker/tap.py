@@ -122,9 +122,11 @@ class Tap:
         """
         if cursor.position >= self.next or not cursor.has_credit:
             return None
+        index = None
         if batch is None:
             cursor.position = max(cursor.position, self.first)
-            batch = self._find(cursor.position)
+            index = self._index(cursor.position)
+            batch = self._batches[index]
         first = cursor.position = max(cursor.position, batch.first)
         while True:
             skip = max(0, cursor.position - batch.first)
@@ -135,9 +137,10 @@ class Tap:
                 break
             numbers = [number for number in numbers if topic_of(envelopes[number]).startswith(cursor.topics)]
             envelopes = [envelopes[number] for number in numbers]
-            if envelopes or not self.first <= following < min(self.next, first + BATCH):
+            if envelopes or index is None or following >= min(self.next, first + BATCH):
                 break
-            batch = self._find(following)  # one answer for all those of which it wants nothing
+            index += 1
+            batch = self._batches[index]  # one answer for all those of which it wants nothing
         if batch.first > first:
             numbers = [number + batch.first - first for number in numbers]
         count = len(envelopes)
@@ -151,13 +154,14 @@ class Tap:
         """The envelope of that number; None when it has left the ring, or has not passed yet."""
         if not self.first <= number < self.next:
             return None
-        batch = self._find(number)
+        batch = self._batches[self._index(number)]
         return batch.envelopes[number - batch.first]
 
-    def _find(self, number: int) -> Batch:
+    def _index(self, number: int) -> int:
+        """Where the batch is that has a number, from the end if it is near."""
         for back in range(1, min(len(self._batches), 2 * WINDOW) + 1):  # the middle of a deque is far away
             if number >= self._batches[-back].first:
-                return self._batches[-back]
+                return -back
         return self._batches[bisect_right(self._batches, number, key=_first) - 1]
 
 
