@@ -162,7 +162,7 @@ class Tap:
         for back in range(1, min(len(self._batches), 2 * WINDOW) + 1):  # the middle of a deque is far away
             if number >= self._batches[-back].first:
                 return -back
-        return self._batches[bisect_right(self._batches, number, key=_first) - 1]
+        return bisect_right(self._batches, number, key=_first) - 1
 
 
 class ReadBatch(NamedTuple):
