@@ -81,7 +81,7 @@ class Administration:
         try:
             params = self._params(entry)
             if params.get("discard"):
-                self._check_access(entry.delegator, entry.source, name, change=True)
+                self._check_access(entry.asking_session, entry.source, name, change=True)
             data = _ACTIONS[name](self, entry, params)
         except Refusal as refusal:
             self._delivery.answer(entry, refusal.status, refusal.error)
@@ -90,7 +90,7 @@ class Administration:
             self._delivery.answer(entry, Status.REJECTED_CONTEXT, error)
         else:
             if data is not None:
-                entry.delegator.input.spend(1 + (len(data.packed) >> ANSWER_SHIFT))
+                entry.asking_session.input.spend(1 + (len(data.packed) >> ANSWER_SHIFT))
                 self._delivery.answer(entry, Status.COMPLETED, data=data)
 
     def late(self, entry: Entry) -> None:
@@ -119,7 +119,7 @@ class Administration:
             if isinstance(params, bytes):
                 params = read(params, QUESTION)
         except InvalidEnvelope as error:
-            self._records.router.refusals.note(entry.delegator.node, error.code, error)
+            self._records.router.refusals.note(entry.asking_session.node, error.code, error)
             raise
         if params is None:
             return {}
@@ -161,7 +161,7 @@ class Administration:
             wanted = [one]
         if wanted is not None and not (isinstance(wanted, list) and all(isinstance(name, str) for name in wanted)):
             raise InvalidEnvelope("params.agents has to be a list of names.")
-        entry.delegator.input.spend(len(wanted or ()) >> NAMED_SHIFT)
+        entry.asking_session.input.spend(len(wanted or ()) >> NAMED_SHIFT)
         after = text(params, "after")
         names: Iterable[bytes] = registry.after(None if after is None else after.encode())
         if wanted is not None:
@@ -192,14 +192,14 @@ class Administration:
         """What an earlier life of the delegator asked for: still open, or ended and not collected."""
         records, source = self._records, entry.source
         asked_for = len(records.ledger.asked_by(source)) + len(records.ended.uncollected_of(source))
-        entry.delegator.input.spend(asked_for >> ASKED_SHIFT)
+        entry.asking_session.input.spend(asked_for >> ASKED_SHIFT)
         running = {
             asked.request_id: {
                 "request_id": asked.request_id, "capability": name_of(asked.capability), "ended": False,
                 "left": asked.deadline - records.now,
             }
             for asked in records.ledger.asked_by(source)
-            if asked.delegator.lost and asked.agent is not records.bus
+            if asked.asking_session.lost and asked.agent is not records.bus
         }  # fmt: skip
         for request_id in records.ended.uncollected_of(source):
             running[request_id] = {"request_id": request_id, "capability": "", "ended": True, "left": None}

@@ -132,7 +132,7 @@ class Collecting:
         """Give back to its delegator what is still open; False for what is not."""
         entry = self._records.ledger.get(request_id)
         if entry is not None and entry.source in session.agents:
-            entry.delegator = session
+            entry.asking_session = session
         return entry is not None
 
     def _look_up(self, session: Session, request_id: bytes) -> bool:

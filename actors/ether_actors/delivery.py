@@ -73,13 +73,13 @@ class Delivery:
     def forward(self, entry: Entry, envelope: bytes) -> None:
         """Send a delegator a response to its delegation."""
         if entry.is_volatile:
-            self._records.router.send_aside(entry.delegator, envelope)
+            self._records.router.send_aside(entry.asking_session, envelope)
         else:
-            self._records.router.send(entry.delegator, envelope)
+            self._records.router.send(entry.asking_session, envelope)
 
     def finish(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Give a delegation the outcome that its specialist has answered, and the specialist the next."""
-        records, agent, session = self._records, entry.agent, entry.delegator
+        records, agent, session = self._records, entry.agent, entry.asking_session
         if entry.holds_credit:
             entry.holds_credit = False
             agent.mailbox.release()
@@ -120,7 +120,7 @@ class Delivery:
 
     def answer(self, entry: Entry, status: Status, error: ErrorInfo | None = None, **fields: object) -> None:
         """Give a delegation the supervisor's own outcome."""
-        records, session = self._records, entry.delegator
+        records, session = self._records, entry.asking_session
         header = read_header(entry.envelope)
         was_waiting = entry.state is _QUEUED
         records.ledger.advance(entry, _ENDED)
@@ -135,7 +135,7 @@ class Delivery:
     def expire(self, entry: Entry) -> None:
         """End what has waited in a mailbox until its deadline."""
         detail = f"waited for {entry.agent.manifest.agent} until its deadline"
-        self._records.bury(Reason.EXPIRED, entry.envelope, entry.delegator, detail)
+        self._records.bury(Reason.EXPIRED, entry.envelope, entry.asking_session, detail)
         if entry.attempt > 1:
             message = f"Attempt {entry.attempt - 1} was lost with its node, and may have been done in part; the next {detail}."
             self.rule(entry, Status.TIMEOUT, "deadline", message)

@@ -74,7 +74,7 @@ class Leasing:
                 _REFUSALS[type(refused)], refused.code, str(refused), retryable=refused.retryable
             ) from None  # fmt: skip
         finally:
-            entry.delegator.input.spend(self.leases.looked_at >> LEASES_SHIFT)
+            entry.asking_session.input.spend(self.leases.looked_at >> LEASES_SHIFT)
         if not effects:
             records.ledger.hasten(entry, deadline)
         self._apply(effects)
@@ -90,7 +90,7 @@ class Leasing:
             msg = f"params.token is {str(token)[:80]!r} and has to be a lease's token."
             raise InvalidEnvelope(msg)
         effects: list[Effect] = []
-        if holder is not None and holder.agent.session is entry.delegator:
+        if holder is not None and holder.agent.session is entry.asking_session:
             effects = self.leases.release(holder.request_id, token, self._records.now)
         self._apply(effects)
         return Payload.of({"released": bool(effects)})
@@ -174,7 +174,7 @@ def _holder(entry: Entry, params: dict[str, Any]) -> Entry:
     if params.get("attempt", holder.attempt) != holder.attempt:
         message = "The delegation that is to hold the lease runs elsewhere by now."
         raise Refusal(Status.CANCELLED, "parent_ended", message)
-    if holder.agent.session is not entry.delegator or holder.state is State.QUEUED:
+    if holder.agent.session is not entry.asking_session or holder.state is State.QUEUED:
         message = "The delegation that is to hold the lease was not given to who asks for it."
         raise Refusal(Status.REJECTED_CONTEXT, "not_your_parent", message)
     return holder

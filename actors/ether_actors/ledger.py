@@ -50,7 +50,7 @@ class Entry:
     """
 
     __slots__ = (
-        "agent", "attempt", "capability", "children", "deadline", "delegator", "depth", "envelope", "holds_credit",
+        "agent", "asking_session", "attempt", "capability", "children", "deadline", "depth", "envelope", "holds_credit",
         "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "progress", "request_id", "returns", "size",
         "slot", "source", "state",
     )  # fmt: skip
@@ -58,8 +58,8 @@ class Entry:
     request_id: bytes
     source: bytes
     """The delegator's agent name."""
-    delegator: Session
-    """The node that gets the outcome."""
+    asking_session: Session
+    """Of the delegator's node, which gets the outcome."""
     agent: Registration
     """The specialist that it is given to."""
     capability: bytes
@@ -93,12 +93,12 @@ class Entry:
     """Whether it does not wait for the journal."""
 
     def __init__(
-        self, header: Header, envelope: bytes, delegator: Session, choice: Choice, *, parent: Entry | None = None,
+        self, header: Header, envelope: bytes, asking_session: Session, choice: Choice, *, parent: Entry | None = None,
         pinned: bool, deadline: float, now: float,
     ) -> None:  # fmt: skip
         self.request_id = header.request_id
         self.source = header.source
-        self.delegator = delegator
+        self.asking_session = asking_session
         self.agent = choice.agent
         self.capability = choice.name
         self.idempotent = choice.idempotent

@@ -94,7 +94,7 @@ class Progress:
         return self._due[0][0] if self._due else float("inf")
 
     def _may_pass(self, entry: Entry, telling: Telling) -> bool:
-        now, hears = self._records.now, entry.delegator
+        now, hears = self._records.now, entry.asking_session
         telling.left = min(float(BURST), telling.left + (now - telling.at) * RATE)
         telling.at = now
         return (

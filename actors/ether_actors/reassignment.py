@@ -67,7 +67,7 @@ class Reassignment:
             if entry.state is State.QUEUED or entry.is_over:
                 continue
             entry.holds_credit = False
-            self._records.bury(Reason.NODE_LOST, entry.envelope, entry.delegator, why)
+            self._records.bury(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
             message = f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part."
             self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
         self._delivery.pump_holders(again)

@@ -101,7 +101,7 @@ class Selection:
     def another(self, entry: Entry) -> Choice | None:
         """Who else may have what was accepted: another holder than the one that has it now."""
         access = self._records.access
-        grant = EVERYTHING if access.is_open else access.grant(entry.delegator.node, name_of(entry.source))
+        grant = EVERYTHING if access.is_open else access.grant(entry.asking_session.node, name_of(entry.source))
         blocked = _blocked(entry.parent) if entry.parent is not None else _NOBODY
         choice = self._best(entry.capability, grant, entry.parent, {entry.agent, *blocked})
         return None if choice is None or (entry.idempotent and not choice.idempotent) else choice

@@ -163,7 +163,7 @@ class Arena:
         entry = self.bus.entry(1)
         assert entry is not None, "the others' work was ended"
         assert entry.state is State.RUNNING, "the others' work was touched"
-        assert (entry.delegator, entry.agent.session) == (sessions["nalice"], sessions["nbob"])
+        assert (entry.asking_session, entry.agent.session) == (sessions["nalice"], sessions["nbob"])
         assert entry.agent.mailbox.in_flight == 1
         assert {name: self.bus.agent(name).session.node for name in ("alice", "bob")} == {
             "alice": "nalice",

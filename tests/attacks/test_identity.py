@@ -132,7 +132,7 @@ def test_the_same_request_id_with_another_body_is_the_same_request():
     assert bus.reasons() == ["duplicate", "duplicate"]
     entry = bus.entry(1)
     assert entry is not None
-    assert entry.delegator is alice.session
+    assert entry.asking_session is alice.session
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------

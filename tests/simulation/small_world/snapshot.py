@@ -156,7 +156,7 @@ def _name_of(agent: Registration) -> bytes:
 def _entry(entry: Entry) -> tuple[Any, ...]:
     return (
         entry.envelope, int(entry.state), entry.attempt, entry.agent.name, entry.holds_credit,
-        round(entry.deadline, 3), entry.delegator.digest, bool(entry.delegator.lost), _children(entry),
+        round(entry.deadline, 3), entry.asking_session.digest, bool(entry.asking_session.lost), _children(entry),
     )  # fmt: skip
 
 
