@@ -19,6 +19,7 @@ A descriptor of a capability has the four fields of §4.1 and, where they are no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import Field, PlainSerializer
@@ -27,7 +28,7 @@ from ether_broker.errors import InvalidManifest, UsageError
 from ether_broker.frozen import FrozenDict
 from ether_broker.manifest import Capability, Depth, Interface, Manifest
 from ether_broker.model import AgentName, CapabilityName, FrozenMap
-from ether_broker.views.view import View
+from ether_broker.views.view import View, plain_values
 
 __all__ = ["AgentInfo", "CapabilityManifest", "RegistryEntry"]
 
@@ -40,6 +41,8 @@ class _ManifestView(View):
 
     vocabulary: ClassVar[str] = "registry"
     refusal: ClassVar[type[UsageError]] = InvalidManifest
+    words: ClassVar[Mapping[str, str]]
+    """{field: the manifest's}, in the order of the document."""
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> Self:
@@ -54,6 +57,16 @@ class _ManifestView(View):
         """
         return self._to(Manifest)
 
+    def _fields(self) -> dict[str, Any]:
+        return {theirs: getattr(self, ours) for ours, theirs in self.words.items()}
+
+    @classmethod
+    def _document(cls, envelope: Manifest) -> dict[str, Any]:
+        said = envelope.model_dump(include=set(cls.words.values()))
+        said["capabilities"] = [_descriptor(item) for item in envelope.capabilities]
+        document = {cls.model_fields[ours].alias or ours: said[theirs] for ours, theirs in cls.words.items()}
+        return {key: value for key, value in plain_values(document).items() if value or key != "notes"}
+
 
 class CapabilityManifest(_ManifestView):
     """Spec 2 §4.1."""
@@ -65,24 +78,9 @@ class CapabilityManifest(_ManifestView):
     notes: str = ""
     ether: FrozenMap = FrozenDict()
 
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "agent": self.agent,
-            "version": self.version,
-            "capabilities": self.capabilities,
-            "exclusions": self.exclusions,
-            "notes": self.notes,
-        }
-
-    @classmethod
-    def _document(cls, envelope: Manifest) -> dict[str, Any]:
-        document = {
-            "agent": envelope.agent,
-            "version": envelope.version,
-            "capabilities": [_descriptor(item) for item in envelope.capabilities],
-            "exclusions": list(envelope.exclusions),
-        }
-        return {**document, "notes": envelope.notes} if envelope.notes else document
+    words: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("agent", "version", "capabilities", "exclusions", "notes")
+    }  # fmt: skip
 
 
 class RegistryEntry(_ManifestView):
@@ -98,30 +96,10 @@ class RegistryEntry(_ManifestView):
     notes: str = ""
     ether: FrozenMap = FrozenDict()
 
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "agent": self.id,
-            "version": self.version,
-            "role": self.role,
-            "capabilities": self.capabilities,
-            "interface": self.interface,
-            "artifacts_produced": self.artifacts_produced,
-            "max_depth": self.max_depth,
-            "notes": self.notes,
-        }
-
-    @classmethod
-    def _document(cls, envelope: Manifest) -> dict[str, Any]:
-        document = {
-            "id": envelope.agent,
-            "version": envelope.version,
-            "role": envelope.role,
-            "capabilities": [_descriptor(item) for item in envelope.capabilities],
-            "interface": [kind.value for kind in envelope.interface],
-            "artifactsProduced": list(envelope.artifacts_produced),
-            "maxDepth": envelope.max_depth.value,
-        }
-        return {**document, "notes": envelope.notes} if envelope.notes else document
+    words: ClassVar[Mapping[str, str]] = {
+        "id": "agent", "version": "version", "role": "role", "capabilities": "capabilities", "interface": "interface",
+        "artifacts_produced": "artifacts_produced", "max_depth": "max_depth", "notes": "notes",
+    }  # fmt: skip
 
 
 class AgentInfo(_ManifestView):
@@ -135,26 +113,17 @@ class AgentInfo(_ManifestView):
     version: str
     ether: FrozenMap = FrozenDict()
 
+    words: ClassVar[Mapping[str, str]] = {
+        "agent_id": "agent", "name": "role", "description": "description", "capabilities": "capabilities", "tools": "tools",
+        "version": "version",
+    }  # fmt: skip
+
     def _fields(self) -> dict[str, Any]:
-        return {
-            "agent": self.agent_id,
-            "role": self.name,
-            "description": self.description,
-            "capabilities": [{"name": name} for name in self.capabilities],
-            "tools": self.tools,
-            "version": self.version,
-        }
+        return {**super()._fields(), "capabilities": [{"name": name} for name in self.capabilities]}
 
     @classmethod
     def _document(cls, envelope: Manifest) -> dict[str, Any]:
-        return {
-            "agent_id": envelope.agent,
-            "name": envelope.role,
-            "description": envelope.description,
-            "capabilities": [item.name for item in envelope.capabilities],
-            "tools": list(envelope.tools),
-            "version": envelope.version,
-        }
+        return {**super()._document(envelope), "capabilities": [item.name for item in envelope.capabilities]}
 
 
 def _descriptor(capability: Capability) -> dict[str, Any]:

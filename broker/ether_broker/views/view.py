@@ -30,7 +30,7 @@ from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.views.residue import difference, patch, pieces, same
 
-__all__ = ["BARE", "RESERVED", "RequestView", "ResponseView", "View", "plain", "read"]
+__all__ = ["BARE", "RESERVED", "RequestView", "ResponseView", "View", "plain", "plain_values", "read"]
 
 RESERVED: Final = "ether"
 """The key of a view that has what the vocabulary cannot say."""
@@ -42,7 +42,7 @@ _E = TypeVar("_E", bound=Model)
 
 def plain(envelope: Model) -> dict[str, Any]:
     """The envelope's fields that are not at their default, by alias, in plain values; a status by name."""
-    return _plain(envelope.model_dump(by_alias=True, exclude_defaults=True))  # type: ignore[no-any-return]
+    return plain_values(envelope.model_dump(by_alias=True, exclude_defaults=True))  # type: ignore[no-any-return]
 
 
 def read(kind: type[_E], fields: Mapping[str, Any]) -> _E:
@@ -66,11 +66,12 @@ def _agree(one: dict[str, Any], other: dict[str, Any], name: str) -> bool:
 _MISSING: Final = object()
 
 
-def _plain(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
+    """A copy in dicts, lists and what they hold; a status by name, of another Enum the value."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: plain_values(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [plain_values(inner) for inner in value]
     if isinstance(value, Enum):
         return value.name if isinstance(value, Status) else value.value
     return value
@@ -86,7 +87,7 @@ class View(Model):
 
     def document(self) -> dict[str, Any]:
         """The view as its document writes it, in plain values: the fields that were given, and no others."""
-        return _plain(self.model_dump(by_alias=True, exclude_unset=True))  # type: ignore[no-any-return]
+        return plain_values(self.model_dump(by_alias=True, exclude_unset=True))  # type: ignore[no-any-return]
 
     @abstractmethod
     def _fields(self) -> dict[str, Any]:
