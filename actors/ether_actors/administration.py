@@ -50,8 +50,8 @@ class Administration:
     def __init__(self, records: Records, delivery: Delivery, leasing: Leasing, trimming: Trimming) -> None:
         self._records = records
         self._delivery = delivery
-        self._leasing = leasing
-        self._trimming = trimming
+        self.leasing = leasing
+        self.trimming = trimming
         records.bus.manifest = Manifest(agent=SUPERVISOR, capabilities=tuple(map(_capability, _ACTIONS)))
 
     def choose(self, session: Session, header: Header, envelope: bytes) -> Choice:
@@ -95,7 +95,7 @@ class Administration:
 
     def late(self, entry: Entry) -> None:
         """End what has passed its deadline."""
-        if not self._leasing.late(entry):
+        if not self.leasing.late(entry):
             message = f"{name_of(entry.capability)} is still being done."
             self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
 
@@ -224,7 +224,7 @@ class Administration:
 
     def leases(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Every lease, the oldest first, with who waits for it; one only with `resource`."""
-        return page(self._leasing.tell(text(params, "resource"), whole(params, "after", 0)), params)
+        return page(self.leasing.tell(text(params, "resource"), whole(params, "after", 0)), params)
 
     # -- single answers ------------------------------------------------------------------------------------------
 
@@ -268,18 +268,6 @@ class Administration:
             )
         self._records.event("suggestion", **record.document())
         return Payload.of({"suggestion_id": record.suggestion_id})
-
-    def claim(self, entry: Entry, params: dict[str, Any]) -> None:
-        """A lease, when it is granted."""
-        self._leasing.claim(entry, params)
-
-    def release(self, entry: Entry, params: dict[str, Any]) -> Payload:
-        """A lease's end."""
-        return self._leasing.release(entry, params)
-
-    def collect(self, entry: Entry, params: dict[str, Any]) -> None:
-        """The journal without what passed before `older_than`."""
-        self._trimming.collect(entry, params)
 
 
 def _capability(name: str) -> Capability:
@@ -354,9 +342,9 @@ _ACTIONS: Final[dict[str, Callable[[Administration, Entry, dict[str, Any]], Payl
     "ether.dead-letters": Administration.dead_letters,
     "ether.dead-letter": Administration.dead_letter,
     "ether.leases": Administration.leases,
-    "ether.lease": Administration.claim,
-    "ether.release": Administration.release,
-    "ether.journal-gc": Administration.collect,
+    "ether.lease": lambda bus, entry, params: bus.leasing.claim(entry, params),
+    "ether.release": lambda bus, entry, params: bus.leasing.release(entry, params),
+    "ether.journal-gc": lambda bus, entry, params: bus.trimming.collect(entry, params),
     "ether.suggest": Administration.suggest,
 }
 _CHANGING: Final = frozenset({"ether.journal-gc"})

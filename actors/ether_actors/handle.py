@@ -142,9 +142,10 @@ class Handle:
         if not self.done and not self._wait(timeout):
             msg = f"{self.capability} ({self.id}) had no outcome after {timeout} s; it goes on."
             raise WaitTimeout(msg)
-        return self._outcome()
+        return self.outcome()
 
-    def _outcome(self) -> Response:
+    def outcome(self) -> Response:
+        """The outcome; only once `done`."""
         if self._response is None:
             assert self._header is not None
             self._response = self.read(self._header, self._envelope)
@@ -200,10 +201,10 @@ class Handle:
 
             self.add_done_callback(wake)
             yield from future.__await__()
-        return self._outcome()
+        return self.outcome()
 
     def __repr__(self) -> str:
-        state = self._outcome().status.name if self.done else "running"
+        state = self.outcome().status.name if self.done else "running"
         return f"<Handle {self.capability} {self.id} {state}>"
 
     def read(self, header: Header, envelope: bytes) -> Response:
@@ -276,10 +277,6 @@ class Handle:
                 listener(update)
         if is_over:
             listener(None)
-
-    def outcome(self) -> Response:
-        """The outcome; only once `done`."""
-        return self._outcome()
 
 
 class Stream:

@@ -78,8 +78,6 @@ class DeadLetters:
         self._size = size
         self._bytes = 0
         self._last = 0
-        self.dropped = 0
-        """How many made room for newer ones."""
         self.totals: dict[Reason, int] = {}
         """How many there ever were: {reason: count}."""
 
@@ -95,7 +93,6 @@ class DeadLetters:
         self.totals[reason] = self.totals.get(reason, 0) + 1
         while len(self._letters) > self._count or (self._bytes > self._size and len(self._letters) > 1):
             self._bytes -= len(self._letters.popitem(last=False)[1].envelope)
-            self.dropped += 1
         return letter
 
     def below(self, number: int | None = None) -> Iterator[tuple[int, DeadLetter | None]]:

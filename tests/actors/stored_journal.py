@@ -37,7 +37,6 @@ class StoredJournal:
         synced: whether each append is committed at once; else when `sync` is called.
     """
 
-    queued_bytes = 0
     first = 1
 
     def __init__(self, disk: Disk, *, synced: bool = True) -> None:

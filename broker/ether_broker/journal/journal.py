@@ -50,10 +50,6 @@ class Journal(Protocol):
         """Why it cannot write now; None when it can."""
 
     @property
-    def queued_bytes(self) -> int:
-        """Bytes of the envelopes that wait for their commit."""
-
-    @property
     def checkpoint(self) -> tuple[int, bytes] | None:
         """The last durable checkpoint, as (number, body)."""
 

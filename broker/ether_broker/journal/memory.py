@@ -24,7 +24,6 @@ class MemoryJournal:
     identity = ""
     first = 1
     trouble = None
-    queued_bytes = 0
     checkpoint = None
 
     def __init__(self) -> None:

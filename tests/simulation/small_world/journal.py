@@ -20,7 +20,6 @@ class SmallJournal:
     """A broker's journal (`ether_broker.journal.journal.Journal`), and both folds of it: with and without what waits."""
 
     identity = "00000000-0000-7000-8000-000000000001"
-    queued_bytes = 0
     first = 1
 
     def __init__(self) -> None:
