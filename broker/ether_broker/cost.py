@@ -12,39 +12,12 @@ from ether_broker.bounded import CONTAINER_BYTES
 from ether_broker.wire import Kind
 
 __all__ = [
-    "AGAIN_SHIFT",
-    "AGENT",
-    "ANSWER",
-    "ANSWER_SHIFT",
-    "ASKED_SHIFT",
-    "AWAITING_SHIFT",
-    "BLOCKED",
-    "CAPABILITY",
-    "DEAD_LETTER",
-    "DEAREST",
-    "FEW_GROUPS",
-    "FRAME_SHIFT",
-    "GROUPS_SHIFT",
-    "HINT_SHIFT",
-    "HOLDERS_SHIFT",
-    "JOURNAL_READ",
-    "LEASES_SHIFT",
-    "LOADS_SHIFT",
-    "LOOK_UP",
-    "MANIFEST_SHIFT",
-    "MATCH",
-    "MATCHES_SHIFT",
-    "NAMED_SHIFT",
-    "OBSERVERS_SHIFT",
-    "PASSED_SHIFT",
-    "PER_8_KIB",
-    "PRICES",
-    "REFUSAL",
-    "RETAINED_SHIFT",
-    "RIGHTS_SHIFT",
-    "TAP_BATCH",
+    "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "ASKED_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
+    "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT", "JOURNAL_READ",
+    "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "NAMED_SHIFT",
+    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
     "reading",
-]
+]  # fmt: skip
 
 DEAREST: Final = 1_024
 """Points of a body that is still read; one that would cost more is refused unread, and counts as one above it."""
