@@ -44,13 +44,13 @@ class Collecting:
         """The number of the outcome that has to be in the journal before anything more is given out."""
         self._not_before = 0.0
         """When more is given out: the journal could not be read, or enough was given for now."""
-        self._asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
+        self.asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
         """{session: (what it waits for, what is on its way to it)}, the next to be served first."""
 
     @property
     def next_at(self) -> float:
         """When to serve next, by the broker's clock; never while the next outcome is not in the journal yet."""
-        if not self._asked or self._records.durable <= self._until or self._records.journal.trouble is not None:
+        if not self.asked or self._records.durable <= self._until or self._records.journal.trouble is not None:
             return _NEVER
         return max(self._not_before, self._records.now)
 
@@ -60,7 +60,7 @@ class Collecting:
         Raises:
             TooMuch: as `ask`.
         """
-        if not self._asked and self._records.now >= self._not_before:
+        if not self.asked and self._records.now >= self._not_before:
             self._send(session, outcome)
         else:
             self._wait(session, [request_id])
@@ -71,28 +71,28 @@ class Collecting:
         Raises:
             TooMuch: it waits for too much.
         """
-        is_first = session not in self._asked
+        is_first = session not in self.asked
         self._wait(session, [id_ for id_ in request_ids if not self._go_on(session, id_)])
-        if is_first and session in self._asked:
-            self._asked[session][1].update(header.request_id for header, _ in self._unread(session))
+        if is_first and session in self.asked:
+            self.asked[session][1].update(header.request_id for header, _ in self._unread(session))
 
     def _wait(self, session: Session, request_ids: list[bytes]) -> None:
-        waiting, on_its_way = self._asked.get(session) or (deque(), set())
+        waiting, on_its_way = self.asked.get(session) or (deque(), set())
         if len(waiting) + len(request_ids) > MOST_HELD:
             raise TooMuch(
                 f"The node waits for {len(waiting):,} outcomes that it asked for again; {MOST_HELD:,} is the most."
             )
         waiting.extend(request_ids)
         if waiting:
-            self._asked[session] = waiting, on_its_way
+            self.asked[session] = waiting, on_its_way
 
     def serve(self) -> None:
         """Give out the next of them; what a session asked for that was lost since stays where it is."""
         if self.next_at > self._records.now:
             return
-        session, (waiting, on_its_way) = next(iter(self._asked.items()))
+        session, (waiting, on_its_way) = next(iter(self.asked.items()))
         if session.lost:
-            del self._asked[session]
+            del self.asked[session]
             return
         share = [waiting.popleft() for _ in range(min(SHARE, len(waiting)))]
         self._until = max(
@@ -100,9 +100,9 @@ class Collecting:
         )
         left = share if self._records.durable <= self._until else self._give(session, share, on_its_way)
         waiting.extendleft(reversed(left))
-        del self._asked[session]
+        del self.asked[session]
         if waiting:
-            self._asked[session] = waiting, on_its_way  # behind the others
+            self.asked[session] = waiting, on_its_way  # behind the others
 
     def _give(self, session: Session, request_ids: list[bytes], on_its_way: AbstractSet[bytes]) -> list[bytes]:
         """Give a delegator that is back the outcomes that it missed; returns those for which the journal cannot be read now."""

@@ -30,7 +30,7 @@ class Delivery:
         self._records = records
         self.orphans: deque[Entry] = deque()
         """What has to be called off yet, because what it was made for has ended."""
-        self._left = SHARE
+        self.left = SHARE
         """How much of it this step may still call off."""
 
     # -- to specialists ------------------------------------------------------------------------------------------
@@ -96,19 +96,18 @@ class Delivery:
     def end_children(self, entry: Entry, message: str = _ENDED_PARENT) -> None:
         """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `end_orphans`."""
         for child in list(entry.children or ()):
-            if self._left <= 0:
+            if self.left <= 0:
                 self.orphans.append(child)
             elif not child.is_over:
-                self._left -= 1
+                self.left -= 1
                 self.rule(child, Status.CANCELLED, "parent_ended", message)
 
     def end_orphans(self) -> None:
         """Call off more of what was delegated for delegations that have ended."""
-        self._left = SHARE
-        while self.orphans and self._left > 0:
+        while self.orphans and self.left > 0:
             child = self.orphans.popleft()
             if not child.is_over:
-                self._left -= 1
+                self.left -= 1
                 self.rule(child, Status.CANCELLED, "parent_ended", _ENDED_PARENT)
 
     def rule(self, entry: Entry, status: Status, code: str, message: str) -> None:

@@ -38,7 +38,8 @@ class Feeding:
         self._records = records
         self._interval = interval
         self._fed = records.tap.next
-        self._at = _NEVER
+        self.next_feed = _NEVER
+        """When to feed what has passed, in seconds by the broker's clock."""
         self._not_before = 0.0
         self._waiting: dict[Session, None] = {}
         """Sessions of which an observer may get more, the next to be served first."""
@@ -47,25 +48,20 @@ class Feeding:
         self._pause = 0.0
         """Before when nobody is fed: a share has just been spent."""
 
-    @property
-    def next_feed(self) -> float:
-        """When to feed what has passed, in seconds by the broker's clock."""
-        return self._at
-
     def passed(self) -> None:
         """Note that envelopes were added to the ring."""
-        if self._at == _NEVER:
-            self._at = self._records.now + self._interval
+        if self.next_feed == _NEVER:
+            self.next_feed = self._records.now + self._interval
 
     def feed(self) -> None:
         """Send what is due, as much as one step may."""
         tap, now = self._records.tap, self._records.now
         if now < self._pause:
             return
-        is_due = now >= self._at or tap.next - self._fed >= BATCH
+        is_due = now >= self.next_feed or tap.next - self._fed >= BATCH
         if is_due:
             self._fed = tap.next
-            self._at = _NEVER
+            self.next_feed = _NEVER
         if is_due or self.must_feed:
             self.must_feed = False
             for session in self._records.router.sessions:
@@ -81,7 +77,7 @@ class Feeding:
             if is_fed:
                 self._waiting[session] = None  # behind the others
         if self._waiting:
-            self._at = self._pause = now + self._interval
+            self.next_feed = self._pause = now + self._interval
 
     def _serve(self, session: Session) -> tuple[int, bool]:
         """Send the next batch of that observer of a session that has waited longest: (points, whether there was one)."""

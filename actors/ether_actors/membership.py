@@ -181,7 +181,8 @@ class Membership:
                 self._lost(session)
             for session in self._homecoming.overdue():
                 self._lost(session)
-        self.departures.serve()
+        if self.departures.waiting:
+            self.departures.serve()
 
     @property
     def next_beat(self) -> float:

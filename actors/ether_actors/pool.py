@@ -25,6 +25,8 @@ MANY: Final = 1_000
 """Threads that wait, from which on only what somebody on the bus may wait for is begun: sub-delegations."""
 MOST: Final = 4_000
 """Threads that wait, from which on nothing is begun; about 64 MiB, and 32 GiB of addresses."""
+_NOT_OURS: Final = contextlib.nullcontext()
+"""Around what a thread of the caller's waits for."""
 _here = threading.local()
 _numbers = itertools.count(1)
 
@@ -37,7 +39,7 @@ def current_pool() -> Pool | None:
 def waiting() -> contextlib.AbstractContextManager[None]:
     """Say that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
     pool = current_pool()
-    return contextlib.nullcontext() if pool is None else pool.blocking()
+    return _NOT_OURS if pool is None else pool.blocking()
 
 
 class Room(enum.Enum):

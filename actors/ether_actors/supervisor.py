@@ -172,7 +172,8 @@ class Supervisor:
         self._rulings.progress.due()
         self._rulings.due()
         self._membership.beat()
-        self._collecting.serve()
+        if self._collecting.asked:
+            self._collecting.serve()
         if records.passing:
             passing, records.passing = records.passing, []
             first = records.tap.next
@@ -191,11 +192,11 @@ class Supervisor:
             return self.records.now
         if self._rulings.has_due or self._membership.departures.waiting:
             return self.records.now
+        wake = min(self._membership.next_beat, self._feeding.next_feed, self._rulings.progress.next_due())
+        if self._collecting.asked:
+            wake = min(wake, self._collecting.next_at)
         deadline = self.records.ledger.deadlines.next()
-        beat = min(
-            self._membership.next_beat, self._feeding.next_feed, self._rulings.progress.next_due(), self._collecting.next_at
-        )  # fmt: skip
-        return beat if deadline is None else min(beat, deadline)
+        return wake if deadline is None else min(wake, deadline)
 
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:
         session, request_id = queue.session, NO_ID

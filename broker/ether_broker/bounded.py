@@ -88,13 +88,13 @@ def read_map(body: bytes, bounds: Bounds) -> dict[str, Any]:
 
 
 def check_containers(body: bytes) -> None:
-    """Check how many maps and lists a body has, before any is made. Free below 64 KiB; what is no msgpack passes.
+    """Check how many maps and lists a body has, before any is made. One of up to 64 KiB has no more; what is no msgpack passes.
 
     Raises:
         InvalidEnvelope: it has more than 65,536.
     """
     size = len(body)
-    if size <= MOST_CONTAINERS or size - len(body.translate(None, CONTAINER_BYTES)) <= MOST_CONTAINERS:
+    if size - len(body.translate(None, CONTAINER_BYTES)) <= MOST_CONTAINERS:
         return
     left = MOST_CONTAINERS
 

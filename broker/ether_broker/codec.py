@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from ether_broker.bounded import OURS, check_containers, check_shape
+from ether_broker.bounded import MOST_CONTAINERS, OURS, check_containers, check_shape
 from ether_broker.delegation import Delegation
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
 from ether_broker.ids import NO_ID, to_text
@@ -250,7 +250,8 @@ def pack_outcome(
 def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[str, Any], bool]:
     """The fields of an envelope by their Python names, and whether a look at their types has shown them valid."""
     packed = envelope[header.body :]
-    check_containers(packed)
+    if len(packed) > MOST_CONTAINERS:
+        check_containers(packed)
     body: Any = unpack(packed)
     if type(body) is not dict:
         msg = f"The body of an envelope is a map, and this one is a {type(body).__name__}."
@@ -335,7 +336,9 @@ def read_response(header: Header, envelope: bytes) -> Response:
     _add_header(fields, header)
     status = _STATUSES.get(header.status)
     fields["status"] = header.status if status is None else status
-    metadata = fields.get("metadata", {})
-    if status is Status.PROGRESS and 1 <= header.deadline < _MOST_FOLDED and isinstance(metadata, dict):
+    if (
+        1 <= header.deadline < _MOST_FOLDED and status is Status.PROGRESS
+        and isinstance(metadata := fields.get("metadata", {}), dict)
+    ):  # fmt: skip
         fields["metadata"], is_plain = {**metadata, "folded": int(header.deadline)}, False
     return Response.trusted(fields) if is_plain and status is not None else _validated(Response, fields)

@@ -25,6 +25,7 @@ cell and concerns its supervision tree, a crash or a request to stop, comes up t
 from __future__ import annotations
 
 import time
+from typing import Final
 
 from ether.answering import Answering
 from ether.broker_clock import BrokerClock
@@ -45,6 +46,9 @@ from ether_broker.payload import unpack
 from ether_broker.wire import Header, Kind, read_header
 
 __all__ = ["Node"]
+
+_RESPONSE: Final = int(Kind.RESPONSE)  # a member of an Enum costs a look-up each time that it is named
+_DELEGATION: Final = int(Kind.DELEGATION)
 
 
 class Node:
@@ -143,9 +147,9 @@ class Node:
         for envelope in envelopes:
             header = read_header(envelope)
             kind = header.kind
-            if kind == Kind.RESPONSE:
+            if kind == _RESPONSE:
                 self.delegating.deliver(header, envelope)
-            elif kind == Kind.DELEGATION:
+            elif kind == _DELEGATION:
                 self.hosting.take(header, envelope)
             else:
                 self._control(header, envelope)

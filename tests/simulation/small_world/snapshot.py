@@ -182,6 +182,6 @@ def _supervisor(world: World) -> tuple[Any, ...]:
         [_entry(entry) for entry in records.ledger.running],
         sorted(homecoming._expected),
         sorted((name, [work.request_id for work in works]) for name, works in homecoming._unclaimed.items()),
-        [(session.incarnation, list(waiting)) for session, (waiting, _) in supervisor._collecting._asked.items()],
+        [(session.incarnation, list(waiting)) for session, (waiting, _) in supervisor._collecting.asked.items()],
         round(max(0.0, homecoming._until - world.now), 3),
     )  # fmt: skip
