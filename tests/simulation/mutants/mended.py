@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import ether_actors.administration
-import ether_actors.membership
+import ether_actors.departures
 import ether_actors.supervisor
 import ether_broker.turns
 from ether.session import Session as Stay
@@ -260,7 +260,7 @@ MENDED: Final = (
             "bounded queues", (Ledger, "forget_held", _keep_held), "node", seed=17),
     _mutant("manifests count after their agents have left",
             "each restart of an agent counted against its session",
-            "fold", (ether_actors.membership, "let_go", _never_let_go), "crowd", seed=14),
+            "fold", (ether_actors.departures, "let_go", _never_let_go), "crowd", seed=14),
     _mutant("the access list bars nobody",
             "least capability", "least capability", (Grant, "permits", _permit), "access", seed=32),
     _mutant("who knows a request id is told its outcome",
@@ -269,5 +269,5 @@ MENDED: Final = (
             "identity", "identity", (Rulings, "_accept", _speak_for_anybody), "forgeries", seed=8),
     _mutant("deadlines that are sent again are by the old clock",
             "after a reboot what was sent again expired at once",
-            "deadline, one outcome, liveness", (Stay, "_resume", _old_clock), "broker", seed=104),
+            "deadline, one outcome, liveness", (Stay, "_resume", _old_clock), "broker", seed=180),
 )  # fmt: skip
