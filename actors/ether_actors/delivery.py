@@ -30,6 +30,8 @@ class Delivery:
         self._records = records
         self.orphans: deque[Entry] = deque()
         """What has to be called off yet, because what it was made for has ended."""
+        self.unpumped: dict[Registration, None] = {}
+        """Agents whose mailboxes have more that has expired than one step ends."""
         self.left = SHARE
         """How much of it this step may still call off."""
 
@@ -46,14 +48,18 @@ class Delivery:
 
     def pump(self, agent: Registration) -> None:
         """Send what waits in an agent's mailbox as far as there is credit."""
-        mailbox = agent.mailbox
+        mailbox, left = agent.mailbox, SHARE
         while (entry := mailbox.next()) is not None:
             if entry.deadline > self._records.now:
                 self.send(entry)
-            else:  # its slot of time has not ended yet, but it must not be started any more (G4)
-                mailbox.release()
-                mailbox.put_back(entry)
-                self.expire(entry)
+                continue
+            mailbox.release()  # its slot of time has not ended yet, but it must not be started any more (G4)
+            mailbox.put_back(entry)
+            if not left:
+                self.unpumped[agent] = None
+                return
+            left -= 1
+            self.expire(entry)
 
     def pump_holders(self, entries: Iterable[Entry]) -> None:
         """Send for the agents that the entries were moved to."""
@@ -94,9 +100,12 @@ class Delivery:
             self.pump(agent)
 
     def end_children(self, entry: Entry, message: str = _ENDED_PARENT) -> None:
-        """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `end_orphans`."""
+        """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `end_orphans`.
+
+        All of it at once for one that goes on, and is run again: a restart could not tell them from those of the next run.
+        """
         for child in list(entry.children or ()):
-            if self.left <= 0:
+            if self.left <= 0 and entry.is_over:
                 self.orphans.append(child)
             elif not child.is_over:
                 self.left -= 1

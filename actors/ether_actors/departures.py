@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -40,7 +41,9 @@ class Departures:
         self._records = records
         self._reassignment = reassignment
         self._tell = tell
-        self.waiting: dict[Registration, str] = {}
+        self.waiting: OrderedDict[Registration, str] = (
+            OrderedDict()
+        )  # a dict is slow where its first items were removed
         """Those whose work has not been ruled on yet, in the order in which they went, and why they did; empty: it drains."""
         self._nodes: dict[Session, int] = {}
         """How many of them each node has that is lost, or leaves."""
@@ -52,12 +55,14 @@ class Departures:
 
     def leave(self, session: Session) -> None:
         """Take the agents of a node that leaves out of every choice, by `serve` out of the registry, and tell it BYE then."""
+        session.is_leaving = True
         self._go(session, _LEFT)
 
     def _go(self, session: Session, reason: str) -> None:
         agents = _agents_of(session)
         for agent in agents:
             self._records.registry.condition(agent, Condition.DOWN)
+            self._down_since.pop(agent.name, None)
             if self.waiting.get(agent) != _LEFT:
                 self.waiting[agent] = reason
         self._nodes[session] = len(agents)
@@ -90,7 +95,6 @@ class Departures:
         if reason == _NODE_LOST:
             self._gone(agent, reason)
             self._reassignment.lost(agent, session.lost)
-            self._down_since.pop(agent.name, None)
             self._down_since[agent.name] = self._records.now
             if not agent.manifest.capabilities:
                 self._forget(agent)

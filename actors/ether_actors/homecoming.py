@@ -21,7 +21,8 @@ from ether_broker.wire import Flag, Kind, mark, pack_envelope
 __all__ = ["RETURN", "Homecoming"]
 
 RETURN: Final = 10.0
-"""Seconds that the nodes of a broker that was started anew have to come back."""
+"""Seconds that the nodes of a broker that was started anew have to come back, from its first step on; and from each of its
+agents that a node registers until the next."""
 
 
 class Homecoming:
@@ -37,7 +38,10 @@ class Homecoming:
         """Nodes that a journal knows and that have not come back yet: {digest: session}."""
         self._unclaimed: dict[bytes, list[Entry]] = {}
         """What had been given to each of their agents, oldest first."""
-        self._until = 0.0
+        self._until: float | None = None
+        """When nobody waits for them any more; None before the first step, as a long journal takes long to read."""
+        self._later: dict[bytes, float] = {}
+        """The same of those that are back and have more agents to register."""
         self._collecting = collecting
 
     def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
@@ -49,15 +53,19 @@ class Homecoming:
         """
         self._expected = {session.digest: session for session in sessions}
         self._unclaimed = works
-        self._until = self._records.now + RETURN
 
     def overdue(self) -> list[Session]:
         """Those that have not come back in time; nobody waits for them any more."""
-        if not self._expected or self._records.now < self._until:
+        now = self._records.now
+        if not self._expected:
             return []
-        missing, self._expected = list(self._expected.values()), {}
-        self._unclaimed.clear()
+        if self._until is None:
+            self._until = now + RETURN
+        missing = [session for key, session in self._expected.items() if now >= self._later.get(key, self._until)]
         for session in missing:
+            del self._expected[session.digest]
+            for name in session.agents:
+                self._unclaimed.pop(name, None)
             session.lost = "it did not come back after the broker was started anew"
             session.is_expected = False
         return missing
@@ -86,8 +94,10 @@ class Homecoming:
         works = self._unclaimed.pop(agent.name, [])
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
             self._compare(agent, works, held)
+            self._later[before.digest] = self._records.now + RETURN
             if not before.agents:
                 self._expected.pop(before.digest, None)
+                self._later.pop(before.digest, None)
         if held:
             self._disown(agent.session, agent, held)
 

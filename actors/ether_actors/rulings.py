@@ -338,13 +338,17 @@ class Rulings:
     @property
     def has_due(self) -> bool:
         """Whether the next step should come at once."""
-        return bool(self._overdue or self._delivery.orphans)
+        return bool(self._overdue or self._delivery.orphans or self._delivery.unpumped)
 
     def due(self) -> None:
         """End what has passed its deadline, 128 at a time, and as much of what was made for what has ended."""
         self._delivery.left = SHARE
         if self._delivery.orphans:
             self._delivery.end_orphans()
+        if self._delivery.unpumped:
+            agents, self._delivery.unpumped = self._delivery.unpumped, {}
+            for agent in agents:
+                self._delivery.pump(agent)
         records, late = self._records, self._overdue
         late.extend(records.ledger.deadlines.due(records.now))
         for _ in range(min(_DUE, len(late))):

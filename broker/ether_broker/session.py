@@ -55,7 +55,10 @@ class Session:
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
     """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
+    is_leaving: bool = False
+    """Whether it said BYE: another node may take its name."""
     draining: bool = False
+    """Whether it was told BYE."""
     lost: str = ""
     """Why it is gone; empty while it is there."""
     is_expected: bool = False

@@ -9,6 +9,7 @@ from ether_actors.departures import SHARE
 from ether_actors.ended import Ended
 from ether_actors.history import History
 from ether_actors.quota import at_a_time
+from ether_actors.registration import Condition
 from ether_broker import backlog as backlog_module
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import MOST_CAPABILITIES, Manifest
@@ -656,3 +657,64 @@ def test_what_the_access_list_does_not_have_costs_who_asks_as_much_as_any_dead_l
     (denied, points), (unknown, others) = costs
     assert (denied, unknown) == ("access_denied", "unknown_agent")
     assert points == others >= 26
+
+
+def test_the_successor_of_a_node_that_said_bye_need_not_wait_for_what_that_leaves() -> None:
+    bus = Bus()
+    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
+    leaves.send(Kind.BYE)
+    bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
+
+    bus.node("nl", "l0")
+    while bus.supervisor.next_wake() <= bus.now:
+        bus.step()
+        assert differences(bus.supervisor, bus.history) == []
+
+    assert [agent.manifest.agent for agent in bus.records.registry.agents] == ["l0"]
+    assert bus.agent("l0").condition is Condition.UP
+
+
+def test_an_agent_that_came_back_and_is_lost_again_is_kept_from_that_on() -> None:
+    bus = Bus()
+    bus.node("n1", "a", "z").die()
+    bus.pass_time(4.0)
+    n2 = bus.node("n2", *(f"b{number}" for number in range(3 * SHARE)), "z")
+    bus.pass_time(597.0)
+
+    n2.is_dead = True
+    bus.records.router.close(n2.session, "gone")
+    for _ in range(2):
+        bus.now += 1.5
+        bus.supervisor.step([], bus.now, bus.now)
+
+    assert bus.records.registry.get(b"a") is None
+    assert bus.records.registry.get(b"z") is not None
+    _through(bus)
+    assert bus.agent("z").condition is Condition.DOWN
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def _through(bus: Bus) -> None:
+    bus.step()
+    while bus.supervisor.next_wake() <= bus.now:
+        bus.step()
+
+
+def test_what_has_expired_in_one_mailbox_is_ended_a_share_a_step_and_what_is_behind_it_is_sent() -> None:
+    bus = Bus(Limits(window=1))
+    d, worker = bus.delegator("d"), bus.node("nw", "w")
+    first = d.delegate("d", to="w", timeout=100.0)
+    for _ in range(1_000):
+        d.delegate("d", to="w", timeout=10.0)
+    last = d.delegate("d", to="w", timeout=100.0)
+    bus.step()
+    assert worker.work() == [first]
+
+    bus.now += 10.0
+    worker.respond("w", first)
+    bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
+    assert len(bus.records.ledger) > 1_000 - 4 * CHILDREN
+    _through(bus)
+
+    assert worker.work() == [last]
+    assert list(d.outcomes().values()).count(Status.TIMEOUT) == 1_000

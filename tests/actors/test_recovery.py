@@ -606,3 +606,69 @@ def test_children_that_were_still_to_be_called_off_are_so_after_a_restart(monkey
     assert {outcome for child in children for outcome in child.outcomes} == {(Status.CANCELLED, "parent_ended")}
     assert all(len(child.outcomes) == 1 for child in children)
     assert all(work.is_called_off for work in w.works.values())
+
+
+def test_the_children_of_a_run_that_was_lost_with_its_node_are_called_off_before_it_runs_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(delivery, "SHARE", 2)
+    world = World()
+    d, a = pair(world)
+    again, w = world.life("nb", "b"), world.life("nw", "w")
+    world.settle()
+    parent = d.ask("twice", timeout=100.0)
+    world.settle()
+    runs = a if parent.number in a.works else again if parent.number in again.works else w
+    others = next(life for life in (a, again, w) if life is not runs)
+    source = runs.works[parent.number].agent
+    children = [runs.ask("once", to=others.agents[0], source=source, parent=parent.number) for _ in range(9)]
+    world.settle()
+
+    runs.is_dead = True
+    world.supervisor.records.router.close(world.supervisor.records.router.find(runs.name), "gone")
+    world.step()
+    world.journal.sync()
+    world.crash()
+
+    ledger = world.supervisor.records.ledger
+    assert ledger.get(request_id(parent.number)) is not None
+    assert [ledger.get(request_id(child.number)) for child in children] == [None] * 9
+
+
+def test_the_nodes_have_their_time_to_come_back_from_the_first_step_on_however_long_the_journal_took_to_read():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a", timeout=100.0)
+    world.settle()
+    world.crash()
+    world.wall += RETURN + 1.0
+
+    back(world, d, a)
+    a.answer(asked.number)
+    world.settle()
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_a_node_that_is_back_has_its_time_for_each_of_its_agents():
+    world = World()
+    d = world.life("d")
+    a = world.life("na", *(f"a{number}" for number in range(4)))
+    world.settle()
+    asked = [d.ask("once", to=agent, timeout=100.0) for agent in a.agents]
+    world.settle()
+    world.crash()
+    registering = world.supervisor._membership.registering
+    register, waiting = registering.register, []
+    registering.register = lambda *said: waiting.append(said) if said[0].node == "na" else register(*said)
+    back(world, d, a)
+
+    while waiting:
+        world.pass_time(RETURN - 1.0)
+        register(*waiting.pop(0))
+        world.settle()
+    for one in asked:
+        a.answer(one.number)
+    world.settle()
+
+    assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * 4
