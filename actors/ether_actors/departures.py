@@ -34,7 +34,7 @@ class Departures:
     Args:
         records: of the broker.
         reassignment: rules on work.
-        tell: tells those who monitor an agent, or `node:NAME`, why it went down; a node after its agents.
+        tell: tells those who monitor an agent, or `node:NAME`, why it went down; of a node at once.
     """
 
     def __init__(self, records: Records, reassignment: Reassignment, tell: Callable[[bytes, str], None]) -> None:
@@ -52,6 +52,7 @@ class Departures:
     def lost(self, session: Session) -> None:
         """Take the agents of a lost node out of every choice; their work is ruled on by `serve`, and their names are kept."""
         self._go(session, _NODE_LOST)
+        self._tell(b"node:" + session.node.encode(), session.lost)
 
     def leave(self, session: Session) -> None:
         """Take the agents of a node that leaves out of every choice, by `serve` out of the registry, and tell it BYE then."""
@@ -120,13 +121,11 @@ class Departures:
         self._tell(agent.name, reason)
 
     def _is_through(self, session: Session) -> None:
-        """Tell of a node when the last of its agents has gone: those who monitor it, or itself that it may leave."""
+        """Tell a node that leaves that it may, when the last of its agents has gone."""
         if self._nodes[session]:
             return
         del self._nodes[session]
-        if session.lost:
-            self._tell(b"node:" + session.node.encode(), session.lost)
-        else:
+        if not session.lost:
             self._records.router.send(session, pack_envelope(Kind.BYE))
             session.draining = True
 

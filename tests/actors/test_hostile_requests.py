@@ -617,6 +617,21 @@ def test_a_node_that_is_lost_while_its_agents_leave_has_left() -> None:
     assert len(bus.records.registry) == 0
 
 
+def test_who_monitors_a_node_that_is_back_is_not_told_of_its_earlier_loss() -> None:
+    bus = Bus()
+    watcher = bus.node("nw")
+    earlier = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
+    earlier.is_dead = True
+    bus.records.router.close(earlier.session, "gone")
+    bus.supervisor.step([], bus.now, bus.now)
+
+    bus.node("nl")
+    watcher.send(Kind.MONITOR, request_id=request_id(9_000), target=b"node:nl")
+    _through(bus)
+
+    assert watcher.took(Kind.DOWN) == []
+
+
 def test_what_many_agents_that_drain_have_waiting_goes_to_others_over_several_steps_and_never_to_one_of_them() -> None:
     bus = Bus(Limits(window=1))
     d, stays = bus.delegator("d"), bus.node("ns", "s")

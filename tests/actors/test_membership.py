@@ -363,8 +363,8 @@ def test_a_monitor_is_told_once_when_an_agent_leaves_crashes_or_is_lost():
     bus.pass_time(5.0)
 
     told = down(watcher)
-    assert told[0] == (13, b"c", "node_lost")
-    assert told[1][:2] == (14, b"node:n")
+    assert told[0][:2] == (14, b"node:n")
+    assert told[1] == (13, b"c", "node_lost")
     assert len(told) == 2
 
 

@@ -183,5 +183,6 @@ def _supervisor(world: World) -> tuple[Any, ...]:
         sorted(homecoming._expected),
         sorted((name, [work.request_id for work in works]) for name, works in homecoming._unclaimed.items()),
         [(session.incarnation, list(waiting)) for session, (waiting, _) in supervisor._collecting.asked.items()],
-        round(max(0.0, homecoming._until - world.now), 3),
+        -1.0 if homecoming._until is None else round(max(0.0, homecoming._until - world.now), 3),
+        sorted((key, round(max(0.0, until - world.now), 3)) for key, until in homecoming._later.items()),
     )  # fmt: skip
