@@ -11,11 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from ether_broker.errors import MalformedFrame
+from ether_broker.errors import JournalCorrupt, MalformedFrame
 from ether_broker.ids import NO_ID
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.rows import Rows
 from ether_broker.journal.store import Store, exclusive
+from ether_broker.journal.unindexed import LIMIT, Unindexed
 from ether_broker.wire import read_header
 
 __all__ = ["SLICE", "Indexer", "describe_all", "index_journal"]
@@ -74,6 +75,25 @@ class Indexer:
     def behind(self) -> int:
         """Numbers that are committed and not yet indexed."""
         return self._store.next - self.next
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether retention has removed what was to be indexed next."""
+        return bool(self.behind) and self._rows.first() > self.next
+
+    def unindexed(self) -> Unindexed:
+        """The outcomes of what is behind, read from the commits; not those of too many, or of what cannot be read."""
+        unindexed, rows = Unindexed(self.next), self._rows
+        try:
+            if self.behind <= LIMIT:
+                for row in rows.scan(rows.seq_before(self.next)):
+                    unindexed.note(rows.unpack(row))
+                unindexed.forget(self.next)
+                return unindexed
+        except (sqlite3.Error, JournalCorrupt):
+            pass  # whoever needs it is told
+        unindexed.drop(self._store.next)
+        return unindexed
 
     def slice(self) -> None:
         """Index the next `SLICE` envelopes; without waiting for the disk, as it can be made again.

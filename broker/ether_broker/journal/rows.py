@@ -17,20 +17,16 @@ from ether_broker.journal.failure import CORRUPT_FIX
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.layout import read_meta
 from ether_broker.journal.row import references, restore, unpack_row
+from ether_broker.journal.unindexed import Unindexed, is_outcome
 from ether_broker.status import INTERIM
 from ether_broker.tap import Batch
 from ether_broker.wire import FRAME, REQUEST_ID, Flag, Kind
 
-__all__ = ["COLUMNS", "Row", "Rows", "is_outcome"]
+__all__ = ["COLUMNS", "Row", "Rows"]
 
 COLUMNS: Final = "seq, first, next, time, wall, hash, refs, checkpoint, body"
 _CACHED: Final = 8
 _RESPONSE: Final = int(Kind.RESPONSE)
-
-
-def is_outcome(envelope: bytes) -> bool:
-    """Whether an envelope is a terminal RESPONSE, by the first two bytes of its header."""
-    return envelope[0] == _RESPONSE and envelope[1] not in INTERIM
 
 
 class Row(NamedTuple):
@@ -177,23 +173,26 @@ class Rows:
         (anchor,) = self._connection.execute("SELECT value FROM meta WHERE key = 'anchor_next'").fetchone()
         return max(0 if last is None else int(last) + 1, int(anchor))
 
-    def outcome(self, request_id: bytes) -> bytes | None:
+    def outcome(self, request_id: bytes, unindexed: Unindexed) -> bytes | None:
         """The first terminal RESPONSE to a delegation that was accepted, else the last refusal; None if there is none."""
-        found = self._connection.execute(
+        behind = unindexed.find(request_id)  # before the index, as is the next
+        scanned = self._outcomes_behind(request_id, self.seq_before(self.indexed())) if behind is None else iter(())
+        indexed = self._connection.execute(
             "SELECT number, status FROM entries WHERE request_id = ? AND kind = ? ORDER BY number",
             (request_id, _RESPONSE),
         ).fetchall()
-        indexed = (self.envelope(number) for number, status in found if status not in INTERIM)
+        numbers = chain((number for number, status in indexed if status not in INTERIM), behind or ())
+        there = (found[1] for number in numbers if (found := self.envelope(number)))
         refusal: bytes | None = None
-        for envelope in chain((there[1] for there in indexed if there), self._outcomes_behind(request_id)):
+        for envelope in chain(there, scanned):
             if not envelope[3] & Flag.REFUSED:
                 return envelope
             refusal = envelope
         return refusal
 
-    def _outcomes_behind(self, request_id: bytes) -> Iterator[bytes]:
-        """Look through what the index does not have yet: for the 16 bytes first, and apart only where they are."""
-        for row in self.scan(self.seq_before(self.indexed())):
+    def _outcomes_behind(self, request_id: bytes, seq: int) -> Iterator[bytes]:
+        """Look through all commits from `seq` on: for the 16 bytes first, and apart only where they are."""
+        for row in self.scan(seq):
             if request_id in row.body:
                 for batch in self.unpack(row):
                     for envelope in batch.envelopes:

@@ -145,7 +145,7 @@ class SqliteJournal:
             JournalCorrupt, JournalUnavailable: it cannot be read.
         """
         with self._reading:
-            return self._read(lambda rows: rows.outcome(request_id))
+            return self._read(lambda rows: rows.outcome(request_id, self._writer.unindexed))
 
     def replay(self, number: int | None = None) -> Generator[Replayed, None, None]:
         """Everything committed from the last checkpoint's number on, as the file is when it is first asked.

@@ -78,6 +78,8 @@ class Writer:
         self.on_commit: Callable[[], None] = lambda: None
         self._store = store
         self._indexer = Indexer(store)
+        self.unindexed = self._indexer.unindexed()
+        """Changed by the thread alone."""
         self._queue: deque[Append | Checkpoint] = deque()
         self._group: list[Append] = []
         self._checkpoint: Checkpoint | None = None
@@ -179,6 +181,7 @@ class Writer:
         except EtherError as error:
             self._fail(error)
             return False
+        self.unindexed.note(batches)
         written = sum(len(batch.envelopes) for batch in batches)
         if self._group:
             self.committed = self._group[-1].ticket
@@ -229,6 +232,7 @@ class Writer:
         """Index a slice; if that fails nothing is lost, and it is tried again later."""
         try:
             self._indexer.slice()
+            self.unindexed.forget(self._indexer.next)
         except (sqlite3.Error, EtherError) as error:
             if self._quiet_until < time.monotonic() - _SPELL:
                 _log.warning("The journal's index waits: %s", error)
@@ -243,6 +247,8 @@ class Writer:
         steps, result = self._collections[0]
         try:
             next(steps)
+            if self._indexer.is_overtaken:
+                self.unindexed.drop(self._store.next)  # what was removed may have hidden a later outcome
             return
         except StopIteration as done:
             result.set_result(done.value)

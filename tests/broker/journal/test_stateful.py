@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ether_broker.journal.journal import Replayed
 from ether_broker.journal.reader import JournalReader
-from ether_broker.journal.rows import is_outcome
 from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.unindexed import is_outcome
 from ether_broker.status import Status
 from ether_broker.wire import read_header
 from tests.broker.journal.support import copy_files, delegation, indexed, response, settle
