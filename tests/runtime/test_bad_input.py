@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import zmq
 
 from ether import (
     AddressInUse,
@@ -380,17 +379,3 @@ def test_an_answer_twice_or_to_anothers_request_is_a_dead_letter(open_bus: Runti
         wait_until(lambda: len(open_bus.dead_letters()) >= 4, 5)
         reasons = [letter.reason for letter in reversed(open_bus.dead_letters())]
         assert reasons[:4] == ["illegal", "duplicate", "not_the_specialist", "unknown_request"]
-
-
-def test_a_second_peer_cannot_take_a_routing_id_over(open_bus: Runtime) -> None:
-    context = zmq.Context()
-    with RawPeer(open_bus.url) as peer:
-        peer.hello("first")
-        thief = context.socket(zmq.DEALER)
-        thief.setsockopt(zmq.IDENTITY, peer.talk.getsockopt(zmq.IDENTITY))
-        thief.setsockopt(zmq.LINGER, 0)
-        thief.connect(open_bus.url)
-        thief.send(join_frame([pack_envelope(Kind.BYE)]))
-        assert peer.register("still-first", "x").kind == Kind.REGISTERED
-        thief.close()
-    context.term()
