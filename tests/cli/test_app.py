@@ -48,7 +48,7 @@ def test_every_command_has_help(alone: Command, command: str) -> None:
         (["review"], "Missing argument"),
         (["dead-letters", "show", "one"], "Invalid value for 'NUMBER'"),
         (["top", "--interval"], "Option '--interval' requires an argument"),
-        (["agents", "too", "many"], "Got unexpected extra argument"),
+        (["nodes", "too", "many"], "Got unexpected extra argument"),
     ],
 )
 def test_a_wrong_command_line_is_one_line_with_the_nearest(alone: Command, words: list[str], said: str) -> None:
