@@ -102,13 +102,13 @@ def test_what_a_node_says_of_itself_is_kept_short():
     bus = Bus()
     peer = Peer(bus, "n")
     bus.peers.append(peer)
-    peer.hello(host="h" * 1_000, pid=7, more={"a": 1}, python=["3"] * 100)
+    peer.hello(host="h" * 1_000, pid=7, more={"a": 1}, version=["3"] * 100)
     bus.step()
     peer.register("a")
     peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1, "more": [[]] * 100, "waiting": "w" * 99}}})
     bus.step()
 
-    assert peer.session.info == {"host": "h" * 200, "pid": 7, "python": str(["3"] * 100)[:200]}
+    assert peer.session.info == {"host": "h" * 200, "pid": 7, "version": str(["3"] * 100)[:200]}
     assert bus.agent("a").load == {"running": 1}
 
 

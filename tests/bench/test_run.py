@@ -17,7 +17,7 @@ TINY = {
     "rounds": 1,
     "seconds": 0.05,
     "window": 8,
-    "agents": 20,
+    "agents": 400,  # fewer fit into memory that the process has already
     "crowd": 50,
     "registered": 3,
     "rows": 2_000,
