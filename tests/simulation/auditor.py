@@ -410,6 +410,8 @@ class Auditor:
             if plan.request_id in world.disk.accepted:
                 self.fail("one outcome", f"{name} was refused and accepted")
             return
+        elif code == "duplicate_request" and plan.request_id in self.taken:
+            return  # before its delegator had heard of the refusal, somebody who knows the id took it
         elif code == "outcome_removed":
             # Of what never came the broker cannot tell, once some of its journal was given up.
             if plan.request_id in world.disk.readable or world.disk.first == 1:
