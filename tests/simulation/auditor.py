@@ -394,7 +394,7 @@ class Auditor:
         is_durable = world.scenario.durable and not (plan is not None and plan.is_volatile)
         return (world.disk.outcomes if is_durable else self._past).get(request_id)
 
-    def _unrecorded(self, plan: Plan, life: int, code: str, handle: Handle) -> None:
+    def _unrecorded(self, plan: Plan, life: int, code: str, handle: Handle) -> None:  # noqa: PLR0912  a case a row
         """Judge an outcome that is not the disk's."""
         world, name = self._world, self.name(plan.request_id)
         if not handle._envelope:  # its node's own word
