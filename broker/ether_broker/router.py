@@ -157,7 +157,8 @@ class Router:
         channel = session.channel
         if of_session != channel.session and (of_session or number):
             return False  # of an earlier one; what it acknowledges is not ours
-        session.heard = self._now
+        if of_session or not channel.received:  # a node that says HELLO in a session that has begun does not hear us
+            session.heard = self._now
         if session.gone_since is not None:
             session.gone_since = None
             self.resend(session)

@@ -197,6 +197,8 @@ class Peer:
         self.attempts: dict[int, int] = {}
         self.is_dead = False
         """It neither sends nor receives."""
+        self.said_session = 0
+        """The session that its frames name; 0 as long as it counts none."""
         self.unheard: list[Received] = []
         """What was sent to it since."""
 
@@ -214,7 +216,7 @@ class Peer:
 
     def send(self, kind: int, *, body: Any = None, **header: Any) -> None:
         packed = b"" if body is None else body if isinstance(body, bytes) else pack(body)
-        self.raw(join_frame([pack_envelope(kind, body=packed, **header)]))
+        self.raw(join_frame([pack_envelope(kind, body=packed, **header)], self.said_session))
 
     def register(
         self,

@@ -44,7 +44,8 @@ def test_the_broker_shows_life_each_second_and_says_what_it_has_though_it_acknow
     bus, peer = troubled.bus, troubled.specialist
     answer = pack_envelope(Kind.RESPONSE, request_id=troubled.open.to_bytes(16), source=b"a", status=Status.COMPLETED)
     channel = peer.session.channel
-    peer.raw(join_frame([answer], channel.session, 1))
+    peer.said_session = channel.session
+    peer.raw(join_frame([answer], peer.said_session, 1))
 
     bus.pass_time(10.0)
 

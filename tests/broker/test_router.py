@@ -391,6 +391,21 @@ def test_a_node_is_lost_once_by_silence_or_by_its_connection():
     assert not router.has_lost
 
 
+def test_hello_is_a_sign_of_life_until_the_session_has_begun():
+    router = Router()
+    session = entered(router)
+    hello = join_frame([pack_envelope(Kind.HELLO)])
+    arrive(router, b"r" + ONE, hello, 12.0)
+    assert router.expire(12.0 + SILENCE) == []
+
+    beat = join_frame([pack_envelope(Kind.HEARTBEAT)], session.channel.session, 1)
+    arrive(router, b"t" + ONE, beat, 13.0)
+    arrive(router, b"r" + ONE, hello, 15.9)  # its node has heard nothing of us
+
+    assert router.expire(13.0 + SILENCE) == []
+    assert router.expire(13.0 + SILENCE + 0.1) == [session]
+
+
 def test_a_node_whose_connection_broke_has_some_time_to_come_back():
     router = Router(patience=2.0)
     session = entered(router)
