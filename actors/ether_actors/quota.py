@@ -15,7 +15,6 @@ __all__ = [
     "MOST_AT_A_TIME",
     "MOST_DOWN",
     "MOST_HELD",
-    "MOST_IN_ALL",
     "MOST_MANIFESTS",
     "MOST_MONITORS",
     "MOST_OBSERVERS",
@@ -32,15 +31,13 @@ __all__ = [
 ]
 
 MOST_AGENTS: Final = 1 << 17
-"""Agents that a node may have, those of its runtime among them."""
+"""Agents that a node may have, those of its runtime among them; and half of what the bus may have at most."""
 MOST_AT_A_TIME: Final = 64
 """Of them those that one REGISTER may name; fewer where they have many capabilities: see `at_a_time`."""
 _ENTERED: Final = 512
 """Capabilities that one REGISTER of several agents enters at most."""
-MOST_IN_ALL: Final = 262_144
-"""Agents of all nodes together, and those that are down and not forgotten."""
-MOST_DOWN: Final = 131_072
-"""Of them those that are down; the one that was so longest is forgotten first."""
+MOST_DOWN: Final = 1 << 17
+"""Agents that are down and not forgotten, of all nodes; and half of what the bus may have at most."""
 MOST_MANIFESTS: Final = 64 << 20
 """Bytes of the manifests that its agents have, each counted once."""
 _MANIFEST: Final = 256 << 10
@@ -74,7 +71,7 @@ def check_count(agents: int, capabilities: int) -> int:
     return agents * capabilities
 
 
-def check_agents(session: Session, names: list[str], packed: bytes, in_all: int) -> None:
+def check_agents(session: Session, names: list[str], packed: bytes, in_all: int, most: int) -> None:
     """Check that a node may register some more agents.
 
     Args:
@@ -82,6 +79,7 @@ def check_agents(session: Session, names: list[str], packed: bytes, in_all: int)
         names: of the agents.
         packed: their manifest.
         in_all: agents of all nodes together, these included.
+        most: of them, as the broker's memory allows.
 
     Raises:
         TooMuch: it would have more than it may, or their manifests are too large.
@@ -89,13 +87,16 @@ def check_agents(session: Session, names: list[str], packed: bytes, in_all: int)
     if len(packed) > _MANIFEST:
         raise TooMuch(f"The manifest has {len(packed):,} bytes, and {_MANIFEST:,} is the most.")
     fresh = sum(name.encode(errors="replace") not in session.agents for name in names)
-    if fresh and len(session.agents) + fresh > MOST_AGENTS:
+    of_one = min(MOST_AGENTS, most // 2)
+    if fresh and len(session.agents) + fresh > of_one:
         raise TooMuch(
             f"The node has {len(session.agents):,} agents, its runtime's own among them; {fresh} more would be above "
-            f"{MOST_AGENTS:,}, which is the most: start another node."
+            f"{of_one:,}, which is the most: start another node."
         )
-    if in_all > MOST_IN_ALL:
-        raise TooMuch(f"The bus would have {in_all:,} agents, and {MOST_IN_ALL:,} is the most.")
+    if in_all > most:
+        raise TooMuch(
+            f"The bus would have {in_all:,} agents, and {most:,} is the most: give the broker more memory (`memory_bytes`)."
+        )
     if packed not in session.manifests and session.manifest_bytes + len(packed) > MOST_MANIFESTS:
         raise TooMuch(
             f"The node's agents have {session.manifest_bytes:,} bytes of manifests, and {MOST_MANIFESTS:,} is the most."

@@ -51,7 +51,7 @@ class Registering:
             names, packed = _read(header, envelope)
             session.input.spend(AGENT * len(names))
             new = sum(records.registry.get(name.encode(errors="replace")) is None for name in names)
-            check_agents(session, names, packed, len(records.registry) + new)
+            check_agents(session, names, packed, len(records.registry) + new, records.registry.most)
             manifest = self._manifest(session, names[0], packed)
             session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
             for name in names:
@@ -82,6 +82,8 @@ class Registering:
         if known is not None:
             let_go(known)
         agent = records.registry.register(manifest, session)
+        if known is None:
+            agent.since = records.now
         hold(agent, packed)
         records.event(
             "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
@@ -55,6 +56,8 @@ class Registration:
     """Of ledger entries."""
     packed: bytes = b""
     """The manifest as its session said it, and holds it."""
+    since: float = -math.inf
+    """When it registered first, in seconds by the broker's clock; of one that a journal knows, long ago."""
     condition: Condition = Condition.UP
     work: dict[Any, None] = field(default_factory=dict)
     """Its ledger entries without an outcome, in the order in which they were given to it."""

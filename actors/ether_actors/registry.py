@@ -37,6 +37,8 @@ class Registry:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self.most = limits.agents
+        """Agents that there may be, those that are down among them."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
         self._askable: dict[bytes, dict[Registration, None]] = {}

@@ -43,6 +43,11 @@ class Limits:
         """Bytes that may wait for nodes, or for their acknowledgement, in all: a quarter of `memory`, as libzmq copies them."""
         return (self.memory or Limits().memory) // 4
 
+    @property
+    def agents(self) -> int:
+        """Agents of all nodes, those that were lost lately among them: one for each 16 KiB of `memory`; it takes a third."""
+        return (self.memory or Limits().memory) >> 14
+
 
 class Offer(Enum):
     """What became of a letter."""

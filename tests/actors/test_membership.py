@@ -6,6 +6,7 @@ import pytest
 
 from ether_actors.registration import Condition
 from ether_broker.errors import MalformedFrame
+from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import unpack
 from ether_broker.router import SILENCE
@@ -316,21 +317,49 @@ def test_a_draining_node_speaks_for_all_of_its_agents():
     assert sorted(event["agent"] for event in bus.events("agent_draining")) == ["a", "b"]
 
 
-def test_a_lost_agent_is_remembered_for_ten_minutes_so_that_its_name_can_be_answered_for():
+@pytest.mark.parametrize(("up_for", "remembered"), [(0.0, 10.0), (120.0, 120.0), (5_000.0, 600.0)])
+def test_a_lost_agent_is_remembered_as_long_as_it_was_there_and_ten_seconds_to_ten_minutes(up_for, remembered):
     bus = Bus()
     peer, d = bus.node("n", "a"), bus.delegator("d")
-    bus.step()
+    bus.pass_time(up_for)
     peer.die()
-    bus.pass_time(590.0)
+    bus.pass_time(remembered - 2.0)
     d.delegate("d", to="a")
     bus.step()
     assert d.outcome().code == "agent_down"
 
-    bus.pass_time(30.0)
+    bus.pass_time(12.0)  # silence is noticed, names are looked at once a second
     d.delegate("d", to="a")
     bus.step()
 
     assert d.outcome().code == "unknown_agent"
+
+
+def test_an_agent_that_comes_back_is_remembered_for_all_the_time_since_it_was_there_first():
+    bus = Bus()
+    peer = bus.node("n", "a")
+    bus.pass_time(300.0)
+    peer.die()
+    bus.pass_time(5.0)
+    bus.node("n", "a").die()
+    bus.pass_time(290.0)
+
+    assert bus.agent("a").condition is Condition.DOWN
+
+
+def test_names_that_were_there_for_a_moment_push_out_none_that_were_there_for_long():
+    bus = Bus(limits=Limits(memory=64 << 14))  # 64 agents, and half of them may be down
+    peer = bus.node("n", "a")
+    bus.pass_time(300.0)
+    peer.die()
+    bus.pass_time(5.0)
+    for number in range(4):
+        bus.node(f"m{number}", *(f"m{number}-{agent}" for agent in range(20))).die()
+        bus.pass_time(4.0)
+
+    down = [agent for agent in bus.records.registry.agents if agent.condition is Condition.DOWN]
+    assert len(down) == 32
+    assert bus.agent("a") in down
 
 
 def test_a_delegator_that_is_lost_is_forgotten_at_once():

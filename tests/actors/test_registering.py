@@ -8,6 +8,7 @@ import pytest
 
 from ether_actors.history import History
 from ether_actors.quota import MOST_AGENTS, MOST_AT_A_TIME, MOST_MANIFESTS
+from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import pack, unpack
 from ether_broker.wire import Kind
@@ -106,7 +107,20 @@ def test_a_node_has_so_many_agents_and_more_of_those_it_has_is_no_more():
 
 
 def test_a_node_may_have_a_hundred_thousand_agents_of_a_user_beside_its_own():
-    assert MOST_AGENTS >= 100_000 + 1_000
+    assert min(MOST_AGENTS, Limits().agents // 2) >= 100_000 + 1_000
+
+
+def test_a_broker_with_little_memory_has_fewer_agents_and_a_node_half_of_them():
+    bus = Bus(limits=Limits(memory=64 << 14))
+    peers = [bus.node(f"n{number}") for number in range(3)]
+    names = [[f"a{node}-{number}" for number in range(30)] for node in range(3)]
+    for peer, of_node in zip(peers, names, strict=True):
+        register(peer, of_node)
+    register(peers[0], ["b1", "b2", "b3"], number=2)
+    bus.step()
+
+    assert [peer.refusal().code for peer in (peers[0], peers[2])] == ["too_much", "too_much"]
+    assert up(bus) == sorted(names[0] + names[1])
 
 
 def test_manifests_count_once_each_while_an_agent_has_them():

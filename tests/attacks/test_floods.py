@@ -62,6 +62,11 @@ class Bus:
         assert self.client.delegate("work.alone", timeout=20).result().ok
         return self.memory <= 1.1 * memory + SLACK
 
+    def fill(self) -> None:
+        """Fill what is kept for observers to its bound in bytes; a flood of small envelopes leaves less, by their number."""
+        for _ in range(80):
+            assert not self.client.delegate("work.alone", "x" * 900_000).result().ok
+
     def p99(self, windows: int) -> float:
         """The best of the windows' p99, in seconds."""
         return min(self._window() for _ in range(windows))
@@ -102,9 +107,8 @@ def bus() -> Iterator[Bus]:
         ) as cluster,
         Runtime.connect(cluster.url) as client,
     ):
-        for _ in range(80):  # what is kept for observers and of dead letters is at its bounds from the beginning
+        for _ in range(80):  # what is kept of dead letters is at its bound from the beginning
             assert not client.delegate("no.such", "x" * 900_000).result().ok
-            assert not client.delegate("work.alone", "x" * 900_000).result().ok
         yield Bus(cluster, client, lines)
 
 
@@ -142,6 +146,7 @@ COUNTED = {
 
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"multipart"}))
 def test_a_flood_costs_others_little_and_is_counted_and_told_shortly(bus: Bus, kind: str):
+    bus.fill()
     refused, lines, pid = bus.refused, len(bus.lines), bus.pid
     normal, before = bus.p99(3), bus.memory
 

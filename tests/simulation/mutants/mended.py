@@ -55,7 +55,7 @@ def _by_wall(begin: Any) -> Any:
 
 def _forget_silently(_forget: Any) -> Any:
     def mutated(self: Departures, agent: Any) -> None:
-        self._down_since.pop(agent.name, None)
+        self._remembered.discard(agent.name)
         self._records.registry.remove(agent)
 
     return mutated
