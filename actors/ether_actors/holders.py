@@ -35,11 +35,11 @@ class _Member:
 class Holders:
     """Agents that may do one thing.
 
-    A heap in which an agent is entered anew by `update`. The item that counts is the member's; others are dropped when they
-    come to the top, and all of them once they outnumber the members.
+    A heap in which an agent is entered anew by `update` when it has less to do than its item says. One that has more is moved
+    down when it comes to the top. The item that counts is the member's; others are dropped when they come to the top, and all
+    of them once they outnumber the members.
 
-    Not promised: that the order is exact for an agent whose load fell without `update`; one that has more to do than its item
-    says is moved down when it comes to the top.
+    Not promised: that the order is exact for an agent whose load fell without `update`.
     """
 
     __slots__ = ("_heap", "_members", "_only", "_turn")
@@ -72,8 +72,13 @@ class Holders:
         self._only = next(iter(self)) if len(self._members) == 1 else None
 
     def update(self, agent: Registration) -> None:
-        """Note that an agent has more or less to do, or takes work again: its turn comes after that of its equals."""
-        self._enter(self._members[agent])
+        """Note that an agent has less to do, or takes work again: its turn comes after that of its equals."""
+        if self._only is not None:
+            return
+        member = self._members[agent]
+        item = member.item
+        if item is None or item[1] > _load(agent):
+            self._enter(member)
 
     def choose(
         self, without: Container[Registration] = (), accepts: Callable[[Registration], bool] | None = None
@@ -94,21 +99,25 @@ class Holders:
         best: Choice | None = None
         while heap:
             item = heap[0]
-            member = item[5]
+            tier, load, weight, confidence, _, member = item
             if member.item is not item:
                 heapq.heappop(heap)
                 continue
-            agent = member.choice.agent
-            if not _takes(agent):
+            choice = member.choice
+            agent = choice.agent
+            if agent.condition is not _UP and agent.condition is not _RESTARTS:
                 heapq.heappop(heap)
                 member.item = None
-            elif _load(agent) > item[1]:
+            elif _load(agent) > load:
                 member.item = self._rank(member)
                 heapq.heapreplace(heap, member.item)
             elif agent in without or (accepts is not None and not accepts(agent)):
                 passed.append(heapq.heappop(heap))
             else:
-                best = member.choice
+                self._turn += 1  # which goes to the next of its equals
+                member.item = tier, load, weight, confidence, self._turn, member
+                heapq.heapreplace(heap, member.item)
+                best = choice
                 break
         for item in passed:
             heapq.heappush(heap, item)
@@ -133,11 +142,7 @@ class Holders:
         return choice.tier, _load(choice.agent), capability.latency_weight, -capability.confidence, turn, member
 
 
-def _takes(agent: Registration) -> bool:
-    condition = agent.condition
-    return condition is _UP or condition is _RESTARTS
-
-
 def _load(agent: Registration) -> int:
-    load = agent.mailbox.outstanding
+    mailbox = agent.mailbox
+    load = mailbox.waiting_count + mailbox.in_flight
     return load if agent.condition is _UP else load + _RESTARTING

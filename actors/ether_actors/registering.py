@@ -50,8 +50,7 @@ class Registering:
         try:
             names, packed = _read(header, envelope)
             session.input.spend(AGENT * len(names))
-            new = sum(records.registry.get(name.encode(errors="replace")) is None for name in names)
-            check_agents(session, names, packed, len(records.registry) + new, records.registry.most)
+            check_agents(session, names, packed, records.registry)
             manifest = self._manifest(session, names[0], packed)
             session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
             for name in names:

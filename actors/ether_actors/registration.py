@@ -36,13 +36,11 @@ class Condition(StrEnum):
 class Group(Protocol):
     """Agents among which one is chosen."""
 
-    def __len__(self) -> int: ...
-
     def discard(self, agent: Registration) -> None:
         """Take an agent out."""
 
     def update(self, agent: Registration) -> None:
-        """Note that an agent has more or less to do, or takes work again."""
+        """Note that an agent has less to do, or takes work again."""
 
 
 @dataclass(eq=False, slots=True)
@@ -82,14 +80,13 @@ class Registration:
         """Its ledger entries without an outcome, in the order in which they were accepted."""
         return sorted(self.work, key=attrgetter("number"))
 
-    def load_changed(self) -> None:
-        """Tell those who choose it that it has more or less to do, or takes work again."""
+    def load_fell(self) -> None:
+        """Tell those who choose it that it has less to do, or takes work again; that it has more they see by themselves."""
         groups = self.groups
         if len(groups) > FEW_GROUPS:
             self.session.input.spend(len(groups) >> GROUPS_SHIFT)
         for group in groups:
-            if len(group) > 1:
-                group.update(self)
+            group.update(self)
 
 
 class Choice(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -39,6 +40,8 @@ class Registry:
         self._limits = limits
         self.most = limits.agents
         """Agents that there may be, those that are down among them."""
+        self.of_key: Counter[str] = Counter()
+        """How many there are of each key's nodes, and of those without one under the empty word."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
         self._askable: dict[bytes, dict[Registration, None]] = {}
@@ -77,11 +80,11 @@ class Registry:
         if known is None:
             return self._enter(manifest, session, Condition.UP)
         self._unindex(known)
-        known.session.agents.pop(known.name, None)
-        session.agents[known.name] = known
+        is_elsewhere = known.session is not session
+        self._detach(known)
+        self._attach(known, session)
         known.manifest, known.load = manifest, {}
         known.resolved.clear()
-        is_elsewhere, known.session = known.session is not session, session
         self._index(known)
         drains_on = known.condition is Condition.DRAINING and not is_elsewhere
         self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=is_elsewhere)
@@ -106,7 +109,7 @@ class Registry:
         name = manifest.agent.encode()
         agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
         self._names.add(name)
-        session.agents[name] = agent
+        self._attach(agent, session)
         agent.condition = condition
         if condition is not Condition.UP:
             agent.mailbox.pause()
@@ -115,10 +118,22 @@ class Registry:
 
     def remove(self, agent: Registration) -> None:
         """Take an agent out for good."""
-        agent.session.agents.pop(agent.name, None)
         if self._agents.pop(agent.name, None) is not None:
+            self._detach(agent)
             self._names.remove(agent.name)
             self._unindex(agent)
+
+    def _attach(self, agent: Registration, session: Session) -> None:
+        agent.session = session
+        session.agents[agent.name] = agent
+        self.of_key[session.owner] += 1
+
+    def _detach(self, agent: Registration) -> None:
+        session = agent.session
+        session.agents.pop(agent.name, None)
+        self.of_key[session.owner] -= 1
+        if not self.of_key[session.owner]:
+            del self.of_key[session.owner]
 
     def condition(self, agent: Registration, condition: Condition, *, reset: bool = False) -> None:
         """Note how an agent is; with `reset`, what its node held is its no more, and all credit is back."""
@@ -130,7 +145,7 @@ class Registry:
         if (
             condition is Condition.UP or condition is Condition.RESTARTING
         ):  # what takes nothing is dropped when it is looked at
-            agent.load_changed()
+            agent.load_fell()
 
     def holders(self, capability: bytes, grant: Grant = EVERYTHING) -> Iterator[Choice]:
         """Everybody who may do it and may be asked by the delegator, whatever their condition; fallback agents last."""
@@ -246,10 +261,10 @@ class Registry:
         members = len(group)
         if members == 2:  # noqa: PLR2004  with one there was nothing to choose from, and it was told nothing
             for other in group:
-                other.agent.mailbox.on_change = other.agent.load_changed
+                other.agent.mailbox.on_fall = other.agent.load_fell
                 group.update(other.agent)
         elif members > 2:  # noqa: PLR2004  one more of several
-            agent.mailbox.on_change = agent.load_changed
+            agent.mailbox.on_fall = agent.load_fell
 
     def _unindex(self, agent: Registration) -> None:
         for group in agent.groups:

@@ -69,7 +69,7 @@ class Mailbox(Generic[_L]):
     Every method is O(1), amortised; nothing here reads a clock.
     """
 
-    __slots__ = ("_open", "_waiting", "in_flight", "limits", "on_change", "waiting_bytes", "waiting_count")
+    __slots__ = ("_open", "_waiting", "in_flight", "limits", "on_fall", "waiting_bytes", "waiting_count")
 
     in_flight: int
     """Letters that the node holds, and so credit taken."""
@@ -77,8 +77,8 @@ class Mailbox(Generic[_L]):
     """Letters that wait."""
     waiting_bytes: int
     """Bytes that wait."""
-    on_change: Callable[[], None] | None
-    """Called when `outstanding` has changed."""
+    on_fall: Callable[[], None] | None
+    """Called when `outstanding` has fallen."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -87,7 +87,7 @@ class Mailbox(Generic[_L]):
         self.waiting_count = 0
         self.waiting_bytes = 0
         self._open = True
-        self.on_change = None
+        self.on_fall = None
 
     @property
     def outstanding(self) -> int:
@@ -99,16 +99,12 @@ class Mailbox(Generic[_L]):
         limits = self.limits
         if self._open and self.in_flight < limits.window and not self.waiting_count:
             self.in_flight += 1
-            if self.on_change is not None:
-                self.on_change()
             return _SEND
         if self.waiting_count >= limits.count or self.waiting_bytes + letter.size > limits.size:
             return _FULL
         self._waiting.append(letter)
         self.waiting_count += 1
         self.waiting_bytes += letter.size
-        if self.on_change is not None:
-            self.on_change()
         return _QUEUED
 
     def put_back(self, letter: _L) -> None:
@@ -129,15 +125,15 @@ class Mailbox(Generic[_L]):
         self.waiting_bytes -= letter.size
         if len(self._waiting) > 2 * self.waiting_count + _SLACK:
             self._waiting = deque(other for other in self._waiting if not other.is_over)
-        if self.on_change is not None:
-            self.on_change()
+        if self.on_fall is not None:
+            self.on_fall()
 
     def release(self) -> None:
         """Give one credit back: the node has answered."""
         assert self.in_flight > 0
         self.in_flight -= 1
-        if self.on_change is not None:
-            self.on_change()
+        if self.on_fall is not None:
+            self.on_fall()
 
     def next(self) -> _L | None:
         """The next letter to send, its credit taken; None when there is none or no credit."""
@@ -167,6 +163,6 @@ class Mailbox(Generic[_L]):
         letters = [letter for letter in self._waiting if not letter.is_over]
         self._waiting.clear()
         self.waiting_count = self.waiting_bytes = 0
-        if self.on_change is not None:
-            self.on_change()
+        if self.on_fall is not None:
+            self.on_fall()
         return letters

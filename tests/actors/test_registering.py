@@ -123,6 +123,34 @@ def test_a_broker_with_little_memory_has_fewer_agents_and_a_node_half_of_them():
     assert up(bus) == sorted(names[0] + names[1])
 
 
+def test_the_nodes_of_a_key_have_half_of_what_the_bus_may_have_also_when_some_are_lost():
+    bus = Bus(limits=Limits(memory=64 << 14))
+    one, two, three, other = (bus.node(f"n{number}") for number in range(4))
+    for peer in (one, two, three):
+        peer.session.owner = "k"
+    other.session.owner = "another"
+    register(one, [f"a{number}" for number in range(20)])
+    register(two, [f"b{number}" for number in range(12)])
+    register(two, ["b12"], number=2)
+    register(other, [f"c{number}" for number in range(20)])
+    bus.step()
+    assert (two.refusal().code, len(up(bus))) == ("too_much", 52)
+
+    bus.pass_time(100.0)
+    one.die()
+    bus.pass_time(5.0)
+    register(three, ["d"])
+    register(three, ["a0"], number=2)  # a name that the key has, and has it still
+    bus.step()
+
+    refusal = three.refusal()
+    assert "The nodes of this key have 32 agents; 1 more would be above 32" in refusal.body["message"]
+    bus.pass_time(120.0)
+    register(three, ["d"], number=3)
+    bus.step()
+    assert bus.agent("d").session is three.session
+
+
 def test_manifests_count_once_each_while_an_agent_has_them():
     bus = Bus()
     peer = bus.node("n")
