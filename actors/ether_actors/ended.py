@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ether_broker.ids import made_at
@@ -131,10 +132,25 @@ class Ended:
 
     def restarted(self) -> None:
         """Count every outcome as uncollected: nobody knows what the delegators had got when the broker ended."""
+        waiting = dict(self._uncollected)
         for endings in (self._older, self._newer):
-            for request_id, (_, source, _) in endings.items():
-                if source and request_id not in self._uncollected:
-                    self.keep(request_id, source)
+            waiting |= {
+                request_id: (source, b"")
+                for request_id, (_, source, _) in endings.items()
+                if source and request_id not in waiting
+            }
+        self._wait_for(waiting)
+
+    def _wait_for(self, waiting: dict[bytes, tuple[bytes, bytes]]) -> None:
+        """Keep these and no others, but for the oldest of too many; at once, as they may be very many."""
+        self._uncollected = OrderedDict(islice(waiting.items(), max(0, len(waiting) - self._most), None))
+        self._of = {}
+        for request_id, (source, _) in self._uncollected.items():
+            mine = self._of.get(source)
+            if mine is None:
+                mine = self._of[source] = {}
+            mine[request_id] = None
+        self._bytes = sum(len(outcome) for _, outcome in self._uncollected.values())
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -156,19 +172,25 @@ class Ended:
         """
         ended = cls(most=most)
         for name, endings in (("older", ended._older), ("newer", ended._newer)):
-            for request_id, by, source, number in state[name]:
-                if (type(request_id), type(by), type(source), type(number)) != (bytes, bytes, bytes, int):
-                    msg = f"{request_id!r:.80} ended by {by!r:.80} for {source!r:.80} in {number!r:.80}"
-                    raise TypeError(msg)
-                endings[request_id] = by, source, number
+            ids, agents, sources, numbers = _columns(state[name], bytes, bytes, bytes, int)
+            endings.update(zip(ids, zip(agents, sources, numbers, strict=True), strict=True))
         has_dropped, dropped = state["dropped"]
         if (type(has_dropped), type(dropped)) != (bool, bytes):
             msg = f"dropped: {dropped!r:.80}"
             raise TypeError(msg)
         ended.has_dropped, ended._dropped = has_dropped, dropped
-        for request_id, source in state["uncollected"]:
-            if (type(request_id), type(source)) != (bytes, bytes):
-                msg = f"uncollected: {request_id!r:.80} of {source!r:.80}"
-                raise TypeError(msg)
-            ended.keep(request_id, source)
+        ids, sources = _columns(state["uncollected"], bytes, bytes)
+        ended._wait_for({request_id: (source, b"") for request_id, source in zip(ids, sources, strict=True)})
         return ended
+
+
+def _columns(rows: list[list[Any]], *types: type) -> list[tuple[Any, ...]]:
+    """The columns of some rows; column by column, because a row at a time makes a start twice as long."""
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in types]
+    for column, (values, wanted) in enumerate(zip(columns, types, strict=True)):
+        if odd := set(map(type, values)) - {wanted}:
+            msg = (
+                f"column {column} has {', '.join(sorted(one.__name__ for one in odd))}, and not only {wanted.__name__}"
+            )
+            raise TypeError(msg)
+    return columns

@@ -42,9 +42,10 @@ class Progress:
     def __init__(self, records: Records, delivery: Delivery) -> None:
         self._records = records
         self._delivery = delivery
-        self._due: list[tuple[float, int, Entry]] = []
+        self.timed: list[tuple[float, int, Entry]] = []
+        """(when to look at it, order, delegation of which something waits), as a heap."""
         self._order = itertools.count()
-        self._unsettled: deque[tuple[int, Session, int]] = deque()
+        self.unsettled: deque[tuple[int, Session, int]] = deque()
         """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
 
     def take(self, entry: Entry, status: Status, envelope: bytes) -> None:
@@ -73,12 +74,12 @@ class Progress:
 
     def due(self) -> None:
         """Pass on what has waited for its time."""
-        unsettled, records = self._unsettled, self._records
+        unsettled, records = self.unsettled, self._records
         while unsettled and unsettled[0][0] < records.durable:
             _, session, size = unsettled.popleft()
             session.progress_unsettled -= size
-        while self._due and self._due[0][0] <= records.now:
-            entry = heappop(self._due)[2]
+        while self.timed and self.timed[0][0] <= records.now:
+            entry = heappop(self.timed)[2]
             telling = entry.progress
             assert telling is not None
             telling.is_due = False
@@ -88,10 +89,6 @@ class Progress:
                 self._release(entry, telling)
             elif telling.envelope:
                 self._look_again(entry, telling)
-
-    def next_due(self) -> float:
-        """When `due` has something to do, in seconds by the broker's clock."""
-        return self._due[0][0] if self._due else float("inf")
 
     def _may_pass(self, entry: Entry, telling: Telling) -> bool:
         now, hears = self._records.now, entry.asking_session
@@ -110,7 +107,7 @@ class Progress:
             envelope = rehead(header, envelope, deadline=float(telling.folded))
         telling.folded = 0
         telling.left -= 1 + (size >> _4_KIB)
-        self._unsettled.append((records.tap.next + len(records.passing), session, size))
+        self.unsettled.append((records.tap.next + len(records.passing), session, size))
         session.progress_unsettled += size
         self._delivery.forward(entry, envelope)
         records.passing.append(envelope)
@@ -142,7 +139,7 @@ class Progress:
     def _look_again(self, entry: Entry, telling: Telling) -> None:
         telling.is_due = True
         wait = (1.0 - telling.left) / RATE if telling.left <= 0 else _AGAIN
-        heappush(self._due, (self._records.now + wait, next(self._order), entry))
+        heappush(self.timed, (self._records.now + wait, next(self._order), entry))
 
 
 def _accepted(entry: Entry) -> bytes:

@@ -169,7 +169,9 @@ class Supervisor:
             records.router.arrive(routing_id, message, now)
         for queue, envelope in records.router.turns.take():
             self._take(queue, envelope)
-        self._rulings.progress.due()
+        progress = self._rulings.progress
+        if progress.timed or progress.unsettled:
+            progress.due()
         self._rulings.due()
         self._membership.beat()
         if self._collecting.asked:
@@ -188,11 +190,13 @@ class Supervisor:
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         router = self.records.router
-        if router.turns.has_waiting or router.has_lost:  # a peer was found gone as the last answers left
+        if router.turns.waiting or router.has_lost:  # a peer was found gone as the last answers left
             return self.records.now
         if self._rulings.has_due or self._membership.departures.waiting:
             return self.records.now
-        wake = min(self._membership.next_beat, self._feeding.next_feed, self._rulings.progress.next_due())
+        wake = min(self._membership.next_beat, self._feeding.next_feed)
+        if self._rulings.progress.timed:
+            wake = min(wake, self._rulings.progress.timed[0][0])
         if self._collecting.asked:
             wake = min(wake, self._collecting.next_at)
         deadline = self.records.ledger.deadlines.next()

@@ -31,7 +31,7 @@ from ether_broker.refusals import Refusals
 from ether_broker.session import INCARNATION, Session
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
-from ether_broker.turns import InputQueue, Turns
+from ether_broker.turns import MOST_WAITING, InputQueue, Turns
 from ether_broker.wire import (
     PREAMBLE,
     Kind,
@@ -146,7 +146,7 @@ class Router:
         if session is not None and number and not self._is_next(session, number):
             return
         self.turns.put(queue, routing_id, number, message)
-        if (shed := self.turns.shed()) is not None:
+        if self.turns.size > MOST_WAITING and (shed := self.turns.shed()) is not None:
             longest, first = shed[0].session, shed[1]
             if longest is not None and first:
                 longest.channel.received = first - 1

@@ -100,7 +100,8 @@ class Turns(Generic[_S]):
     ) -> None:  # fmt: skip
         self._open_frame = open_frame
         self._done = done
-        self._heap: list[tuple[int, int, InputQueue[_S]]] = []
+        self.waiting: list[tuple[int, int, InputQueue[_S]]] = []
+        """The queues in which something waits, as a heap: (tag, order, queue)."""
         self._order = itertools.count()
         self._tag = 0
         """Of the queue that was served last, before it was."""
@@ -108,11 +109,6 @@ class Turns(Generic[_S]):
         """The highest tag of any queue so far."""
         self.size = 0
         """Bytes that wait in all queues."""
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether the next step should come at once."""
-        return bool(self._heap)
 
     def put(self, queue: InputQueue[_S], routing_id: bytes, number: int, message: bytes) -> None:
         """Let a frame wait for its turn; whether there is room was asked before."""
@@ -123,11 +119,11 @@ class Turns(Generic[_S]):
         if not queue.is_waiting:
             queue.is_waiting = True
             queue.tag = max(queue.tag, self._tag)
-            heappush(self._heap, (queue.tag, next(self._order), queue))
+            heappush(self.waiting, (queue.tag, next(self._order), queue))
 
     def take(self) -> Iterator[tuple[InputQueue[_S], bytes]]:
         """What this step handles: (queue, envelope), each asked for when the one before has been handled."""
-        heap = self._heap
+        heap = self.waiting
         left = STEP
         while heap and left > 0:
             before, _, queue = heap[0]
@@ -184,7 +180,7 @@ class Turns(Generic[_S]):
         """
         if self.size <= MOST_WAITING:
             return None
-        queue = max((queue for _, _, queue in self._heap), key=lambda queue: queue.size)
+        queue = max((queue for _, _, queue in self.waiting), key=lambda queue: queue.size)
         keep, first = queue.size // 2, 0
         while queue.frames and queue.size > keep:
             _, number, message = queue.frames.pop()

@@ -124,7 +124,7 @@ def test_what_waits_of_one_node_is_bounded_and_what_has_no_room_is_told_as_folde
     assert sum(1 + folded for _, folded in told) == 20 * 9
     assert len(told) < 120
     assert a.session.progress_waiting == 0
-    assert bus.supervisor._rulings.progress.next_due() == float("inf")
+    assert not bus.supervisor._rulings.progress.timed
 
 
 def test_what_need_not_be_in_the_journal_yet_is_bounded_for_each_node():

@@ -29,7 +29,7 @@ def arrive(router: Router, routing_id: bytes, message: bytes, now: float) -> lis
     """Let a message arrive; what is handled of everything that waits then: (session, envelope)."""
     router.arrive(routing_id, message, now)
     handled: list[tuple[Session | None, bytes]] = []
-    while router.turns.has_waiting:
+    while router.turns.waiting:
         handled += [(queue.session, envelope) for queue, envelope in router.turns.take()]
     return handled
 

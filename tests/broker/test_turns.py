@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ether_broker import router as router_module
 from ether_broker import turns
 from ether_broker.cost import DEAREST, PER_8_KIB, PRICES
 from ether_broker.router import SILENCE, Router
@@ -90,7 +91,7 @@ class Fairness(RuleBasedStateMachine):
     def _step(self) -> None:
         points = last = 0
         self.steps += 1
-        had_waiting = self.router.turns.has_waiting
+        had_waiting = self.router.turns.waiting
         for queue, envelope in self.router.turns.take():
             assert queue.session is not None
             cost = PRICES[envelope[0]] + (len(envelope) >> PER_8_KIB)
@@ -104,7 +105,7 @@ class Fairness(RuleBasedStateMachine):
             elif self.waited is not None:
                 self.waited += last
         assert points <= STEP + last + QUANTUM, "a step has its end"
-        if had_waiting and self.router.turns.has_waiting:
+        if had_waiting and self.router.turns.waiting:
             assert points + sum(peer.number for peer in self.peers) >= STEP, "nothing waits for nothing"
 
     @invariant()
@@ -120,7 +121,7 @@ class Fairness(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "peers"):
             return
-        while self.router.turns.has_waiting:
+        while self.router.turns.waiting:
             self._step()
         assert self.waited is None
         for peer in self.peers:
@@ -150,7 +151,7 @@ def test_one_that_is_alone_is_served_for_whole_steps_whatever_it_has_cost():
     alone.session.input.spend(100_000)
 
     taken = []
-    while router.turns.has_waiting:
+    while router.turns.waiting:
         taken.append(len(handled(router)))
     assert sum(taken) == 2_000
     assert all(STEP - 40 <= count <= STEP + QUANTUM for count in taken[:-1])
@@ -223,7 +224,7 @@ def test_a_node_that_waits_for_its_turn_is_not_lost_for_silence_nor_with_its_con
     router.unreachable(cut.session.receiver)
 
     assert router.expire(SILENCE * 10) == []
-    while router.turns.has_waiting:
+    while router.turns.waiting:
         handled(router)
     assert {session.node for session in router.expire(SILENCE * 10 + 1)} == {"n1", "n2"}
 
@@ -237,7 +238,7 @@ def test_what_waits_of_a_lost_node_is_forgotten():
     router.close(peer.session, "gone")
 
     assert list(taking) == []
-    assert (router.turns.size, router.turns.has_waiting) == (0, False)
+    assert (router.turns.size, router.turns.waiting) == (0, [])
 
 
 def test_a_peer_that_was_let_in_while_its_next_frame_waited_is_no_stranger_any_more():
@@ -265,7 +266,8 @@ def test_strangers_of_one_key_share_one_queue_and_those_of_another_have_theirs()
 
 
 def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_come_again(monkeypatch):
-    monkeypatch.setattr(turns, "MOST_WAITING", 1_000_000)
+    for module in (turns, router_module):
+        monkeypatch.setattr(module, "MOST_WAITING", 1_000_000)
     router = Router()
     long, short = Peer(router, 1), Peer(router, 2)
     short.say((Kind.DELEGATION, 1_000))
@@ -280,14 +282,14 @@ def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_com
     assert router.turns.size <= 1_000_000
     kept = long.session.channel.received
     assert 4 <= kept <= 7
-    while router.turns.has_waiting:
+    while router.turns.waiting:
         handled(router)
     assert (long.session.handled, short.session.handled) == (kept, 1)
     router.arrive(b"t" + long.session.incarnation, frames[-1], 2.0)
     assert [envelope[0] for _, frame in router.outgoing() for envelope in read_frame(frame).envelopes] == [Kind.RESEND]
     for frame in frames[kept:]:
         router.arrive(b"t" + long.session.incarnation, frame, 2.0)
-    while router.turns.has_waiting:
+    while router.turns.waiting:
         handled(router)
     assert long.session.handled == 12
 

@@ -15,6 +15,7 @@ __all__ = ["LIMIT", "Unindexed", "is_outcome"]
 LIMIT: Final = 524_288
 """Outcomes that are kept, of some 200 bytes each: twice as many envelopes as the writer leaves unindexed."""
 _RESPONSE: Final = int(Kind.RESPONSE)
+_REFUSED: Final = int(Flag.REFUSED)
 
 
 def is_outcome(envelope: bytes) -> bool:
@@ -43,9 +44,9 @@ class Unindexed:
         """Take the outcomes of a commit; beyond `LIMIT` it forgets all, and is whole again when the index has got there."""
         for first, _, _, envelopes in batches:
             for number, envelope in enumerate(envelopes, first):
-                if is_outcome(envelope):
+                if envelope[0] == _RESPONSE and is_outcome(envelope):
                     request_id = envelope[REQUEST_ID]
-                    if envelope[3] & Flag.REFUSED:
+                    if envelope[3] & _REFUSED:
                         self._refused[request_id] = number
                         self._refused.move_to_end(request_id)
                     else:
