@@ -44,7 +44,7 @@ class Unindexed:
         """Take the outcomes of a commit; beyond `LIMIT` it forgets all, and is whole again when the index has got there."""
         for first, _, _, envelopes in batches:
             for number, envelope in enumerate(envelopes, first):
-                if envelope[0] == _RESPONSE and is_outcome(envelope):
+                if is_outcome(envelope):
                     request_id = envelope[REQUEST_ID]
                     if envelope[3] & _REFUSED:
                         self._refused[request_id] = number
