@@ -108,6 +108,7 @@ class History:
             for accepted in self.open.values():
                 accepted.shift(ahead)
         self.boot, self.clock, self.wall = boot, now, wall
+        self.ended.wall = wall  # what cannot go on is ended before the first step
 
     def apply(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         """Go on with what one step let pass.

@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 
 from ether_actors import delivery
+from ether_actors.history import History
 from ether_actors.homecoming import RETURN
 from ether_actors.ledger import State
 from ether_actors.registration import Condition
+from ether_actors.supervisor import Supervisor
+from ether_broker.journal.journal import Replayed
 from ether_broker.payload import pack, unpack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, pack_envelope, read_header
 from tests.actors.peers import request_id
 from tests.actors.recovery_world import Life, World
+from tests.actors.stored_journal import Disk, StoredJournal
 
 
 def pair(world: World) -> tuple[Life, Life]:
@@ -583,6 +587,26 @@ def test_what_a_recovery_ends_itself_is_told_and_remembered():
 
     assert asked.outcomes == [(Status.REJECTED_CAPABILITY, "agent_gone")]
     assert request_id(asked.number) in world.supervisor.records.ended
+
+
+def test_what_a_recovery_drops_of_the_endings_is_still_known_as_one_that_may_have_ended():
+    """All of the journal is in the checkpoint, so no step of it is replayed that tells the time."""
+    history, wall = History(remembered=2), 1e9
+    done, *left = ((int(wall * 1000) << 80 | 7 << 76 | number).to_bytes(16) for number in range(9))
+    work = [pack_envelope(Kind.DELEGATION, request_id=id_, source=b"d", target=b"gone") for id_ in (done, *left)]
+    outcome = pack_envelope(Kind.RESPONSE, request_id=done, source=b"gone", target=b"d", status=Status.COMPLETED)
+    commit = Replayed(1, 1000.0, wall, [*work, outcome])
+    history.apply(*commit)
+    journal = StoredJournal(Disk(commits=[commit], checkpoint=(history.next, history.pack())))
+    supervisor = Supervisor(journal=journal, remembered=2)
+
+    supervisor.recover(1001.0, wall + 1.0)
+    supervisor.step([], 1001.0, wall + 1.0)
+
+    ended = supervisor.records.ended
+    assert done not in ended
+    assert ended.may_know(done)
+    assert all(journal.outcome(id_) for id_ in (done, *left))
 
 
 def test_children_that_were_still_to_be_called_off_are_so_after_a_restart(monkeypatch: pytest.MonkeyPatch):
