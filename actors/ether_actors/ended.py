@@ -132,13 +132,13 @@ class Ended:
 
     def restarted(self) -> None:
         """Count every outcome as uncollected: nobody knows what the delegators had got when the broker ended."""
-        waiting = dict(self._uncollected)
-        for endings in (self._older, self._newer):
-            waiting |= {
-                request_id: (source, b"")
-                for request_id, (_, source, _) in endings.items()
-                if source and request_id not in waiting
-            }
+        waiting = {
+            request_id: (source, b"")
+            for endings in (self._older, self._newer)
+            for request_id, (_, source, _) in endings.items()
+            if source and request_id not in self._uncollected
+        }
+        waiting |= self._uncollected  # of too many, those that may have been collected go first
         self._wait_for(waiting)
 
     def _wait_for(self, waiting: dict[bytes, tuple[bytes, bytes]]) -> None:

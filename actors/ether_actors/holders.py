@@ -42,7 +42,7 @@ class Holders:
     Not promised: that the order is exact for an agent whose load fell without `update`.
     """
 
-    __slots__ = ("_heap", "_members", "_only", "_turn")
+    __slots__ = ("_heap", "_members", "_only", "_turn", "passed")
 
     def __init__(self) -> None:
         self._members: dict[Registration, _Member] = {}
@@ -50,6 +50,8 @@ class Holders:
         self._only: Choice | None = None
         """The one member, where there is one."""
         self._turn = 0
+        self.passed = 0
+        """Agents that the last choice passed over, each in O(log n)."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -60,6 +62,7 @@ class Holders:
 
     def add(self, choice: Choice) -> None:
         """Enter an agent, or what it declares now."""
+        self.discard(choice.agent)
         member = self._members[choice.agent] = _Member(choice)
         self._only = choice if len(self._members) == 1 else None
         self._enter(member)
@@ -119,6 +122,7 @@ class Holders:
                 heapq.heapreplace(heap, member.item)
                 best = choice
                 break
+        self.passed = len(passed)
         for item in passed:
             heapq.heappush(heap, item)
         return best

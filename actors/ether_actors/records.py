@@ -10,7 +10,7 @@ from ether_actors.ledger import Ledger
 from ether_actors.registration import Registration
 from ether_actors.registry import Registry
 from ether_broker.codec import pack_response
-from ether_broker.cost import ANSWER, DEAD_LETTER, HINT_SHIFT
+from ether_broker.cost import ANSWER, DEAD_LETTER, HINT_SHIFT, HINTED
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.errors import EtherError
 from ether_broker.ids import to_text
@@ -181,8 +181,9 @@ class Records:
         """Keep a dead letter and tell the observers."""
         node = session.node if session else ""
         if session is not None and reason in _CHARGED:
-            # A name that nobody has is compared with all there are, for a hint.
-            session.input.spend(DEAD_LETTER + (len(self.registry) >> HINT_SHIFT if reason in _HINTED else 0))
+            # A name that nobody has is compared with others, for a hint.
+            compared = min(len(self.registry), HINTED) if reason in _HINTED else 0
+            session.input.spend(DEAD_LETTER + (compared >> HINT_SHIFT))
         letter = self.dead_letters.keep(reason, envelope, node=node, time=self.wall, detail=detail)
         header = read_header(envelope)
         self.event(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.mailbox import Mailbox
-from ether_broker.manifest import Capability, Manifest
+from ether_broker.manifest import Capability, Interface, Manifest
 
 if TYPE_CHECKING:
     from ether_broker.router import Session
@@ -79,6 +79,11 @@ class Registration:
     def oldest_first(self) -> list[Any]:
         """Its ledger entries without an outcome, in the order in which they were accepted."""
         return sorted(self.work, key=attrgetter("number"))
+
+    def takes(self, kind: Interface) -> bool:
+        """Whether delegations of this kind are in its interface (spec 2 §5); whoever says nothing takes all."""
+        interface = self.manifest.interface
+        return kind in interface or Interface.DUAL_PHASE in interface or not interface
 
     def load_fell(self) -> None:
         """Tell those who choose it that it has less to do, or takes work again; that it has more they see by themselves."""

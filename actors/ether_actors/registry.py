@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Final
@@ -27,6 +27,10 @@ _MOST_MEMBERS: Final = 1 << 19
 """Members that these groups have together."""
 _MOST_RESOLVED: Final = 64
 """Names of capabilities that are remembered of each agent."""
+_PASSED: Final = 4
+"""Members of a group that can be filled while one is passed over."""
+_Reach = Grant | tuple[Grant, Interface]
+"""What delegators may reach, and those of them that delegate in one way only."""
 
 
 class Registry:
@@ -48,11 +52,11 @@ class Registry:
         """{each name under which a capability can be asked for: who declares it}, in the order of registering."""
         self._declared: dict[bytes, dict[Registration, None]] = {}
         """{capability: who declares it}, both in the order of registering."""
-        self._groups: dict[bytes, dict[Grant, Holders]] = {}
+        self._groups: dict[bytes, dict[_Reach, Holders]] = {}
         """{such a name: {what its delegators may reach: the holders}}."""
         self.filled = 0
-        """Members of the groups that were made since somebody was charged for it."""
-        self._made: dict[tuple[bytes, Grant], Holders] = {}
+        """Members of the groups that were made, and agents that were passed over, since somebody was charged for it."""
+        self._made: dict[tuple[bytes, _Reach], Holders] = {}
         """Those of the groups that were made when asked for, oldest first."""
 
     def __len__(self) -> int:
@@ -170,27 +174,32 @@ class Registry:
 
     def choose(
         self, capability: bytes, grant: Grant = EVERYTHING, without: AbstractSet[Registration] = frozenset(),
-        accepts: Callable[[Registration], bool] | None = None,
+        kind: Interface | None = None,
     ) -> Choice | None:  # fmt: skip
         """The best of the holders that take work: fewest outstanding, then lightest, then most confident.
 
         Holders of the capability itself come before those below it, and fallback agents last (spec 3, "Agent Lookup"). An agent
         that restarts counts as having 128 delegations more than it has. Among equals the turn goes round.
+
+        Args:
+            capability: what is asked for.
+            grant: what the delegator may reach.
+            without: agents that are passed over.
+            kind: only agents that take such delegations; None asks for no kind.
         """
+        reach: _Reach = grant if kind is None else (grant, kind)
         groups = self._groups.get(capability)
-        group = groups.get(grant) if groups is not None else None
+        group = groups.get(reach) if groups is not None else None
         if group is None:
-            group = self._group(capability, grant)
-        choice = group.choose(without, accepts) if group is not None else None
+            group = self._group(capability, reach)
+        choice = group.choose(without) if group is not None else None
         if choice is not None or capability == _ANY:
             return choice
-        fallbacks = self._group(_ANY, EVERYTHING)
+        fallbacks = self._group(_ANY, EVERYTHING if kind is None else (EVERYTHING, kind))
         if fallbacks is None:
             return None
-        found = fallbacks.choose(
-            without,
-            lambda agent: (accepts is None or accepts(agent)) and self._fallback(agent, capability, grant) is not None,
-        )  # fmt: skip
+        found = fallbacks.choose(without, lambda agent: self._fallback(agent, capability, grant) is not None)
+        self.filled += _PASSED * fallbacks.passed
         return None if found is None else self._fallback(found.agent, capability, grant)
 
     @property
@@ -210,23 +219,23 @@ class Registry:
         choice = self.resolve(agent, capability)
         return choice if choice is not None and choice.tier == _FALLBACK and _permits(grant, choice) else None
 
-    def _group(self, name: bytes, grant: Grant) -> Holders | None:
-        """Who may do it, for a delegator with that grant; None when nobody declares it."""
+    def _group(self, name: bytes, reach: _Reach) -> Holders | None:
+        """Who may do it, of those that may be reached; None when nobody declares it."""
         groups = self._groups.get(name)
-        group = groups.get(grant) if groups is not None else None
+        group = groups.get(reach) if groups is not None else None
         if group is None and (declaring := self._askable.get(name)) is not None:
             groups = self._groups.setdefault(name, {})
             self._make_room(len(declaring))
             self.filled += len(declaring)
-            group = groups[grant] = self._made[name, grant] = self._fill(name, grant, Holders())
+            group = groups[reach] = self._made[name, reach] = self._fill(name, reach, Holders())
         return group
 
     def _make_room(self, members: int) -> None:
         """Drop the oldest of the groups that were made when asked for, while they are too many with one more."""
         members += sum(map(len, self._made.values()))
         while self._made and (len(self._made) >= _MOST_GROUPS or members > _MOST_MEMBERS):
-            (name, grant), group = next(iter(self._made.items()))
-            del self._made[name, grant], self._groups[name][grant]
+            (name, reach), group = next(iter(self._made.items()))
+            del self._made[name, reach], self._groups[name][reach]
             members -= len(group)
             for choice in group:
                 del choice.agent.groups[group]
@@ -234,26 +243,28 @@ class Registry:
     def _index(self, agent: Registration) -> None:
         interface = agent.manifest.interface
         agent.takes_any = not interface or Interface.DUAL_PHASE in interface or len(interface) > 1
+        exact: dict[bytes, Choice] = {}
+        asked: dict[bytes, None] = {}  # under one name once, however many of its capabilities it stands for
         for capability in agent.manifest.capabilities:
             declared = capability.name.encode()
             self._declared.setdefault(declared, {})[agent] = None
-            exact = Choice(agent, capability, declared, capability.idempotent, 0)
-            for name in _asked_as(capability.name):
-                declaring = self._askable.setdefault(name, {})
-                if agent not in declaring or name == declared:
-                    declaring[agent] = None
-                    for grant, group in self._groups.get(name, {}).items():
-                        self._add(exact if name == declared else _choice(agent, name), grant, group)
+            exact[declared] = Choice(agent, capability, declared, capability.idempotent, 0)
+            asked |= dict.fromkeys(_asked_as(capability.name))
+        for name in asked:
+            self._askable.setdefault(name, {})[agent] = None
+            for reach, group in self._groups.get(name, {}).items():
+                self._add(exact.get(name) or _choice(agent, name), reach, group)
+        for declared in exact:
             if EVERYTHING not in (groups := self._groups.setdefault(declared, {})):
                 groups[EVERYTHING] = self._fill(declared, EVERYTHING, Holders())
 
-    def _fill(self, name: bytes, grant: Grant, group: Holders) -> Holders:
+    def _fill(self, name: bytes, reach: _Reach, group: Holders) -> Holders:
         for agent in self._askable[name]:
-            self._add(_choice(agent, name), grant, group)
+            self._add(_choice(agent, name), reach, group)
         return group
 
-    def _add(self, choice: Choice | None, grant: Grant, group: Holders) -> None:
-        if choice is None or choice.tier == _FALLBACK or not _permits(grant, choice):
+    def _add(self, choice: Choice | None, reach: _Reach, group: Holders) -> None:
+        if choice is None or choice.tier == _FALLBACK or not _permits(reach, choice):
             return
         group.add(choice)
         agent = choice.agent
@@ -282,8 +293,8 @@ class Registry:
                 del declaring[agent]
                 if not declaring:
                     del self._askable[name]
-                    for grant in self._groups.pop(name, {}):
-                        self._made.pop((name, grant), None)
+                    for reach in self._groups.pop(name, {}):
+                        self._made.pop((name, reach), None)
 
 
 def _choice(agent: Registration, asked: bytes) -> Choice | None:
@@ -297,8 +308,12 @@ def _choice(agent: Registration, asked: bytes) -> Choice | None:
     return Choice(agent, capability, asked, capability.idempotent, tier)
 
 
-def _permits(grant: Grant, choice: Choice) -> bool:
-    return grant is EVERYTHING or grant.permits(choice.name.decode(errors="replace"), choice.agent.manifest.agent)
+def _permits(reach: _Reach, choice: Choice) -> bool:
+    if isinstance(reach, tuple):
+        reach, kind = reach
+        if not choice.agent.takes(kind):
+            return False
+    return reach is EVERYTHING or reach.permits(choice.name.decode(errors="replace"), choice.agent.manifest.agent)
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ from ether_actors.ledger import Entry
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal, cycle, too_deep
 from ether_actors.registration import Choice, Condition, Registration
+from ether_broker.cost import HINTED
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import AccessDenied, nearest
 from ether_broker.manifest import ANY, Interface
@@ -27,9 +28,9 @@ _ANYTHING: Final = ANY.encode()
 _NOBODY: Final[frozenset[Registration]] = frozenset()
 _DOWN: Final = Condition.DOWN  # a member of an Enum costs a look-up each time that it is named
 _DRAINING: Final = Condition.DRAINING
+_SINGLE: Final = Interface.SINGLE
+_CHAINED: Final = Interface.CHAINED
 _SHOWN: Final = 8
-_LOOKED_AT: Final = 1_000
-"""Names among which a similar one is looked for."""
 
 
 class Selection:
@@ -113,7 +114,7 @@ class Selection:
             raise AccessDenied
         agent = registry.get(header.target)
         if agent is None:
-            names = (other.manifest.agent for other in islice(registry.agents, _LOOKED_AT))
+            names = (other.manifest.agent for other in islice(registry.agents, HINTED))
             hint = nearest(name_of(header.target), filter(grant.knows_agent, names))
             raise self._refused(
                 grant, header, parent, "unknown_agent", f"There is no agent {name_of(header.target)!r}.{hint}"
@@ -131,7 +132,7 @@ class Selection:
         if agent.condition is _DOWN or agent.condition is _DRAINING:
             message = f"{agent.manifest.agent} is {agent.condition.value}."
             raise self._refused(grant, header, parent, f"agent_{agent.condition.value}", message, retryable=True)
-        if not _takes(agent, parent):
+        if not agent.takes(_kind(parent)):
             raise self._refused(grant, header, parent, "not_in_interface", _interface(agent, parent))
         if parent is not None and _is_cycle(agent, parent):
             raise cycle(parent, agent)
@@ -154,7 +155,7 @@ class Selection:
             raise self._refused(grant, header, parent, "agent_down", message, retryable=True)
         if not grant.knows_capability(name_of(capability)) or any(registry.holders(capability)):
             raise AccessDenied
-        known = (name_of(name) for name in islice(registry.declared, _LOOKED_AT))
+        known = (name_of(name) for name in islice(registry.declared, HINTED))
         hint = nearest(name_of(capability), filter(grant.knows_capability, known))
         raise self._refused(grant, header, parent, "no_holder", f"No agent holds {name_of(capability)!r}.{hint}")
 
@@ -164,9 +165,9 @@ class Selection:
         """The best of those that take such a delegation."""
         registry = self._records.registry
         choice = registry.choose(capability, grant, without)
-        if choice is None or choice.agent.takes_any or _takes(choice.agent, parent):
+        if choice is None or choice.agent.takes_any or choice.agent.takes(kind := _kind(parent)):
             return choice
-        return registry.choose(capability, grant, without, lambda agent: _takes(agent, parent))
+        return registry.choose(capability, grant, without, kind)
 
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False
@@ -179,11 +180,8 @@ class Selection:
         )  # fmt: skip
 
 
-def _takes(agent: Registration, parent: Entry | None) -> bool:
-    """Whether delegations of this kind are in the agent's interface (spec 2 §5); whoever says nothing takes all."""
-    interface = agent.manifest.interface
-    kind = Interface.SINGLE if parent is None else Interface.CHAINED
-    return kind in interface or Interface.DUAL_PHASE in interface or not interface
+def _kind(parent: Entry | None) -> Interface:
+    return _SINGLE if parent is None else _CHAINED
 
 
 def _interface(agent: Registration, parent: Entry | None) -> str:

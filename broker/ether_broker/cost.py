@@ -13,8 +13,8 @@ from ether_broker.wire import Kind
 
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "ASKED_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
-    "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT", "JOURNAL_READ",
-    "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "NAMED_SHIFT",
+    "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINTED", "HINT_SHIFT", "HOLDERS_SHIFT",
+    "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
     "reading",
 ]  # fmt: skip
@@ -41,8 +41,10 @@ ANSWER: Final = 12
 ANSWER_SHIFT: Final = 9
 """Bytes that a question is answered."""
 DEAD_LETTER: Final = 12
+HINTED: Final = 1_000
+"""Names that an unknown one is compared with at most."""
 HINT_SHIFT: Final = 4
-"""Names that an unknown one is compared with."""
+"""Those with which it is compared."""
 AGENT: Final = 4
 CAPABILITY: Final = 2
 """Each agent of a REGISTER, and each capability of each."""

@@ -11,6 +11,7 @@ from ether_actors.history import History
 from ether_actors.quota import at_a_time
 from ether_actors.registration import Condition
 from ether_broker import backlog as backlog_module
+from ether_broker.cost import HOLDERS_SHIFT
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import MOST_CAPABILITIES, Manifest
 from ether_broker.payload import pack
@@ -211,22 +212,74 @@ def test_who_sends_again_what_ended_long_ago_is_told_that_its_outcome_is_not_kep
     assert [outcome.code for outcome in d.took(Kind.RESPONSE)] == ["outcome_removed"]
 
 
-def test_holders_that_do_not_take_such_work_are_passed_over_once_each() -> None:
+def paid(bus: Bus, peer: Peer, *asked: str, **named: str) -> int:
+    """The points that a delegation costs its node, whose turn comes at once."""
+    peer.delegate("d", "warm.up")  # brings its clock up to that of the others
+    bus.step()
+    peer.inbox.clear()
+    before = peer.session.input.tag
+    peer.delegate("d", *asked, **named)
+    bus.step()
+    return peer.session.input.tag - before
+
+
+def test_holders_that_do_not_take_such_work_cost_one_look_and_the_first_who_asks_pays_for_it() -> None:
     bus = Bus()
     peer, d = bus.node("n"), bus.delegator("d")
-    for number in range(100):
-        peer.send(
-            Kind.REGISTER, request_id=request_id(9_000 + number), source=b"c%d" % number,
-            body={"capabilities": [{"name": "x.y"}], "interface": ["chained"]},
-        )  # fmt: skip
+    declared = pack({"capabilities": [{"name": "x.y"}], "interface": ["chained"]})
+    for first in range(0, 4_096, 64):
+        names = [f"c{number}" for number in range(first, first + 64)]
+        peer.send(Kind.REGISTER, request_id=request_id(9_000 + first), body={"agents": names, "manifest": declared})
+    peer.register("free", "x.y")
     bus.step()
+    assert 4_096 >> HOLDERS_SHIFT < paid(bus, d) < 1_024
+    assert paid(bus, d) < 8
 
     with WorkCounter() as counter:
         d.delegate("d")
         bus.step()
 
-    assert d.outcome().code == "not_in_interface"
-    assert counter.work < 100_000
+    assert counter.work < 10_000
+    assert len(bus.agent("free").work) == 3
+
+
+def test_fallback_agents_that_are_passed_over_are_paid_for() -> None:
+    bus = Bus()
+    peer, d = bus.node("n"), bus.delegator("d")
+    declared = pack({"capabilities": [{"name": "*"}], "exclusions": ["no"]})
+    for first in range(0, 1_024, 64):
+        names = [f"c{number}" for number in range(first, first + 64)]
+        peer.send(Kind.REGISTER, request_id=request_id(9_000 + first), body={"agents": names, "manifest": declared})
+    bus.step()
+
+    assert paid(bus, d, "no.such") > 512
+    assert d.outcome().code == "no_holder"
+
+
+def test_an_unknown_name_is_paid_for_by_the_names_that_it_is_compared_with() -> None:
+    bus = Bus()
+    peer, d = bus.node("n"), bus.delegator("d")
+    declared = pack({"capabilities": [{"name": "x.y"}]})
+    for first in range(0, 4_096, 64):
+        names = [f"c{number}" for number in range(first, first + 64)]
+        peer.send(Kind.REGISTER, request_id=request_id(9_000 + first), body={"agents": names, "manifest": declared})
+    bus.step()
+
+    assert paid(bus, d, to="nobody") < 100
+    assert d.outcome().code == "unknown_agent"
+
+
+def test_after_a_restart_what_nobody_collected_stays_longer_than_what_may_have_been() -> None:
+    ended = Ended(most=8)
+    ended.keep(bytes(16), b"gone")
+    ended.note(bytes(16), b"a", b"gone", 1)
+    for number in range(1, 12):
+        ended.note(number.to_bytes(16), b"a", b"d", 1 + number)
+
+    ended.restarted()
+
+    assert list(ended.uncollected_of(b"gone")) == [bytes(16)]
+    assert len(ended.uncollected_of(b"d")) == 7
 
 
 def test_a_manifest_that_many_agents_have_is_in_a_checkpoint_once() -> None:

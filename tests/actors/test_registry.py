@@ -8,7 +8,7 @@ from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.registry import Registry
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
+from ether_broker.manifest import Capability, Interface, Manifest
 from ether_broker.router import Session
 from ether_broker.security.access import EVERYTHING, DelegateRule, Grant
 
@@ -262,3 +262,36 @@ def takes(choice: Choice) -> bool:
 def rank(choice: Choice) -> tuple[int, int]:
     restarting = 128 * (choice.agent.condition is Condition.RESTARTING)
     return choice.tier, choice.agent.mailbox.outstanding + restarting
+
+
+@given(st.data())
+def test_whatever_agents_declare_anew_the_best_of_those_that_declare_it_now_is_chosen(data: st.DataObject):
+    names = ("b", "a.b", "z.a.b", "c", "*")
+    declarations = st.lists(st.sampled_from(names), max_size=3, unique=True)
+    interfaces = st.sampled_from(((), ("single",), ("chained",), ("dual-phase",), ("single", "chained")))
+    made, here = Registry(Limits(window=2)), session()
+    for _ in range(data.draw(st.integers(1, 12))):
+        name = data.draw(st.sampled_from("uvwx"))
+        known = made.get(name.encode())
+        if known is not None and data.draw(st.integers(0, 5)) == 0:
+            made.remove(known)
+            continue
+        agent = made.register(manifest(name, *data.draw(declarations), interface=data.draw(interfaces)), here)
+        busy(agent, data.draw(st.integers(0, 3)))
+        agent.load_fell()
+        asked = data.draw(st.sampled_from((b"b", b"a.b", b"c")))
+        kind = data.draw(st.sampled_from((None, Interface.SINGLE, Interface.CHAINED)))
+
+        choice = made.choose(asked, kind=kind)
+
+        able = filter(None, (made.resolve(agent, asked) for agent in made.agents))
+        ranks = [rank(other) for other in able if kind is None or other.agent.takes(kind)]
+        assert (None if choice is None else rank(choice)) == min(ranks, default=None)
+        assert choice is None or choice.agent.manifest.resolve(asked.decode()) == choice.capability
+
+
+@pytest.mark.parametrize("declared", [("b", "a.b"), ("a.b", "b")])
+def test_who_declares_a_capability_and_its_short_form_has_one_share_of_it(declared: tuple[str, str]):
+    made = registry(manifest("u", "b"), manifest("v", "b"), manifest("w", *declared))
+
+    assert sorted(worked(made, b"b") for _ in range(6)) == ["u", "u", "v", "v", "w", "w"]
