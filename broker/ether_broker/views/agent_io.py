@@ -26,11 +26,12 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import PlainSerializer
 
 from ether_broker.delegation import Budget, Delegation
+from ether_broker.errors import InvalidEnvelope
 from ether_broker.frozen import thaw
 from ether_broker.model import CapabilityName, FrozenMap
 from ether_broker.response import Response
 from ether_broker.status import AgentStatus, Status
-from ether_broker.views.box import boxed, is_textual, unboxed
+from ether_broker.views.box import boxed, unboxed
 from ether_broker.views.notation import (
     ANYONE,
     AgentOrAnyone,
@@ -77,9 +78,9 @@ class AgentInput(RequestView):
             fields["to_agent"] = self.agent
         if isinstance(context.get("workflow"), str):
             fields["workflow"] = context["workflow"]
-        if isinstance(context.get("budget"), Mapping):
+        if context.get("budget") is not None:
             fields["budget"] = _read_budget(context["budget"])
-        if isinstance(context.get("permissions"), Mapping) and is_textual(context["permissions"]):
+        if context.get("permissions") is not None:
             fields["permissions"] = context["permissions"]
         return fields
 
@@ -167,13 +168,23 @@ def _read_error(data: dict[str, Any]) -> dict[str, str]:
     return error
 
 
-def _read_budget(budget: Mapping[str, Any]) -> dict[str, float]:
-    limits = {}
-    for name in Budget.model_fields:
-        limit = read_number(budget.get(name))
-        if limit is not None and (name not in _WHOLE or type(budget[name]) is int):
-            limits[name] = budget[name] if name in _WHOLE else limit
-    return limits
+def _read_budget(given: Any) -> Budget:
+    """Read a budget; what is no limit is refused, as the work would go on without it.
+
+    Raises:
+        InvalidEnvelope: it is no dict, there is no limit of that name, or one is no number or below 0.
+    """
+    where, limits = "context.budget", thaw(given)
+    try:
+        budget = Budget.parse(limits)
+    except InvalidEnvelope as error:
+        raise InvalidEnvelope(f"{where} is {limits!r:.80}: {error}") from error
+    for name, limit in limits.items():
+        if limit is not None and read_number(limit) is None:
+            raise InvalidEnvelope(
+                f"{where}.{name} is {limit!r:.80}: write a number, 0 or more, such as {getattr(budget, name):g}."
+            )
+    return budget
 
 
 def _write_budget(budget: Budget) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ether_broker.frozen import thaw
 from ether_broker.views.view import BARE, RESERVED
 
-__all__ = ["boxed", "is_textual", "unboxed"]
+__all__ = ["boxed", "unboxed"]
 
 _VALUE: Final = "value"
 
@@ -17,7 +17,7 @@ def boxed(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """A body as a dict with text keys, and, when it was none, a residue in its home that says so."""
     if body is None:
         return {}, {}
-    if isinstance(body, Mapping) and is_textual(body):
+    if isinstance(body, Mapping) and all(isinstance(key, str) for key in body):
         return thaw(body), {}
     return {_VALUE: thaw(body)}, {RESERVED: {BARE: True}}
 
@@ -25,8 +25,3 @@ def boxed(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 def unboxed(data: Mapping[str, Any] | None, *, bare: bool) -> Any:
     """The body of a view's dict; `bare` tells whether it stands as the value of one."""
     return thaw(data[_VALUE]) if bare and data and data.keys() == {_VALUE} else thaw(data)
-
-
-def is_textual(value: Mapping[Any, Any]) -> bool:
-    """Whether all keys are text."""
-    return all(isinstance(key, str) for key in value)

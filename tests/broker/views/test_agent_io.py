@@ -28,16 +28,18 @@ from tests.broker.views.laws import document_survives, envelope_survives, envelo
 
 REQUEST = to_text(new_id())
 
-budget_documents = st.dictionaries(
-    st.sampled_from(["max_cost", "max_tokens", "max_time_sec", "max_iterations", "currency"]), json_values
+amounts = st.none() | st.floats(min_value=0, allow_nan=False, allow_infinity=False) | st.integers(0, 2**63)
+counts = st.none() | st.integers(0, 2**63) | st.integers(0, 2**40).map(float)
+budget_documents = st.fixed_dictionaries(
+    {}, optional={"max_cost": amounts, "max_tokens": counts, "max_time_sec": amounts, "max_iterations": counts}
 )
 contexts = st.fixed_dictionaries(
     {},
     optional={
         "parent_task": ids | json_values,
         "workflow": json_values,
-        "budget": budget_documents | json_values,
-        "permissions": json_values,
+        "budget": st.none() | budget_documents,
+        "permissions": st.none() | json_maps,
         "force_refresh": json_values,
     },
 )
@@ -129,6 +131,43 @@ def test_bounds_of_autonomy_reach_the_delegation():
     assert delegation.budget == Budget(max_cost=0.5, max_time_sec=300, max_iterations=20)
     assert delegation.permissions == {"can_modify_files": False, "can_access_network": False}
     assert delegation.external_id == "..."
+
+
+@pytest.mark.parametrize(
+    ("budget", "complaint"),
+    [
+        ({"max_cost": "0.10"}, r"context\.budget\.max_cost is '0\.10': write a number, 0 or more, such as 0\.1"),
+        ({"max_time_sec": "0.2"}, r"context\.budget\.max_time_sec is '0\.2': write a number"),
+        ({"max_cost": False}, r"context\.budget\.max_cost is False: write a number"),
+        ({"max_cost": float("nan")}, "max_cost: Input should be greater than or equal to 0"),
+        ({"max_cost": -1}, r"context\.budget is \{'max_cost': -1\}: .*max_cost: Input should be greater than or equal"),
+        ({"max_tokens": 0.5}, "max_tokens: Input should be a valid integer"),
+        ({"max_costs": 0.1}, r"max_costs: .* Did you mean 'max_cost'\?"),
+        ({"currency": "EUR"}, r"currency: .* Known: max_cost, max_iterations, max_time_sec, max_tokens"),
+        ([0.1], r"context\.budget is \[0\.1\]: .*Input should be a valid dictionary"),
+    ],
+)
+def test_a_budget_that_could_not_be_kept_is_refused(budget: Any, complaint: str):
+    view = AgentInput(task_id="t", agent="scout", action="explore", params={}, context={"budget": budget})
+
+    with pytest.raises(InvalidEnvelope, match=complaint):
+        view.to_delegation()
+
+
+def test_a_whole_float_is_a_count_and_none_is_no_limit():
+    budget = {"max_tokens": 100.0, "max_iterations": None, "max_cost": 1}
+    view = AgentInput(task_id="t", agent="scout", action="explore", params={}, context={"budget": budget})
+
+    assert view.to_delegation().budget == Budget(max_tokens=100, max_cost=1.0)
+    assert AgentInput.from_delegation(view.to_delegation()).document() == view.document()
+
+
+@pytest.mark.parametrize("permissions", [["read"], "all", {1: False}])
+def test_permissions_that_are_none_are_refused(permissions: Any):
+    view = AgentInput(task_id="t", agent="scout", action="explore", params={}, context={"permissions": permissions})
+
+    with pytest.raises(InvalidEnvelope, match="permissions: expected a dict with text keys"):
+        view.to_delegation()
 
 
 def test_a_foreign_parent_is_kept_as_it_was_and_is_no_parent_on_the_bus():
@@ -266,14 +305,14 @@ def test_what_spec_1_cannot_say_is_under_one_key():
 
 
 def test_a_spelling_is_not_used_once_the_envelope_says_something_else():
-    context = {"budget": {"max_time_sec": 300, "currency": "EUR"}, "parent_task": "abc-def-123", "note": 1}
+    context = {"budget": {"max_time_sec": 300, "max_tokens": None}, "parent_task": "abc-def-123", "note": 1}
     view = AgentInput(task_id="t", agent="scout", action="explore", params={}, context=context)
 
     cut = view.to_delegation().model_copy(update={"budget": Budget(max_time_sec=20.0), "parent": REQUEST})
     again = AgentInput.from_delegation(cut)
 
     assert again.context is not None
-    assert again.context["budget"] == {"max_time_sec": 20, "currency": "EUR"}
+    assert again.context["budget"] == {"max_time_sec": 20, "max_tokens": None}
     assert again.context["parent_task"] == "abc-def-123"
     assert again.to_delegation() == cut
     assert again.context["note"] == 1
