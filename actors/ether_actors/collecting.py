@@ -150,7 +150,7 @@ class Collecting:
                     records.ended.collected(request_id)
                     return True
         else:
-            is_removed = records.journal.first > 1 or request_id in records.ended
+            is_removed = request_id in records.ended or records.may_be_removed(request_id)
             code, message = ("outcome_removed", _REMOVED) if is_removed else ("broker_lost", _LOST)
             error = ErrorInfo(code=code, message=message)
             self._records.tell(session, request_id, Status.FAILED_EXECUTION, error)

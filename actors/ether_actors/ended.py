@@ -91,6 +91,11 @@ class Ended:
             return True
         return self.has_dropped and (request_id <= self._dropped or not self._is_timed(request_id))
 
+    def is_after(self, request_id: bytes, wall: float) -> bool:
+        """Whether what has this id passed after a Unix time for certain: the id says so, and is not from the future."""
+        made = made_at(request_id)
+        return made is not None and wall + _SKEW < made <= self.wall + _SKEW
+
     # -- what nobody has collected -------------------------------------------------------------------------------
 
     def keep(self, request_id: bytes, source: bytes, outcome: bytes = b"") -> None:

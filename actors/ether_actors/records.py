@@ -152,6 +152,11 @@ class Records:
         is_anothers = found is not None and ending.by and found[3] & Flag.REFUSED  # its own is not in the journal yet
         return None if is_anothers else found
 
+    def may_be_removed(self, request_id: bytes) -> bool:
+        """Whether the outcome of what is not known any more may have been in the part of the journal that was removed."""
+        until = self.journal.removed_until
+        return until > 0.0 and not self.ended.is_after(request_id, until)
+
     def refuse_unwritten(self, session: Session, header: Header, trouble: EtherError) -> None:
         """Refuse a delegation for the journal's trouble: at once, as the refusal itself cannot wait for the disk."""
         is_written = trouble is not self.journal.trouble

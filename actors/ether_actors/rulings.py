@@ -156,9 +156,9 @@ class Rulings:
             outcome = records.outcome(request_id)
             session.input.spend(LOOK_UP)
             if outcome is None and request_id not in records.ended:
-                if not (resent and records.journal.first > 1):
+                if not (resent and records.may_be_removed(request_id)):
                     return False
-                self._tell_removed(session, request_id)  # it may be in the part of the journal that was removed
+                self._tell_removed(session, request_id)
                 return True
             if outcome is not None:
                 said = read_header(outcome)

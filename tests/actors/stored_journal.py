@@ -38,6 +38,7 @@ class StoredJournal:
     """
 
     first = 1
+    removed_until = 0.0
 
     def __init__(self, disk: Disk, *, synced: bool = True) -> None:
         self.disk = disk

@@ -7,7 +7,7 @@ import pytest
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
-from tests.actors.peers import Bus, request_id
+from tests.actors.peers import Bus, Peer, request_id
 
 
 def test_the_same_request_of_the_same_delegator_gets_its_outcome_again():
@@ -175,6 +175,53 @@ def test_an_id_is_the_same_request_by_whichever_name_its_capability_was_asked_fo
     bus.step()
 
     assert desk.outcome().status is Status.COMPLETED
+
+
+def timed(wall: float, number: int = 0) -> bytes:
+    """A UUIDv7 that was made at a Unix time."""
+    return (int(wall * 1000) << 80 | 7 << 76 | 2 << 62 | number).to_bytes(16)
+
+
+def bus_that_removed(wall: float) -> tuple[Bus, Peer, Peer]:
+    """A bus that has forgotten endings, whose journal was rid of what passed until then; a specialist, a delegator."""
+    bus = Bus(remembered=2)
+    worker, desk = bus.node("w", "w"), bus.delegator("desk")
+    for number in range(8):
+        desk.delegate("desk", request_id=timed(bus.now + 1e9, number))
+        bus.step()
+        worker.respond("w", worker.took(Kind.DELEGATION)[0].number)
+        bus.step()
+    bus.records.journal.removed_until = wall
+    desk.inbox.clear()
+    return bus, worker, desk
+
+
+@pytest.mark.parametrize(
+    ("made", "is_lost"),
+    [(3.0, True), (1.0, False), (-60.0, False), (500.0, False), (None, False)],
+    ids=["after", "perhaps before", "before", "in the future", "nobody knows"],
+)
+def test_what_is_sent_again_and_is_not_known_begins_if_it_cannot_have_been_removed(made: float | None, is_lost: bool):
+    removed = 1e9 + 990.0
+    bus, worker, desk = bus_that_removed(removed)
+    id_ = request_id(1 << 90) if made is None else timed(removed + made, 99)
+
+    desk.delegate("desk", request_id=id_, flags=int(Flag.RESENT))
+    bus.step()
+
+    assert worker.work() == ([int.from_bytes(id_)] if is_lost else [])
+    assert [told.code for told in desk.took(Kind.RESPONSE)] == ([] if is_lost else ["outcome_removed"])
+
+
+@pytest.mark.parametrize(("made", "code"), [(3.0, "broker_lost"), (1.0, "outcome_removed")])
+def test_who_waits_for_what_is_not_known_hears_whether_it_may_have_been_removed(made: float, code: str):
+    removed = 1e9 + 990.0
+    bus, _, desk = bus_that_removed(removed)
+
+    desk.send(Kind.RESUME, body={"awaiting": [timed(removed + made, 99)]})
+    bus.pass_time(1.0)
+
+    assert [told.code for told in desk.took(Kind.RESPONSE)] == [code]
 
 
 def test_an_observer_and_the_journal_hear_of_a_forged_request_only_that_it_was_one():

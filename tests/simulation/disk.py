@@ -49,6 +49,8 @@ class Disk:
         """Why."""
         self.first = 1
         """The number of the first envelope that was not given up."""
+        self.removed_until = 0.0
+        """When the newest passed that was given up."""
         self._locks = 0
 
     @property
@@ -91,6 +93,7 @@ class Disk:
                 if envelope[0] == Kind.RESPONSE:
                     self.readable.pop(envelope[16:32], None)
             self.first = batch.first + len(batch.envelopes)
+            self.removed_until = max(self.removed_until, batch.wall)
         del self.commits[:count], self.firsts[:count]
         return count
 
@@ -138,6 +141,11 @@ class SimulatedJournal:
     def first(self) -> int:
         """See `Journal.first`."""
         return self._disk.first
+
+    @property
+    def removed_until(self) -> float:
+        """See `Journal.removed_until`."""
+        return self._disk.removed_until
 
     @property
     def is_over(self) -> bool:

@@ -42,6 +42,10 @@ class Journal(Protocol):
         """The number of the oldest envelope that it has, or will have: above 1 once its old part was removed."""
 
     @property
+    def removed_until(self) -> float:
+        """The latest Unix time at which something passed that was removed; 0.0 if nothing was, infinite if nobody knows."""
+
+    @property
     def committed(self) -> int:
         """The last ticket that is durable, and with it all lower ones; 0 before the first."""
 

@@ -23,6 +23,7 @@ class MemoryJournal:
 
     identity = ""
     first = 1
+    removed_until = 0.0
     trouble = None
     checkpoint = None
 

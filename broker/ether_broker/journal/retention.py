@@ -118,10 +118,11 @@ def _remove_commits(store: Store, older_than: float) -> tuple[int, int] | None:
             return None
         seq, following, digest, _ = old[-1]
         (anchor,) = connection.execute("SELECT value FROM meta WHERE key = 'anchor_next'").fetchone()
+        store.removed_until = until = max(store.removed_until, *(wall for *_, wall in old))
         connection.execute("DELETE FROM commits WHERE seq <= ?", (seq,))
         connection.executemany(
             "INSERT OR REPLACE INTO meta VALUES (?, ?)",
-            [("anchor_seq", seq), ("anchor_next", following), ("anchor_hash", digest)],
+            [("anchor_seq", seq), ("anchor_next", following), ("anchor_hash", digest), ("anchor_wall", until)],
         )
     return len(old), following - anchor
 

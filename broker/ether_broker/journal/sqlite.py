@@ -78,6 +78,11 @@ class SqliteJournal:
             return self._read(lambda rows: rows.first())
 
     @property
+    def removed_until(self) -> float:
+        """The latest time at which something passed that was removed; see `Journal.removed_until`."""
+        return self._store.removed_until
+
+    @property
     def committed(self) -> int:
         """The last ticket that is durable."""
         return self._writer.committed

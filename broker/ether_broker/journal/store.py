@@ -50,6 +50,8 @@ class Store:
             undo.callback(self._lock.release)
             self.connection = undo.enter_context(closing(connect_writer(path)))
             self.identity, (self.seq, self.next, self.hash) = _end(self.connection, path)
+            self.removed_until = _removed_until(self.connection, path)
+            """As `Journal.removed_until`; raised before the commits are gone that it tells of. Any thread may read it."""
             self._begin()
             undo.pop_all()
 
@@ -195,6 +197,17 @@ def _end(connection: sqlite3.Connection, path: Path) -> tuple[str, tuple[int, in
     if tuple(map(type, last)) != (int, int, bytes):
         raise JournalCorrupt(f"The last commit of the journal {path} is damaged. {CORRUPT_FIX}")
     return identity, last
+
+
+def _removed_until(connection: sqlite3.Connection, path: Path) -> float:
+    """`Journal.removed_until`; where an older Ether removed something and did not note it, the oldest time that is left."""
+    (until,) = connection.execute(
+        "SELECT coalesce((SELECT value FROM meta WHERE key = 'anchor_wall'), CASE WHEN value > 1 THEN"
+        " (SELECT coalesce(min(wall), 9e999) FROM commits WHERE wall > 0) END, 0.0) FROM meta WHERE key = 'anchor_next'"
+    ).fetchone()
+    if not isinstance(until, float):
+        raise JournalCorrupt(f"The anchor of the journal {path} is damaged. {CORRUPT_FIX}")
+    return until
 
 
 @contextmanager

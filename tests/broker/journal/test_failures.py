@@ -137,6 +137,7 @@ def test_a_body_and_a_checkpoint_for_which_there_is_no_room_are_not_half_there(j
         "DELETE FROM meta WHERE key = 'identity'",
         "UPDATE meta SET value = 'x' WHERE key = 'anchor_seq'",
         "INSERT INTO meta VALUES ('anchor_hash', 'x')",
+        "INSERT INTO meta VALUES ('anchor_wall', 'x')",
         "UPDATE commits SET hash = 'x'",
     ],
 )

@@ -116,6 +116,40 @@ def test_commits_go_on_during_a_collection(journal: SqliteJournal):
     assert journal.next == 322
 
 
+def test_it_is_known_until_when_something_was_removed_however_the_wall_clock_was_set(path: Path):
+    journal = SqliteJournal(path)
+    assert journal.removed_until == 0.0
+    for wall in (1000.0, 1700.0, 1500.0, 1600.0):
+        put(journal, [b"one"], wall=wall)
+    checkpoint(journal, 5)
+    journal.gc(1650.0)
+    assert (journal.first, journal.removed_until) == (2, 1000.0)
+
+    journal.gc(1900.0)
+    assert (journal.first, journal.removed_until) == (5, 1700.0)
+    journal.close()
+
+    journal = SqliteJournal(path)
+    assert journal.removed_until == 1700.0
+    journal.close()
+
+
+@pytest.mark.parametrize(("left", "until"), [(1015.0, 1015.0), (9999.0, float("inf"))])
+def test_a_journal_that_does_not_tell_until_when_it_was_removed_says_the_oldest_time_in_it(
+    path: Path, left: float, until: float
+):
+    journal = SqliteJournal(path)
+    fill(journal)
+    journal.put_checkpoint(301, b"state")
+    journal.gc(left)
+    journal._store.connection.execute("DELETE FROM meta WHERE key = 'anchor_wall'")
+    journal.close()
+
+    journal = SqliteJournal(path)
+    assert journal.removed_until == until
+    journal.close()
+
+
 def test_a_closed_journal_of_a_living_broker_is_not_touched(journal: SqliteJournal):
     with pytest.raises(JournalLocked):
         collect_closed(journal.path, 9999.0)

@@ -21,6 +21,7 @@ class SmallJournal:
 
     identity = "00000000-0000-7000-8000-000000000001"
     first = 1
+    removed_until = 0.0
 
     def __init__(self) -> None:
         self.trouble: EtherError | None = None
