@@ -98,7 +98,7 @@ class Delegation(Model):
     """The sections relied on (spec 2 §9)."""
     output_contract: OutputContract | None = None
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds from sending to the deadline; None takes the bus's default."""
+    """Seconds from sending to the deadline; None takes the budget's `max_time_sec`, or else the bus's default."""
     budget: Budget | None = None
     permissions: Annotated[
         FrozenMap, AfterValidator(_permissions), Field(json_schema_extra={"properties": dict.fromkeys(_KEPT, _BOOL)})

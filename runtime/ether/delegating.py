@@ -84,7 +84,7 @@ class Delegating:
 
         Args:
             delegation: with `from_agent` set.
-            deadline: seconds by this node's clock; None takes the bus's default.
+            deadline: seconds by this node's clock; None takes the budget's `max_time_sec`, or else the bus's default.
 
         Raises:
             PayloadTooLarge, InvalidEnvelope: it cannot be sent as it is.
@@ -101,10 +101,11 @@ class Delegating:
             )
             raise errors.UsageError(msg)
         now = self.machinery.monotonic()
-        deadline = min(now + stay.default_timeout if deadline is None else deadline, now + LONGEST_TIMEOUT)
         budget = delegation.budget
-        if budget is not None and budget.max_time_sec is not None:
-            deadline = min(deadline, now + budget.max_time_sec)
+        seconds = None if budget is None else budget.max_time_sec
+        if deadline is None:
+            deadline = now + (stay.default_timeout if seconds is None else seconds)
+        deadline = min(deadline, now + (LONGEST_TIMEOUT if seconds is None else min(seconds, LONGEST_TIMEOUT)))
         if delegation.context_sha256 is None and delegation.context_payload != EMPTY:
             delegation = delegation.model_copy(update={"context_sha256": delegation.context_payload.digest()})
         envelope = pack_delegation(delegation, deadline=deadline + self._broker_clock.offset, limit=stay.limit)

@@ -343,7 +343,7 @@ class Runtime:
             capability: what is asked for; a prefix asks for anything below it.
             params: the capability's arguments: a dict, a pydantic model, or bytes.
             to: the agent; None lets the registry choose the best holder.
-            timeout: seconds to the deadline; None is 60.
+            timeout: seconds to the deadline; None is the budget's `max_time_sec`, or else 60.
             budget: what the work may use.
             objective: the aim in words.
             context: the context slice; its digest is sealed into the delegation.

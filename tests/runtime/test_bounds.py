@@ -110,6 +110,27 @@ def test_spec_1s_budget_times_out_as_its_comment_says():
     assert response.status is Status.TIMEOUT
 
 
+def test_spec_1s_five_minutes_are_five_minutes(bus: TestRuntime):
+    told = AgentInput.parse({**BOUNDED_INPUT, "agent": "worker", "action": "work.sleep", "params": {"seconds": 299.0}})
+
+    handle = bus.send(told.to_delegation())
+    bus.advance(299.0)
+
+    assert handle.result().ok
+
+
+@pytest.mark.parametrize(("timeout", "limit", "seconds"), [(5.0, 300.0, 5.0), (300.0, 5.0, 5.0), (None, 90.0, 90.0)])
+def test_the_shorter_one_of_timeout_and_max_time_sec_counts(
+    bus: TestRuntime, timeout: float | None, limit: float, seconds: float
+):
+    handle = bus.delegate("work.sleep", {"seconds": 1e3}, timeout=timeout, budget=Budget(max_time_sec=limit))
+
+    bus.advance(seconds - 0.1)
+    assert not handle.done
+    bus.advance(0.4)
+    assert handle.result().status is Status.TIMEOUT
+
+
 def test_no_time_at_all_is_never_started(bus: TestRuntime):
     response = bus.delegate("work.seen", budget=Budget(max_time_sec=0.0)).result()
 

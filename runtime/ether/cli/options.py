@@ -121,7 +121,9 @@ ParamsOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="SECONDS", help="To the deadline.", show_default="the bus's: 60"),
+    typer.Option(
+        "--timeout", metavar="SECONDS", help="To the deadline.", show_default="max_time_sec of --budget, or 60"
+    ),
 ]
 StreamOption = Annotated[bool, typer.Option("--stream", help="Show progress while it runs.")]
 ObjectiveOption = Annotated[str, typer.Option("--objective", metavar="TEXT", help="The aim in words.")]
