@@ -74,7 +74,7 @@ def test_a_field_has_its_docstring_as_description():
     properties = SCHEMAS["delegation"]["properties"]
 
     assert properties["timeout"]["description"] == (
-        "Seconds from sending to the deadline; None takes the bus's default."
+        "Seconds from sending to the deadline; None takes the budget's `max_time_sec`, or else the bus's default."
     )
     assert properties["context_slice"]["description"] == "The minimal context of the work (spec 2 §9)."
 
