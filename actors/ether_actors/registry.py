@@ -36,8 +36,9 @@ _Reach = Grant | tuple[Grant, Interface]
 class Registry:
     """Agents by name and by capability.
 
-    Every agent is in the group of each capability that it declares. Groups for short forms of the names, and for delegators
-    that may not reach everybody, are made when first asked for (O(n)) and kept up from then on; the oldest make room.
+    Every agent is in the group of each capability that it declares. Groups for short forms of the names, for delegators that
+    may not reach everybody, and for one kind of delegation are made when first asked for (O(n)) and kept up from then on;
+    the oldest make room.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -48,8 +49,10 @@ class Registry:
         """How many there are of each key's nodes, and of those without one under the empty word."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
-        self._askable: dict[bytes, dict[Registration, None]] = {}
-        """{each name under which a capability can be asked for: who declares it}, in the order of registering."""
+        self._askable: dict[bytes, dict[bytes, None]] = {}
+        """{each name under which a capability can be asked for: the capabilities}, in the order in which they came."""
+        self._fed: dict[bytes, dict[bytes, None]] = {}
+        """{capability: those of these names of which there are groups}."""
         self._declared: dict[bytes, dict[Registration, None]] = {}
         """{capability: who declares it}, both in the order of registering."""
         self._groups: dict[bytes, dict[_Reach, Holders]] = {}
@@ -223,11 +226,11 @@ class Registry:
         """Who may do it, of those that may be reached; None when nobody declares it."""
         groups = self._groups.get(name)
         group = groups.get(reach) if groups is not None else None
-        if group is None and (declaring := self._askable.get(name)) is not None:
-            groups = self._groups.setdefault(name, {})
-            self._make_room(len(declaring))
-            self.filled += len(declaring)
-            group = groups[reach] = self._made[name, reach] = self._fill(name, reach, Holders())
+        if group is None and (declared := self._askable.get(name)) is not None:
+            members = sum(len(self._declared[capability]) for capability in declared)
+            self._make_room(members)
+            self.filled += members
+            group = self._made[name, reach] = self._open(name, reach)
         return group
 
     def _make_room(self, members: int) -> None:
@@ -244,23 +247,48 @@ class Registry:
         interface = agent.manifest.interface
         agent.takes_any = not interface or Interface.DUAL_PHASE in interface or len(interface) > 1
         exact: dict[bytes, Choice] = {}
-        asked: dict[bytes, None] = {}  # under one name once, however many of its capabilities it stands for
         for capability in agent.manifest.capabilities:
             declared = capability.name.encode()
-            self._declared.setdefault(declared, {})[agent] = None
             exact[declared] = Choice(agent, capability, declared, capability.idempotent, 0)
-            asked |= dict.fromkeys(_asked_as(capability.name))
-        for name in asked:
-            self._askable.setdefault(name, {})[agent] = None
-            for reach, group in self._groups.get(name, {}).items():
+            if declared not in self._declared:
+                self._declare(declared)
+            self._declared[declared][agent] = None
+        for name in {name: None for declared in exact for name in self._fed[declared]}:  # in each group once
+            for reach, group in self._groups[name].items():
                 self._add(exact.get(name) or _choice(agent, name), reach, group)
         for declared in exact:
-            if EVERYTHING not in (groups := self._groups.setdefault(declared, {})):
-                groups[EVERYTHING] = self._fill(declared, EVERYTHING, Holders())
+            if EVERYTHING not in self._groups.get(declared, ()):
+                self._open(declared, EVERYTHING)
 
-    def _fill(self, name: bytes, reach: _Reach, group: Holders) -> Holders:
-        for agent in self._askable[name]:
-            self._add(_choice(agent, name), reach, group)
+    def _declare(self, capability: bytes) -> None:
+        self._declared[capability] = {}
+        fed = self._fed[capability] = {}
+        for name in _asked_as(capability.decode()):
+            self._askable.setdefault(name, {})[capability] = None
+            if name in self._groups:
+                fed[name] = None
+
+    def _undeclare(self, capability: bytes) -> None:
+        del self._declared[capability], self._fed[capability]
+        for name in _asked_as(capability.decode()):
+            declared = self._askable[name]
+            del declared[capability]
+            if not declared:
+                del self._askable[name]
+                for reach in self._groups.pop(name, {}):
+                    self._made.pop((name, reach), None)
+
+    def _open(self, name: bytes, reach: _Reach) -> Holders:
+        """Make a group of all who may do it."""
+        if name not in self._groups:
+            self._groups[name] = {}
+            for capability in self._askable[name]:
+                self._fed[capability][name] = None
+        group = self._groups[name][reach] = Holders()
+        for capability in self._askable[name]:
+            for agent in self._declared[capability]:
+                if group not in agent.groups:
+                    self._add(_choice(agent, name), reach, group)
         return group
 
     def _add(self, choice: Choice | None, reach: _Reach, group: Holders) -> None:
@@ -285,16 +313,7 @@ class Registry:
             declared = capability.name.encode()
             del self._declared[declared][agent]
             if not self._declared[declared]:
-                del self._declared[declared]
-            for name in _asked_as(capability.name):
-                declaring = self._askable.get(name, {})
-                if agent not in declaring:
-                    continue
-                del declaring[agent]
-                if not declaring:
-                    del self._askable[name]
-                    for reach in self._groups.pop(name, {}):
-                        self._made.pop((name, reach), None)
+                self._undeclare(declared)
 
 
 def _choice(agent: Registration, asked: bytes) -> Choice | None:
