@@ -17,15 +17,15 @@ from ether_actors.leasing import Leasing
 from ether_actors.ledger import Entry, Ledger, State
 from ether_actors.membership import Membership
 from ether_actors.records import Records
-from ether_actors.registration import Condition, Registration
+from ether_actors.registration import Choice, Condition, Registration
 from ether_broker.ids import NO_ID
 from ether_broker.journal.journal import Journal
-from ether_broker.manifest import Manifest
+from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import unpack
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import Status
-from ether_broker.wire import Flag, read_header, rehead
+from ether_broker.wire import Flag, name_of, read_header, rehead
 
 __all__ = ["read_history", "recover"]
 
@@ -123,7 +123,12 @@ def _restore_work(
     source = history.agents.get(header.source.decode(errors="replace"))
     delegator = gone if source is None else nodes.get(source.incarnation, gone)
     agent = records.bus if header.target == records.bus.name else records.registry.get(accepted.agent or header.target)
-    choice = None if agent is None else records.registry.resolve(agent, accepted.capability or header.capability)
+    capability = accepted.capability or header.capability
+    choice = None if agent is None else records.registry.resolve(agent, capability)
+    if agent is not None and agent is not records.bus and (choice is None or choice.name != capability):
+        # It came back without this capability, and what it had been given before goes on; nobody says that it may run twice.
+        declared = Capability.model_construct(name=name_of(capability))
+        choice = Choice(agent, declared, capability, idempotent=False, tier=0)
     if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
         message = f"{header.target.decode(errors='replace')} is not there any more."
         error = ErrorInfo(code="agent_gone", message=message)

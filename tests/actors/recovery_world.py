@@ -80,6 +80,8 @@ class Life:
         self.world = world
         self.name = name
         self.agents = agents
+        self.capabilities = CAPABILITIES
+        """What each of them declares."""
         self.incarnation = b"%16d" % next(world.ids)
         self.channel = Channel(0)
         self.broker = ""
@@ -139,6 +141,12 @@ class Life:
             body=pack({} if params is None else {"params": pack(params)}),
         ))  # fmt: skip
         return asked
+
+    def register_anew(self, capabilities: dict[str, bool]) -> None:
+        """Declare others from now on."""
+        self.capabilities = capabilities
+        for envelope in self._registrations():
+            self.say(envelope)
 
     def cancel(self, number: int) -> None:
         self.say(pack_envelope(Kind.CANCEL, request_id=request_id(number), source=self.name.encode()))
@@ -259,7 +267,7 @@ class Life:
     def _registrations(self) -> list[bytes]:
         found = []
         for agent in (self.name, *self.agents):
-            capabilities = CAPABILITIES.items() if agent != self.name else ()
+            capabilities = self.capabilities.items() if agent != self.name else ()
             manifest = Manifest(
                 agent=agent,
                 capabilities=tuple(Capability(name=name, idempotent=may_repeat) for name, may_repeat in capabilities),

@@ -572,6 +572,43 @@ def test_a_second_crash_before_anybody_is_back_changes_nothing():
     assert [asked.outcomes for asked in (first, second)] == [[(Status.COMPLETED, "")]] * 2
 
 
+@pytest.mark.parametrize("declared", ["another", "once.more"])
+@pytest.mark.parametrize("is_started", [True, False])
+def test_work_that_its_agent_was_given_goes_on_though_it_declares_it_no_more(declared: str, is_started: bool):
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a")
+    world.settle()
+    if is_started:
+        a.answer(asked.number, Status.ACCEPTED)
+    a.register_anew({declared: False})
+    world.settle()
+
+    world.crash()
+    back(world, d, a)
+    a.answer(asked.number)
+    world.settle()
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+    assert asked.given == [1]
+
+
+def test_work_that_its_agent_declares_no_more_is_not_run_again_when_its_node_is_lost_with_the_broker():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("twice", to="a", timeout=60.0)
+    world.settle()
+    a.register_anew({"another": False})
+    world.settle()
+    a.is_dead = True
+
+    world.crash()
+    back(world, d)
+    world.pass_time(RETURN + 1.0)
+
+    assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+
+
 def test_what_a_recovery_ends_itself_is_told_and_remembered():
     """A journal in which an agent is gone and its work is not; no broker leaves it so."""
     world = World()
