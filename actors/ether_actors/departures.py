@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ether_actors.quota import MOST_DOWN, let_go
+from ether_actors.quota import let_go
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.registration import Condition, Registration
@@ -21,13 +21,6 @@ _LEFT: Final = "left"
 _DRAINS: Final = ""
 SHARE: Final = 128
 """Agents and delegations of agents that go that one step rules on, and what the last agent has above them."""
-_FORGET_AFTER: Final = 600.0
-"""Seconds that an agent of a lost node stays in the registry at most, so that its name can be answered for: as long as it was
-there, so that names cost time to fill the memory with."""
-_KEEP: Final = 10.0
-"""Seconds that it stays at least; it is looked at again after so many while it has work."""
-_FORGOTTEN: Final = 1_024
-"""Names that are forgotten with one heartbeat at most."""
 
 
 class Departures:
@@ -52,7 +45,8 @@ class Departures:
         """Those whose work has not been ruled on yet, in the order in which they went, and why they did; empty: it drains."""
         self._nodes: dict[Session, int] = {}
         """How many of them each node has that is lost, or leaves."""
-        self._remembered = Remembered()
+        self.remembered = Remembered(records)
+        """Agents of lost nodes whose work has been ruled on."""
 
     def lost(self, session: Session) -> None:
         """Take the agents of a lost node out of every choice; their work is ruled on by `serve`, and their names are kept."""
@@ -68,7 +62,6 @@ class Departures:
         agents = _agents_of(session)
         for agent in agents:
             self._records.registry.condition(agent, Condition.DOWN)
-            self._remembered.discard(agent.name)
             if self.waiting.get(agent) != _LEFT:
                 self.waiting[agent] = reason
         self._nodes[session] = len(agents)
@@ -101,10 +94,10 @@ class Departures:
         if reason == _NODE_LOST:
             self._gone(agent, reason)
             self._reassignment.lost(agent, session.lost)
-            if agent.manifest.capabilities:
-                self._remember(agent)
+            if agent.manifest.capabilities or agent.work:
+                self.remembered.add(agent)
             else:
-                self._forget(agent)
+                self.remembered.forget(agent)
         else:
             self.remove(agent, reason)
         self._nodes[session] -= 1
@@ -133,40 +126,6 @@ class Departures:
         if not session.lost:
             self._records.router.send(session, pack_envelope(Kind.BYE))
             session.draining = True
-
-    def keep(self, agents: Iterable[Registration]) -> None:
-        """Keep the names of agents whose node was lost before the broker was started anew, for the whole time."""
-        for agent in agents:
-            self._remember(agent)
-
-    def _remember(self, agent: Registration) -> None:
-        now = self._records.now
-        self._remembered.add(agent.name, now + min(max(_KEEP, now - agent.since), _FORGET_AFTER))
-        self._forget_next()
-
-    def sweep(self) -> None:
-        """Forget agents that have been down for long."""
-        for _ in range(_FORGOTTEN):
-            if not self._forget_next():
-                break
-
-    def _forget_next(self) -> bool:
-        """Forget the agent whose time ends first, if it is over, or too many are down; whether there was one."""
-        name = self._remembered.pop(self._records.now, min(MOST_DOWN, self._records.registry.most // 2))
-        agent = None if name is None else self._records.registry.get(name)
-        if agent is None or agent.condition is not Condition.DOWN:
-            return name is not None
-        if agent.work:
-            self._remembered.add(agent.name, self._records.now + _KEEP)
-        else:
-            self._forget(agent)
-        return True
-
-    def _forget(self, agent: Registration) -> None:
-        """Take out an agent that is down: its name is free, and unknown."""
-        self._remembered.discard(agent.name)
-        self._records.registry.remove(agent)
-        self._records.event("agent_forgotten", agent=agent.manifest.agent)
 
 
 def _agents_of(session: Session) -> list[Registration]:

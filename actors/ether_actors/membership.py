@@ -169,7 +169,7 @@ class Membership:
             self._next_beat = records.now + records.router.heartbeat
             trouble = records.journal.trouble
             records.router.beat(records.now, "" if trouble is None else str(trouble)[:_TROUBLE])
-            self.departures.sweep()
+            self.departures.remembered.sweep()
         if records.now >= self._next_check or records.router.has_lost:
             self._next_check = records.now + _CHECK
             if self._identities:
@@ -198,7 +198,8 @@ class Membership:
             kept: agents whose node had been lost before.
         """
         self._homecoming.expect(sessions, works)
-        self.departures.keep(kept)
+        for agent in kept:
+            self.departures.remembered.add(agent)
 
     def resume(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take note of what a node that is back holds, and of what it waits for."""

@@ -8,7 +8,6 @@ from ether_broker.errors import InvalidEnvelope, TooMuch
 
 if TYPE_CHECKING:
     from ether_actors.registration import Registration
-    from ether_actors.registry import Registry
     from ether_broker.router import Session
 
 __all__ = [
@@ -72,41 +71,26 @@ def check_count(agents: int, capabilities: int) -> int:
     return agents * capabilities
 
 
-def check_agents(session: Session, names: list[str], packed: bytes, registry: Registry) -> None:
+def check_agents(session: Session, names: list[bytes], packed: bytes, most: int) -> None:
     """Check that a node may register some more agents.
 
     Args:
         session: the node's.
         names: of the agents.
         packed: their manifest.
-        registry: what all nodes have.
+        most: what a node may have, `MOST_AGENTS` at most.
 
     Raises:
-        TooMuch: it would have more than it may, its key's nodes or the bus would, or their manifests are too large.
+        TooMuch: it would have more than it may, or their manifests are too large.
     """
     if len(packed) > _MANIFEST:
         raise TooMuch(f"The manifest has {len(packed):,} bytes, and {_MANIFEST:,} is the most.")
-    encoded = [name.encode(errors="replace") for name in names]
-    fresh = sum(name not in session.agents for name in encoded)
-    half = registry.most // 2
-    of_node = min(MOST_AGENTS, half)
+    fresh = sum(name not in session.agents for name in names)
+    of_node = min(MOST_AGENTS, most)
     if fresh and len(session.agents) + fresh > of_node:
         raise TooMuch(
             f"The node has {len(session.agents):,} agents, its runtime's own among them; {fresh} more would be above "
             f"{of_node:,}, which is the most: start another node."
-        )
-    known = [registry.get(name) for name in encoded]
-    more = sum(agent is None or agent.session.owner != session.owner for agent in known)
-    if session.owner and more and registry.of_key[session.owner] + more > half:
-        raise TooMuch(
-            f"The nodes of this key have {registry.of_key[session.owner]:,} agents; {more} more would be above {half:,}, "
-            "half of what the bus may have: give the broker more memory (`memory_bytes`), or another node a key of its own."
-        )
-    new = known.count(None)
-    if new and len(registry) + new > registry.most:
-        raise TooMuch(
-            f"The bus has {len(registry):,} agents; {new} more would be above {registry.most:,}, which is the most: give the "
-            "broker more memory (`memory_bytes`)."
         )
     if packed not in session.manifests and session.manifest_bytes + len(packed) > MOST_MANIFESTS:
         raise TooMuch(

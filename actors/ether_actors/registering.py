@@ -50,7 +50,9 @@ class Registering:
         try:
             names, packed = _read(header, envelope)
             session.input.spend(AGENT * len(names))
-            check_agents(session, names, packed, records.registry)
+            encoded = [name.encode(errors="replace") for name in names]
+            check_agents(session, encoded, packed, records.registry.most // 2)
+            self._departures.remembered.check_room(session, encoded)
             manifest = self._manifest(session, names[0], packed)
             session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
             for name in names:
@@ -75,6 +77,7 @@ class Registering:
         if known is not None:
             self._departures.settle(known)
             known = records.registry.get(known.name)  # it may have been forgotten
+        self._departures.remembered.make_room(session, known)
         before = None if known is None else known.session
         if known is not None and before is not None and self._homecoming.is_another_life(before, session):
             self._reassignment.lost(known, "its node was started anew")

@@ -1,45 +1,141 @@
-"""Names that are kept for a while, in the order in which their time ends. Sans-IO."""
+"""Agents of lost nodes: their names are kept for a while, and make room for living agents before. Sans-IO."""
 
 from __future__ import annotations
 
 import struct
+from collections import OrderedDict, defaultdict
 from typing import Final
 
+from ether_actors.quota import MOST_DOWN
+from ether_actors.records import Records
+from ether_actors.registration import Registration
+from ether_broker.errors import TooMuch
+from ether_broker.router import Session
 from ether_broker.sorted_keys import SortedKeys
 
 __all__ = ["Remembered"]
 
+_FORGET_AFTER: Final = 600.0
+"""Seconds that an agent of a lost node stays in the registry at most, so that its name can be answered for: as long as it was
+there, so that names cost time to fill the memory with."""
+_KEEP: Final = 10.0
+"""Seconds that it stays at least, unless a living agent needs its room."""
+_A_BEAT: Final = 1_024
+"""Names that are forgotten with one heartbeat at most, and agents with work that are looked at."""
 _AT: Final = struct.Struct(">d")
 """The bytes of numbers that are not negative sort as these do."""
 
 
 class Remembered:
-    """Names, each with the time at which it may be forgotten; every operation is O(log n)."""
+    """The agents that are down, in the order in which their time ends; none is forgotten while it has work.
 
-    def __init__(self) -> None:
-        self._order: SortedKeys[bytes] = SortedKeys()
-        self._keys: dict[bytes, bytes] = {}
+    An agent that is down gets no more work. Every operation takes O(log n) for each name that it enters or forgets.
+    """
 
-    def __len__(self) -> int:
-        return len(self._keys)
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._orders: defaultdict[str, SortedKeys[bytes]] = defaultdict(SortedKeys)
+        """Those that have no work: of each key, and under the empty word all."""
+        self._places: dict[bytes, bytes] = {}
+        """Where each of them is in those: {name: time and name}."""
+        self._at_work: OrderedDict[Registration, float] = OrderedDict()
+        """Those that have, and when their time ends; who was looked at comes last."""
 
-    def add(self, name: bytes, at: float) -> None:
-        """Keep a name until `at` seconds; one that is kept already, until then instead."""
-        self.discard(name)
-        key = self._keys[name] = _AT.pack(at) + name
-        self._order.add(key)
+    def add(self, agent: Registration) -> None:
+        """Keep the name of an agent that is down from now on."""
+        now, registry = self._records.now, self._records.registry
+        self._keep(agent, now + min(max(_KEEP, now - agent.since), _FORGET_AFTER))
+        if len(self._places) + len(self._at_work) > min(MOST_DOWN, registry.most // 2):
+            self._forget_first("")
 
-    def discard(self, name: bytes) -> None:
-        """Keep a name no more; one that is not kept is no error."""
-        key = self._keys.pop(name, None)
-        if key is not None:
-            self._order.remove(key)
+    def discard(self, agent: Registration) -> None:
+        """Keep an agent's name no more; one that is not kept is no error."""
+        self._at_work.pop(agent, None)
+        place = self._places.pop(agent.name, None)
+        if place is not None:
+            for owner in {"", agent.session.owner}:
+                self._orders[owner].remove(place)
 
-    def pop(self, now: float, most: int) -> bytes | None:
-        """Take out the name whose time ends first, if it is over by `now`, or more than `most` are kept; None otherwise."""
-        first = next(self._order.after(None), None)
-        if first is None or (_AT.unpack_from(first)[0] > now and len(self._keys) <= most):
-            return None
-        name = first[_AT.size :]
-        self.discard(name)
-        return name
+    def forget(self, agent: Registration) -> None:
+        """Take out an agent that is down: its name is free, and unknown."""
+        assert not agent.work
+        self.discard(agent)
+        self._records.registry.remove(agent)
+        self._records.event("agent_forgotten", agent=agent.manifest.agent)
+
+    def sweep(self) -> None:
+        """Forget agents whose time is over."""
+        for _ in range(min(len(self._at_work), _A_BEAT)):
+            self._keep(*self._at_work.popitem(last=False))
+        for _ in range(_A_BEAT):
+            first = next(self._orders[""].after(None), None)
+            if first is None or _AT.unpack_from(first)[0] > self._records.now:
+                break
+            self._forget_first("")
+
+    def check_room(self, session: Session, names: list[bytes]) -> None:
+        """Check that there is room for agents that a node registers, or can be made.
+
+        Raises:
+            TooMuch: the node's key, or the bus, would have more than it may, and too few of them can be forgotten.
+        """
+        registry, owner = self._records.registry, session.owner
+        known = [registry.get(name) for name in names]
+        more = sum(agent is None or agent.session.owner != owner for agent in known)
+        half = registry.most // 2
+        if owner and more and self._is_short(registry.of_key[owner] + more - half, owner, known):
+            raise TooMuch(
+                f"The nodes of this key have {registry.of_key[owner]:,} agents, {self._down(owner):,} of them down; {more} "
+                f"more would be above {half:,}, half of what the bus may have: give the broker more memory (`memory_bytes`), "
+                "or another node a key of its own."
+            )
+        new = known.count(None)
+        if new and self._is_short(len(registry) + new - registry.most, "", known):
+            raise TooMuch(
+                f"The bus has {len(registry):,} agents, {self._down(''):,} of them down; {new} more would be above "
+                f"{registry.most:,}, which is the most: give the broker more memory (`memory_bytes`)."
+            )
+
+    def make_room(self, session: Session, known: Registration | None) -> None:
+        """Forget who has to be forgotten before a node registers an agent, for which there was room by `check_room`.
+
+        Args:
+            session: the node's.
+            known: who had the name before; None for a name that nobody has.
+        """
+        registry, owner = self._records.registry, session.owner
+        if known is not None:
+            self.discard(known)
+        if owner and (known is None or known.session.owner != owner) and registry.of_key[owner] >= registry.most // 2:
+            self._forget_first(owner)
+        if known is None and len(registry) >= registry.most:
+            self._forget_first("")
+
+    def _keep(self, agent: Registration, until: float) -> None:
+        if agent.work:
+            self._at_work[agent] = until
+            return
+        place = self._places[agent.name] = _AT.pack(until) + agent.name
+        for owner in {"", agent.session.owner}:
+            self._orders[owner].add(place)
+
+    def _forget_first(self, owner: str) -> None:
+        place = next(self._orders[owner].after(None), b"")
+        agent = self._records.registry.get(place[_AT.size :])
+        if agent is not None:
+            self.forget(agent)
+
+    def _is_short(self, over: int, owner: str, known: list[Registration | None]) -> bool:
+        """Whether fewer of a key's, or of all, can be forgotten than have to; those in `known` are not, as they come back."""
+        if over <= 0:
+            return False
+        back = sum(
+            agent is not None and agent.name in self._places and owner in {"", agent.session.owner} for agent in known
+        )  # fmt: skip
+        return over > len(self._orders[owner]) - back
+
+    def _down(self, owner: str) -> int:
+        """How many of a key's agents, or of all, are down; some of them with work, or lost a moment ago."""
+        registry, sessions = self._records.registry, self._records.router.sessions
+        living = sum(len(session.agents) for session in sessions if owner in {"", session.owner})
+        return (registry.of_key[owner] if owner else len(registry)) - living

@@ -25,6 +25,9 @@ class SortedKeys(Generic[_K]):
     def __init__(self) -> None:
         self._chunks: list[list[_K]] = []
 
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
     def add(self, key: _K) -> None:
         """Enter a key that is not there."""
         if not self._chunks:

@@ -371,6 +371,26 @@ def test_a_delegator_that_is_lost_is_forgotten_at_once():
     assert bus.records.registry.get(b"d") is None
 
 
+def test_an_agent_that_was_registered_anew_with_nothing_and_is_lost_is_remembered_with_the_work_that_it_has():
+    bus = Bus()
+    peer, d = bus.node("n", "a", idempotent=True), bus.delegator("d")
+    number = d.delegate("d", to="a", timeout=100.0)
+    bus.step()
+    assert peer.work() == [number]
+    peer.register_manifest(Manifest(agent="a"))
+    bus.step()
+    peer.die()
+    bus.pass_time(5.0)
+    assert bus.agent("a").condition is Condition.DOWN
+
+    again = bus.node("m")
+    again.register("a", idempotent=True)
+    bus.step()
+
+    (received,) = again.took(Kind.DELEGATION)
+    assert (received.number, received.header.attempt) == (number, 2)
+
+
 # -- watchers ----------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -123,32 +124,189 @@ def test_a_broker_with_little_memory_has_fewer_agents_and_a_node_half_of_them():
     assert up(bus) == sorted(names[0] + names[1])
 
 
-def test_the_nodes_of_a_key_have_half_of_what_the_bus_may_have_also_when_some_are_lost():
+def test_the_nodes_of_a_key_have_half_of_what_the_bus_may_have():
     bus = Bus(limits=Limits(memory=64 << 14))
-    one, two, three, other = (bus.node(f"n{number}") for number in range(4))
-    for peer in (one, two, three):
-        peer.session.owner = "k"
+    one, two, other = (bus.node(f"n{number}") for number in range(3))
+    one.session.owner = two.session.owner = "k"
     other.session.owner = "another"
     register(one, [f"a{number}" for number in range(20)])
     register(two, [f"b{number}" for number in range(12)])
     register(two, ["b12"], number=2)
     register(other, [f"c{number}" for number in range(20)])
     bus.step()
-    assert (two.refusal().code, len(up(bus))) == ("too_much", 52)
 
-    bus.pass_time(100.0)
-    one.die()
+    refusal = two.refusal()
+    assert "have 32 agents, 0 of them down; 1 more would be above 32" in refusal.body["message"]
+    assert (refusal.code, len(up(bus))) == ("too_much", 52)
+
+
+def lost(bus: Bus, names: list[str], *, after: float, owner: str = "") -> None:
+    """Let a node with these agents be lost that was there for so many seconds."""
+    peer = bus.node(f"lost-{names[0]}")
+    peer.session.owner = owner
+    register(peer, names)
+    bus.step()
+    bus.pass_time(after)
+    peer.die()
     bus.pass_time(5.0)
-    register(three, ["d"])
-    register(three, ["a0"], number=2)  # a name that the key has, and has it still
+
+
+def test_names_of_the_dead_make_room_for_the_living_the_first_to_be_forgotten_first_and_no_more_than_have_to():
+    bus = Bus(limits=Limits(memory=64 << 14))
+    lost(bus, [f"old{number}" for number in range(10)], after=300.0)
+    lost(bus, [f"new{number}" for number in range(10)], after=30.0)
+    peer, other = bus.node("n"), bus.node("m")
+    register(peer, [f"a{number}" for number in range(32)])
+    register(other, [f"b{number}" for number in range(18)])
     bus.step()
 
-    refusal = three.refusal()
-    assert "The nodes of this key have 32 agents; 1 more would be above 32" in refusal.body["message"]
-    bus.pass_time(120.0)
-    register(three, ["d"], number=3)
+    assert not peer.took(Kind.ERROR) + other.took(Kind.ERROR)
+    assert len(up(bus)) == 64
+    assert [name for name in up(bus) if name.startswith(("old", "new"))] == [
+        *(f"new{number}" for number in range(6, 10)), *(f"old{number}" for number in range(10)),
+    ]  # fmt: skip
+
+
+def test_names_of_a_keys_dead_make_room_for_its_living_and_those_of_another_stay():
+    bus = Bus(limits=Limits(memory=64 << 14))
+    lost(bus, [f"old{number}" for number in range(20)], after=300.0, owner="k")
+    lost(bus, [f"other{number}" for number in range(10)], after=20.0, owner="another")
+    peer = bus.node("n")
+    peer.session.owner = "k"
+    register(peer, [f"a{number}" for number in range(20)])
     bus.step()
-    assert bus.agent("d").session is three.session
+
+    assert not peer.took(Kind.ERROR)
+    assert len([name for name in up(bus) if name.startswith("other")]) == 10
+    assert len([name for name in up(bus) if name.startswith("old")]) == 12
+    assert bus.records.registry.of_key == {"another": 10, "k": 32}
+
+
+def test_a_node_that_crashed_comes_back_at_once_with_as_many_other_names():
+    bus = Bus(limits=Limits(memory=1_024 << 14))
+    peer = bus.node("n")
+    for life in range(3):
+        peer.session.owner = "k"
+        for first in range(0, 384, MOST_AT_A_TIME):
+            register(peer, [f"life{life}-{number}" for number in range(first, first + MOST_AT_A_TIME)])
+        bus.step()
+        assert (peer.took(Kind.ERROR), len(peer.session.agents)) == ([], 384)
+        bus.records.router.unreachable(peer.session.receiver)
+        bus.supervisor.step([], bus.now, bus.now)
+        peer.die()
+        peer = Peer(bus, "n")
+        bus.peers.append(peer)
+        peer.hello()
+        bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
+
+    assert bus.records.registry.of_key == {"k": 512}
+
+
+def test_a_name_that_another_keys_node_takes_makes_room_among_its_own():
+    bus = Bus(limits=Limits(memory=64 << 14))
+    lost(bus, ["other0"], after=300.0, owner="another")
+    lost(bus, [f"old{number}" for number in range(32)], after=300.0, owner="k")
+    peer = bus.node("n")
+    peer.session.owner = "k"
+    register(peer, ["other0", "old7"])
+    bus.step()
+
+    assert not peer.took(Kind.ERROR)
+    assert bus.records.registry.of_key == {"k": 32}
+    assert len(bus.records.registry) == 32
+    assert bus.agent("old7").session is bus.agent("other0").session is peer.session
+
+
+def test_agents_that_are_down_and_have_work_make_no_room_and_the_refusal_says_how_many_are_down():
+    bus = Bus(limits=Limits(memory=32 << 14))
+    d, waiting = bus.delegator("d"), bus.node("w", *(f"w{number}" for number in range(10)), idempotent=True)
+    bus.pass_time(20.0)
+    numbers = [d.delegate("d", to=f"w{number}", timeout=50.0) for number in range(10)]
+    bus.step()
+    waiting.die()
+    bus.pass_time(5.0)
+    lost(bus, ["idle0", "idle1"], after=20.0)
+    one, two = bus.node("n"), bus.node("m")
+    register(one, [f"a{number}" for number in range(16)])
+    register(two, [f"b{number}" for number in range(6)])
+    bus.step()
+    refusal = two.refusal()
+    assert "The bus has 29 agents, 12 of them down; 6 more would be above 32" in refusal.body["message"]
+    register(two, [f"b{number}" for number in range(5)])
+    bus.step()
+
+    assert not [name for name in up(bus) if name.startswith("idle")]
+    assert all(bus.entry(number) for number in numbers)
+    bus.pass_time(30.0)  # their deadlines
+    register(two, ["b5", "b6", "b7"])
+    bus.step()
+    assert not two.took(Kind.ERROR)
+    assert not [number for number in numbers if bus.entry(number)]
+
+
+def test_who_is_refused_makes_nobody_forgotten():
+    bus = Bus(limits=Limits(memory=32 << 14))
+    lost(bus, [f"old{number}" for number in range(8)], after=300.0)
+    peer, _taken = (
+        bus.node("n", *(f"a{number}" for number in range(12))),
+        bus.node("m", *(f"b{number}" for number in range(12))),
+    )
+    other = bus.node("o")
+    before = up(bus)
+    register(peer, ["c", "b1"])
+    register(other, [f"c{number}" for number in range(9)])
+    bus.step()
+
+    assert (peer.refusal().code, other.refusal().code) == ("duplicate_agent", "too_much")
+    assert up(bus) == before
+
+
+def test_those_that_come_back_are_not_those_that_make_room():
+    bus = Bus(limits=Limits(memory=32 << 14))
+    lost(bus, [f"old{number}" for number in range(8)], after=300.0)
+    names = [f"b{number}" for number in range(16)], [f"c{number}" for number in range(8)]
+    peer, _other, another = bus.node("n"), bus.node("m", *names[0]), bus.node("o", *names[1])
+    register(peer, ["d", *(f"old{number}" for number in range(8))])
+    register(another, ["d"], number=2)
+    bus.step()
+    assert (peer.refusal().code, another.took(Kind.ERROR)) == ("too_much", [])
+
+    back = [f"old{number}" for number in range(1, 8)]
+    register(peer, back)
+    bus.step()
+
+    assert not peer.took(Kind.ERROR)
+    assert up(bus) == sorted(["d", *names[0], *names[1], *back])
+
+
+@pytest.mark.parametrize("dead", [256, 2_048])
+def test_making_room_takes_what_is_forgotten_and_not_all_the_dead(dead: int):
+    bus = Bus(limits=Limits(memory=2 * dead << 14))
+    peer, living, n = bus.node("lost"), bus.node("living"), bus.node("n")
+    for of, name in ((peer, "d"), (living, "a")):
+        for first in range(0, dead, MOST_AT_A_TIME):
+            register(of, [f"{name}{number}" for number in range(first, first + MOST_AT_A_TIME)])
+    bus.step()
+    peer.die()
+    bus.pass_time(5.0)
+    assert len(bus.records.registry) == 2 * dead
+    register(n, ["b1", "b2", "b3"])
+    arrivals = bus.take_arrivals()
+    calls = 0
+
+    def count(*_args: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        bus.supervisor.step(arrivals, bus.now, bus.now)
+    finally:
+        sys.setprofile(None)
+
+    assert bus.agent("b3").session is n.session
+    assert len(bus.records.registry) == 2 * dead
+    assert calls < 3_000
 
 
 def test_manifests_count_once_each_while_an_agent_has_them():

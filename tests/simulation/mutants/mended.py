@@ -16,6 +16,7 @@ from ether_actors.history import History
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry, Ledger
 from ether_actors.records import Records
+from ether_actors.remembered import Remembered
 from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
 from ether_broker.security.access import Grant
@@ -54,8 +55,8 @@ def _by_wall(begin: Any) -> Any:
 
 
 def _forget_silently(_forget: Any) -> Any:
-    def mutated(self: Departures, agent: Any) -> None:
-        self._remembered.discard(agent.name)
+    def mutated(self: Remembered, agent: Any) -> None:
+        self.discard(agent)
         self._records.registry.remove(agent)
 
     return mutated
@@ -225,7 +226,7 @@ MENDED: Final = (
             "deadline", (History, "begin", _by_wall), "clocks broker", seed=158),
     _mutant("agents of lost nodes are forgotten silently",
             "the journal knew agents that the registry had forgotten, and grew for ever",
-            "fold", (Departures, "_forget", _forget_silently), "quotas node", seed=68),
+            "fold", (Remembered, "forget", _forget_silently), "quotas node", seed=68),
     _mutant("a node says of its agent that it was lost",
             "UNREGISTER with the reason node_lost was believed by the journal alone",
             "fold", (Departures, "remove", _nobodys_word), "node", seed=3),
