@@ -72,7 +72,7 @@ class Collecting:
             TooMuch: it waits for too much.
         """
         is_first = session not in self.asked
-        self._wait(session, [id_ for id_ in request_ids if not self._go_on(session, id_)])
+        self._wait(session, [id_ for id_ in request_ids if not self.go_on(session, id_)])
         if is_first and session in self.asked:
             self.asked[session][1].update(header.request_id for header, _ in self._unread(session))
 
@@ -112,7 +112,7 @@ class Collecting:
         while left and self._records.now >= self._not_before:
             request_id = left[0]
             try:
-                is_done = self._go_on(session, request_id) or request_id in on_its_way
+                is_done = self.go_on(session, request_id) or request_id in on_its_way
                 if not is_done and self._look_up(session, request_id):
                     collected.append(request_id)
             except JournalUnavailable as error:
@@ -128,8 +128,8 @@ class Collecting:
             self._records.event("outcomes_collected", outcomes=collected)
         return list(left)
 
-    def _go_on(self, session: Session, request_id: bytes) -> bool:
-        """Give back to its delegator what is still open; False for what is not."""
+    def go_on(self, session: Session, request_id: bytes) -> bool:
+        """Let the outcome of what is still open go to its delegator where that is now; False for what is not open."""
         entry = self._records.ledger.get(request_id)
         if entry is not None and entry.source in session.agents:
             entry.asking_session = session

@@ -148,8 +148,8 @@ class Rulings:
         entry = records.ledger.get(request_id)
         if entry is not None:
             first, capability = entry.source, entry.capability
-            if is_own and entry.asking_session.lost and _is_same(header, first, capability):
-                entry.asking_session = session
+            if is_own and _is_same(header, first, capability):
+                self._collecting.go_on(session, request_id)
         elif self._is_free(header):
             return None
         elif request_id in records.ended or records.journal.trouble is None:

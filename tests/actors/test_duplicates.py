@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether_broker.manifest import Manifest
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
@@ -23,6 +24,37 @@ def test_the_same_request_of_the_same_delegator_gets_its_outcome_again():
     bus.step()
 
     assert desk.outcomes() == {number: Status.COMPLETED}
+    assert worker.work() == [number]
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+@pytest.mark.parametrize("asks", ["delegates", "awaits"])
+def test_a_delegator_that_moved_to_another_node_gets_there_what_it_asks_for_again(asks: str, has_ended: bool):
+    bus = Bus()
+    here, worker = bus.delegator("desk"), bus.node("w", "w")
+    number = here.delegate("desk")
+    bus.step()
+    if has_ended:
+        worker.respond("w", number)
+        bus.step()
+    here.send(Kind.UNREGISTER, source=b"desk", body={"condition": "gone"})
+    bus.step()
+    there = bus.node("there")
+    there.register_manifest(Manifest(agent="desk"))
+    bus.step()
+    here.inbox.clear()
+
+    if asks == "delegates":
+        there.delegate("desk", number=number)
+    else:
+        there.send(Kind.RESUME, body={"awaiting": [request_id(number)]})
+    bus.step()
+    if not has_ended:
+        worker.respond("w", number)
+    bus.step()
+
+    assert there.outcomes() == {number: Status.COMPLETED}
+    assert here.outcomes() == {}
     assert worker.work() == [number]
 
 
