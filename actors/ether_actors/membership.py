@@ -91,6 +91,8 @@ class Membership:
             records.router.reply(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
         if session.info is info:  # else it is in already, and says HELLO again
+            if records.router.has_lost:  # who had the name before has gone before, to observers too
+                self.beat()
             if identity is not None:
                 self._identities[session] = identity
                 info["key"] = identity.fingerprint

@@ -86,6 +86,26 @@ def test_a_name_is_free_again_as_soon_as_its_node_has_said_bye():
     assert len(other.took(Kind.WELCOME)) == len(other.took(Kind.REGISTERED)) == 1
 
 
+@pytest.mark.parametrize("how", ["left", "gone"])
+def test_observers_hear_that_a_node_has_gone_before_another_of_its_name_has_come(how: str):
+    bus = Bus()
+    names = [f"a{number}" for number in range(200)]  # more than are ruled on in one step
+    peer, other = bus.node("n", *names), newcomer(bus, "n")
+    if how == "left":
+        peer.send(Kind.BYE)
+    else:
+        bus.records.router.unreachable(peer.session.receiver)
+    other.hello()
+    other.register("a0")
+    bus.step()
+
+    assert len(other.took(Kind.WELCOME)) == len(other.took(Kind.REGISTERED)) == 1
+    assert [event["event"] for event in bus.events() if "agent" not in event] == ["node_up", "node_down", "node_up"]
+    of_agent = [event["event"] for event in bus.events() if event.get("agent") == "a0"]
+    assert of_agent == ["agent_up", "agent_down", "agent_up"]
+    assert bus.agent("a0").session is other.session
+
+
 def test_a_newer_schema_is_refused():
     bus = Bus()
     peer = newcomer(bus, "n")
