@@ -112,6 +112,7 @@ class Departures:
         self._reassignment.gone(agent)
         self._records.ledger.forget_held(agent)
         let_go(agent)
+        agent.session.told.discard(agent.name)
         self._records.registry.remove(agent)
 
     def _gone(self, agent: Registration, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 from ether_actors.departures import Departures
@@ -42,7 +43,8 @@ class Registering:
         self._homecoming = homecoming
         self._departures = departures
         self._reassignment = reassignment
-        self._manifests: dict[bytes, Manifest] = {}
+        self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
+        """What was read lately, packed; the oldest makes room."""
 
     def register(self, session: Session, header: Header, envelope: bytes) -> None:
         """Enter the agents of a REGISTER into the registry, all or none, and tell their node which."""
@@ -111,8 +113,10 @@ class Registering:
         if known is None:
             session.input.spend(len(packed) >> MANIFEST_SHIFT)
             known = Manifest.parse({**read_map(packed, MANIFEST), "agent": name})
-            if len(self._manifests) < _MOST_MANIFESTS and len(packed) < _LARGE:
+            if len(packed) < _LARGE:
                 self._manifests[packed] = known
+            if len(self._manifests) > _MOST_MANIFESTS:
+                self._manifests.popitem(last=False)
         return known
 
 

@@ -518,6 +518,18 @@ def test_a_manifest_may_be_as_large_as_many_capabilities_make_it():
     assert len(bus.agent("a").manifest.capabilities) == 500
 
 
+def test_what_a_heartbeat_in_parts_has_told_of_agents_that_leave_meanwhile_is_not_kept():
+    bus = Bus()
+    peer = bus.node("n", "a")
+    for number in range(10):
+        peer.register(f"b{number}")
+        peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1}, f"b{number}": {"running": 1}}, "more": True})
+        peer.send(Kind.UNREGISTER, source=f"b{number}".encode(), body={"condition": "gone"})
+    bus.step()
+
+    assert peer.session.told == {b"a"}
+
+
 def test_a_heartbeat_in_parts_tells_of_all_and_only_its_last_part_says_who_has_nothing_to_do():
     bus = Bus()
     peer = bus.node("n", "a", "b", "c")

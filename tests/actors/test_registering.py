@@ -9,6 +9,7 @@ import pytest
 
 from ether_actors.history import History
 from ether_actors.quota import MOST_AGENTS, MOST_AT_A_TIME, MOST_MANIFESTS
+from ether_broker.cost import MANIFEST_SHIFT
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import pack, unpack
@@ -331,6 +332,23 @@ def test_manifests_count_once_each_while_an_agent_has_them():
     peer.send(Kind.UNREGISTER, source=b"a3", body={"condition": "gone"})
     bus.step()
     assert (session.manifest_bytes, dict(session.manifests)) == (0, {})
+
+
+def test_a_manifest_is_charged_once_for_all_agents_of_its_class_also_after_very_many_others():
+    bus = Bus()
+    peer = bus.node("n")
+    for number in range(1_100):
+        peer.register("other", f"c.v{number}")
+    bus.step()
+    spent = []
+    for name in ("a1", "a2"):
+        before = peer.session.input.tag
+        register(peer, [name])
+        bus.step()
+        spent.append(peer.session.input.tag - before)
+
+    assert spent[0] - spent[1] == len(MANIFEST) >> MANIFEST_SHIFT
+    assert len(bus.supervisor._membership.registering._manifests) == 1_000
 
 
 def test_a_node_may_start_and_stop_agents_for_ever():
