@@ -79,7 +79,7 @@ class Departures:
         left = SHARE
         while self.waiting and left > 0:
             agent = next(iter(self.waiting))
-            left -= 1 + len(agent.work)
+            left -= agent.places + len(agent.work)
             self.settle(agent)
 
     def settle(self, agent: Registration) -> None:

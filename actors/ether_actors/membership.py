@@ -241,6 +241,7 @@ class Membership:
         elif header.flags & Flag.HANDED_BACK:
             self.departures.drain([agent])
         else:
+            session.input.spend(agent.places)
             self.departures.settle(agent)
             self._reassignment.call_off(agent)
             self.departures.remove(agent, reason)

@@ -54,8 +54,8 @@ class Registering:
             session.input.spend(AGENT * len(names))
             encoded = [name.encode(errors="replace") for name in names]
             check_agents(session, encoded, packed, records.registry.most // 2)
-            self._departures.remembered.check_room(session, encoded)
             manifest = self._manifest(session, names[0], packed)
+            self._departures.remembered.check_room(session, encoded, manifest)
             session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
             for name in names:
                 self._check(session, name)
@@ -79,7 +79,7 @@ class Registering:
         if known is not None:
             self._departures.settle(known)
             known = records.registry.get(known.name)  # it may have been forgotten
-        self._departures.remembered.make_room(session, known)
+        self._departures.remembered.make_room(session, known, manifest)
         before = None if known is None else known.session
         if known is not None and before is not None and self._homecoming.is_another_life(before, session):
             self._reassignment.lost(known, "its node was started anew")

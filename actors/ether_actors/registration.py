@@ -54,6 +54,8 @@ class Registration:
     """Of ledger entries."""
     packed: bytes = b""
     """The manifest as its session said it, and holds it."""
+    places: int = 1
+    """How many agents of few capabilities have as much memory; see `places_of`."""
     since: float = -math.inf
     """When it registered first, in seconds by the broker's clock; of one that a journal knows, long ago."""
     condition: Condition = Condition.UP
@@ -92,6 +94,11 @@ class Registration:
             self.session.input.spend(len(groups) >> GROUPS_SHIFT)
         for group in groups:
             group.update(self)
+
+
+def places_of(manifest: Manifest) -> int:
+    """How many places an agent takes among those that the bus has: one, and another for each 8 capabilities."""
+    return 1 + (len(manifest.capabilities) >> 3)
 
 
 class Choice(NamedTuple):

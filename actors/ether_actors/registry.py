@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from ether_actors.holders import Holders
-from ether_actors.registration import Choice, Condition, Registration
+from ether_actors.registration import Choice, Condition, Registration, places_of
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import ANY, Interface, Manifest
@@ -46,7 +46,11 @@ class Registry:
         self.most = limits.agents
         """Agents that there may be, those that are down among them."""
         self.of_key: Counter[str] = Counter()
-        """How many there are of each key's nodes, and of those without one under the empty word."""
+        """Places that the agents of each key's nodes take, and of those without one under the empty word."""
+        self.places = 0
+        """Places of all agents."""
+        self.names = 0
+        """Names under which their capabilities can be asked for."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
         self._askable: dict[bytes, dict[bytes, None]] = {}
@@ -89,8 +93,8 @@ class Registry:
         self._unindex(known)
         is_elsewhere = known.session is not session
         self._detach(known)
-        self._attach(known, session)
         known.manifest, known.load = manifest, {}
+        self._attach(known, session)
         known.resolved.clear()
         self._index(known)
         drains_on = known.condition is Condition.DRAINING and not is_elsewhere
@@ -131,14 +135,16 @@ class Registry:
             self._unindex(agent)
 
     def _attach(self, agent: Registration, session: Session) -> None:
-        agent.session = session
+        agent.session, agent.places = session, places_of(agent.manifest)
         session.agents[agent.name] = agent
-        self.of_key[session.owner] += 1
+        self.of_key[session.owner] += agent.places
+        self.places += agent.places
 
     def _detach(self, agent: Registration) -> None:
         session = agent.session
         session.agents.pop(agent.name, None)
-        self.of_key[session.owner] -= 1
+        self.of_key[session.owner] -= agent.places
+        self.places -= agent.places
         if not self.of_key[session.owner]:
             del self.of_key[session.owner]
 
@@ -205,6 +211,11 @@ class Registry:
         self.filled += _PASSED * fallbacks.passed
         return None if found is None else self._fallback(found.agent, capability, grant)
 
+    def new_names(self, manifest: Manifest) -> int:
+        """How many names under which a capability can be asked for an agent of that manifest would add."""
+        declared = (capability.name for capability in manifest.capabilities)
+        return sum(len(_asked_as(name)) for name in declared if name.encode() not in self._declared)
+
     @property
     def declared(self) -> Mapping[bytes, Collection[Registration]]:
         """{capability: who declares it}, in the order of registering."""
@@ -264,6 +275,7 @@ class Registry:
         self._declared[capability] = {}
         fed = self._fed[capability] = {}
         for name in _asked_as(capability.decode()):
+            self.names += 1
             self._askable.setdefault(name, {})[capability] = None
             if name in self._groups:
                 fed[name] = None
@@ -272,6 +284,7 @@ class Registry:
         del self._declared[capability], self._fed[capability]
         for name in _asked_as(capability.decode()):
             declared = self._askable[name]
+            self.names -= 1
             del declared[capability]
             if not declared:
                 del self._askable[name]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from typing import Final
 
 from ether_actors.quota import MOST_DOWN
 from ether_actors.records import Records
-from ether_actors.registration import Registration
+from ether_actors.registration import Registration, places_of
 from ether_broker.errors import TooMuch
+from ether_broker.manifest import Manifest
 from ether_broker.router import Session
 from ether_broker.sorted_keys import SortedKeys
 
@@ -20,8 +21,11 @@ _FORGET_AFTER: Final = 600.0
 there, so that names cost time to fill the memory with."""
 _KEEP: Final = 10.0
 """Seconds that it stays at least, unless a living agent needs its room."""
-_A_BEAT: Final = 1_024
-"""Names that are forgotten with one heartbeat at most, and agents with work that are looked at."""
+_A_BEAT: Final = 512
+"""Places that are freed with one heartbeat at most, and agents with work that are looked at."""
+_NAMES: Final = 4
+"""Names under which a capability can be asked for that the bus has for each of its places."""
+_COUNTED: Final = "one of many capabilities counts as several"
 _AT: Final = struct.Struct(">d")
 """The bytes of numbers that are not negative sort as these do."""
 
@@ -38,6 +42,8 @@ class Remembered:
         """Those that have no work: of each key, and under the empty word all."""
         self._places: dict[bytes, bytes] = {}
         """Where each of them is in those: {name: time and name}."""
+        self._free: Counter[str] = Counter()
+        """Places that forgetting them would free: of each key, and under the empty word all."""
         self._at_work: OrderedDict[Registration, float] = OrderedDict()
         """Those that have, and when their time ends; who was looked at comes last."""
 
@@ -45,8 +51,9 @@ class Remembered:
         """Keep the name of an agent that is down from now on."""
         now, registry = self._records.now, self._records.registry
         self._keep(agent, now + min(max(_KEEP, now - agent.since), _FORGET_AFTER))
-        if len(self._places) + len(self._at_work) > min(MOST_DOWN, registry.most // 2):
-            self._forget_first("")
+        most = min(MOST_DOWN, registry.most // 2)
+        while self._free[""] + len(self._at_work) > most and self._forget_first(""):
+            pass
 
     def discard(self, agent: Registration) -> None:
         """Keep an agent's name no more; one that is not kept is no error."""
@@ -55,6 +62,7 @@ class Remembered:
         if place is not None:
             for owner in {"", agent.session.owner}:
                 self._orders[owner].remove(place)
+                self._free[owner] -= agent.places
 
     def forget(self, agent: Registration) -> None:
         """Take out an agent that is down: its name is free, and unknown."""
@@ -67,49 +75,59 @@ class Remembered:
         """Forget agents whose time is over."""
         for _ in range(min(len(self._at_work), _A_BEAT)):
             self._keep(*self._at_work.popitem(last=False))
-        for _ in range(_A_BEAT):
+        until = self._free[""] - _A_BEAT
+        while self._free[""] > until:
             first = next(self._orders[""].after(None), None)
             if first is None or _AT.unpack_from(first)[0] > self._records.now:
                 break
             self._forget_first("")
 
-    def check_room(self, session: Session, names: list[bytes]) -> None:
-        """Check that there is room for agents that a node registers, or can be made.
+    def check_room(self, session: Session, names: list[bytes], manifest: Manifest) -> None:
+        """Check that there is room for agents of one manifest that a node registers, or can be made.
 
         Raises:
             TooMuch: the node's key, or the bus, would have more than it may, and too few of them can be forgotten.
         """
-        registry, owner = self._records.registry, session.owner
+        registry, owner, places = self._records.registry, session.owner, places_of(manifest)
         known = [registry.get(name) for name in names]
-        more = sum(agent is None or agent.session.owner != owner for agent in known)
         half = registry.most // 2
+        more = sum(max(0, places - _has(agent, owner)) for agent in known)
         if owner and more and self._is_short(registry.of_key[owner] + more - half, owner, known):
             raise TooMuch(
                 f"The nodes of this key have {registry.of_key[owner]:,} agents, {self._down(owner):,} of them down; {more} "
-                f"more would be above {half:,}, half of what the bus may have: give the broker more memory (`memory_bytes`), "
-                "or another node a key of its own."
+                f"more would be above {half:,}, half of what the bus may have ({_COUNTED}): give the broker more memory "
+                "(`memory_bytes`), or another node a key of its own."
             )
-        new = known.count(None)
-        if new and self._is_short(len(registry) + new - registry.most, "", known):
+        more = sum(max(0, places - (0 if agent is None else agent.places)) for agent in known)
+        if more and self._is_short(registry.places + more - registry.most, "", known):
             raise TooMuch(
-                f"The bus has {len(registry):,} agents, {self._down(''):,} of them down; {new} more would be above "
-                f"{registry.most:,}, which is the most: give the broker more memory (`memory_bytes`)."
+                f"The bus has {registry.places:,} agents, {self._down(''):,} of them down; {more} more would be above "
+                f"{registry.most:,}, which is the most ({_COUNTED}): give the broker more memory (`memory_bytes`)."
+            )
+        new = registry.new_names(manifest)
+        if new and registry.names + new > _NAMES * registry.most:
+            raise TooMuch(
+                f"The bus has capabilities that can be asked for under {registry.names:,} names; {new} more would be above "
+                f"{_NAMES * registry.most:,}, which is the most: give the broker more memory (`memory_bytes`)."
             )
 
-    def make_room(self, session: Session, known: Registration | None) -> None:
+    def make_room(self, session: Session, known: Registration | None, manifest: Manifest) -> None:
         """Forget who has to be forgotten before a node registers an agent, for which there was room by `check_room`.
 
         Args:
             session: the node's.
             known: who had the name before; None for a name that nobody has.
+            manifest: the agent's.
         """
-        registry, owner = self._records.registry, session.owner
+        registry, owner, places = self._records.registry, session.owner, places_of(manifest)
         if known is not None:
             self.discard(known)
-        if owner and (known is None or known.session.owner != owner) and registry.of_key[owner] >= registry.most // 2:
-            self._forget_first(owner)
-        if known is None and len(registry) >= registry.most:
-            self._forget_first("")
+        more = places - _has(known, owner)
+        while owner and registry.of_key[owner] + more > registry.most // 2 and self._forget_first(owner):
+            pass
+        more = places - (0 if known is None else known.places)
+        while registry.places + more > registry.most and self._forget_first(""):
+            pass
 
     def _keep(self, agent: Registration, until: float) -> None:
         if agent.work:
@@ -118,24 +136,35 @@ class Remembered:
         place = self._places[agent.name] = _AT.pack(until) + agent.name
         for owner in {"", agent.session.owner}:
             self._orders[owner].add(place)
+            self._free[owner] += agent.places
 
-    def _forget_first(self, owner: str) -> None:
+    def _forget_first(self, owner: str) -> bool:
         place = next(self._orders[owner].after(None), b"")
         agent = self._records.registry.get(place[_AT.size :])
         if agent is not None:
             self.forget(agent)
+        return agent is not None
 
     def _is_short(self, over: int, owner: str, known: list[Registration | None]) -> bool:
-        """Whether fewer of a key's, or of all, can be forgotten than have to; those in `known` are not, as they come back."""
+        """Whether fewer places of a key's, or of all, can be freed than have to; those of `known` are not, who come back."""
         if over <= 0:
             return False
         back = sum(
-            agent is not None and agent.name in self._places and owner in {"", agent.session.owner} for agent in known
-        )  # fmt: skip
-        return over > len(self._orders[owner]) - back
+            agent.places
+            for agent in known
+            if agent is not None and agent.name in self._places and owner in {"", agent.session.owner}
+        )
+        return over > self._free[owner] - back
 
     def _down(self, owner: str) -> int:
         """How many of a key's agents, or of all, are down; some of them with work, or lost a moment ago."""
         registry, sessions = self._records.registry, self._records.router.sessions
-        living = sum(len(session.agents) for session in sessions if owner in {"", session.owner})
-        return (registry.of_key[owner] if owner else len(registry)) - living
+        living: int = sum(
+            agent.places for session in sessions if owner in {"", session.owner} for agent in session.agents.values()
+        )
+        return (registry.of_key[owner] if owner else registry.places) - living
+
+
+def _has(agent: Registration | None, owner: str) -> int:
+    """Places that an agent has among those of a key already."""
+    return agent.places if agent is not None and agent.session.owner == owner else 0
