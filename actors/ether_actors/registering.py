@@ -29,8 +29,8 @@ from ether_broker.wire import Header, Kind, name_of, pack_envelope
 __all__ = ["Registering"]
 
 _MOST_MANIFESTS: Final = 1_000
-_LARGE: Final = 16 << 10
-"""Bytes of a manifest that is not kept for the next agent of its class."""
+_MOST_BYTES: Final = 4 << 20
+"""Bytes of the manifests that are kept for the next agent of their class; read, they take ten times as many."""
 
 
 class Registering:
@@ -44,6 +44,7 @@ class Registering:
         self._departures = departures
         self._reassignment = reassignment
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
+        self._manifest_bytes = 0
         """What was read lately, packed; the oldest makes room."""
 
     def register(self, session: Session, header: Header, envelope: bytes) -> None:
@@ -113,10 +114,11 @@ class Registering:
         if known is None:
             session.input.spend(len(packed) >> MANIFEST_SHIFT)
             known = Manifest.parse({**read_map(packed, MANIFEST), "agent": name})
-            if len(packed) < _LARGE:
-                self._manifests[packed] = known
-            if len(self._manifests) > _MOST_MANIFESTS:
-                self._manifests.popitem(last=False)
+            session.input.spend(CAPABILITY * len(known.capabilities))
+            self._manifests[packed] = known
+            self._manifest_bytes += len(packed)
+            while len(self._manifests) > _MOST_MANIFESTS or self._manifest_bytes > _MOST_BYTES:
+                self._manifest_bytes -= len(self._manifests.popitem(last=False)[0])
         return known
 
 

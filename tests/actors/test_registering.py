@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from ether_actors.history import History
 from ether_actors.quota import MOST_AGENTS, MOST_AT_A_TIME, MOST_MANIFESTS
-from ether_broker.cost import MANIFEST_SHIFT
+from ether_actors.registration import Condition
+from ether_broker.cost import CAPABILITY, MANIFEST_SHIFT
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import pack, unpack
@@ -347,7 +349,7 @@ def test_a_manifest_is_charged_once_for_all_agents_of_its_class_also_after_very_
         bus.step()
         spent.append(peer.session.input.tag - before)
 
-    assert spent[0] - spent[1] == len(MANIFEST) >> MANIFEST_SHIFT
+    assert spent[0] - spent[1] == (len(MANIFEST) >> MANIFEST_SHIFT) + CAPABILITY
     assert len(bus.supervisor._membership.registering._manifests) == 1_000
 
 
@@ -366,3 +368,71 @@ def test_a_node_may_start_and_stop_agents_for_ever():
         bus.step()
         assert not peer.took(Kind.ERROR)
         peer.inbox.clear()
+
+
+def of_many(count: int, mark: str = "m") -> bytes:
+    return pack({"capabilities": [{"name": f"{mark}.c{number}"} for number in range(count)]})
+
+
+def test_an_agent_of_many_capabilities_counts_as_several():
+    bus = Bus(limits=Limits(memory=400 << 14))
+    peers = [bus.node(f"n{number}") for number in range(3)]
+    for number in range(8):
+        register(peers[number % 3], [f"a{number}"], of_many(512), number=number + 1)
+        bus.step()
+
+    assert up(bus) == [f"a{number}" for number in range(6)]
+    refusals = [refusal for peer in peers for refusal in peer.took(Kind.ERROR)]
+    assert {refusal.code for refusal in refusals} == {"too_much"}
+    assert "one of many capabilities counts as several" in refusals[0].body["message"]
+
+    bus.pass_time(100.0)
+    peers[0].die()
+    bus.pass_time(5.0)
+    register(peers[1], ["b"], of_many(512), number=20)
+    bus.step()
+    assert bus.agent("b").condition is Condition.UP, "a dead one made room"
+    register(peers[1], ["b"], of_many(1), number=21)
+    register(peers[1], [f"c{number}" for number in range(60)], of_many(1), number=22)
+    bus.step()
+    assert len(up(bus)) == 66, "who declares less makes room too"
+
+
+def test_the_names_under_which_capabilities_can_be_asked_for_have_a_bound():
+    bus = Bus(limits=Limits(memory=400 << 14))
+    peer = bus.node("n")
+    register(peer, ["a1"], of_many(512, "a.b.c"))  # 7 names each, of which 4 * 400 are the most
+    register(peer, ["a2"], of_many(200, "a.b.c"), number=2)
+    register(peer, ["a3"], of_many(30, "x.b.c"), number=3)
+    bus.step()
+
+    assert up(bus) == ["a2"]
+    refusals = peer.took(Kind.ERROR)
+    assert {refusal.code for refusal in refusals} == {"too_much"}
+    assert all("can be asked for under" in refusal.body["message"] for refusal in refusals)
+    assert bus.records.registry.names == 1_400
+
+    peer.send(Kind.UNREGISTER, source=b"a2", body={"condition": "gone"})
+    bus.step()
+    assert bus.records.registry.names == 0
+
+
+def test_what_many_capabilities_cost_is_paid_by_who_registers_and_shared_out_when_they_leave():
+    bus = Bus()
+    peer = bus.node("n")
+    for number in range(12):
+        register(peer, [f"a{number}"], of_many(512), number=number + 1)
+        bus.step()
+    before = peer.session.input.tag
+    register(peer, ["b"], of_many(512), number=90)
+    bus.step()
+    assert peer.session.input.tag - before > 1_024
+
+    peer.send(Kind.BYE)
+    left, arrivals = [len(up(bus))], bus.take_arrivals()
+    while left[-1]:
+        bus.supervisor.step(arrivals, bus.now, bus.now)
+        left.append(len(up(bus)))
+        arrivals = []
+    assert len(left) > 6
+    assert max(before - after for before, after in itertools.pairwise(left)) <= 2
