@@ -119,3 +119,71 @@ def test_a_broker_with_another_journal_is_not_asked_to_give_up_its_own(
         done = Command(folder, host)("log", "gc", "--older-than", "7d", "--journal", str(path))
 
     assert (done.code, done.err.startswith("ether: journal_locked: ")) == (3, True)
+
+
+def by_name(state: Path, name: str, source: Path) -> Path:
+    """Put a journal where that of a cluster of this name is."""
+    path = state / "ether" / name / "journal.db"
+    path.parent.mkdir(parents=True)
+    return source.rename(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("named", ["--connect", "ETHER_CONNECT", "--name"])
+def test_the_bus_that_is_named_gives_up_its_own_journal_and_no_other_is_touched(
+    folder: Path, tmp_path: Path, own_journal: Path, named: str
+) -> None:
+    default = by_name(tmp_path, "default" if named != "--name" else "kept", own_journal)
+    before = default.read_bytes()
+    path = tmp_path / "mine.db"
+    (folder / "ether").mkdir(exist_ok=True)
+    url = f"ipc://{folder}/ether/kept.sock"
+    words = {"--connect": ["--connect", url], "ETHER_CONNECT": [], "--name": ["--name", "kept"]}[named]
+    ether = Command(folder, url if named == "ETHER_CONNECT" else None)
+    with Runtime(bind=url, journal=path, drain=0.0) as bus:
+        bus.start(Greeter)
+        bus.delegate("test.people.greet", {"name": "Ada"}, timeout=30).result(30).unwrap()
+        done = ether("log", "gc", "--older-than", "0s", "-o", "json", *words, XDG_STATE_HOME=str(tmp_path))
+
+    assert (done.code, done.json["bus"], done.json["journal"]) == (0, url, None), done
+    assert done.json["envelopes"] > 0
+    assert default.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_a_bus_that_cannot_do_it_is_told_and_nothing_is_changed(
+    alone: Command, tmp_path: Path, own_journal: Path, words: list[str]
+) -> None:
+    default = by_name(tmp_path, "default", own_journal)
+    before = default.read_bytes()
+
+    nowhere = f"ipc://{tmp_path}/nowhere.sock"
+    done = alone("log", "gc", "--older-than", "0s", "--connect", nowhere, *words, XDG_STATE_HOME=str(tmp_path))
+
+    assert (done.code, done.out) == (2 if words else 3, "")
+    assert nowhere in done.err
+    assert default.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_bus_without_a_journal_gives_up_nothing_of_another(
+    folder: Path, host: str, tmp_path: Path, own_journal: Path
+) -> None:  # fmt: skip
+    default = by_name(tmp_path, "default", own_journal)
+    before = default.read_bytes()
+
+    done = Command(folder, host)("log", "gc", "--older-than", "0s", XDG_STATE_HOME=str(tmp_path))
+
+    assert done.code == 3
+    assert f"The broker at {host} has given up nothing" in done.err
+    assert "keeps no journal" in done.err
+    assert default.read_bytes() == before
+
+
+def test_the_journal_of_a_cluster_that_is_not_there_is_named(alone: Command, tmp_path: Path, own_journal: Path) -> None:
+    path = by_name(tmp_path, "still", own_journal)
+
+    done = alone("log", "gc", "--older-than", "0s", "--name", "still", XDG_STATE_HOME=str(tmp_path))
+
+    assert done.code == 0
+    assert done.out.endswith(f"given up in {path}\n")

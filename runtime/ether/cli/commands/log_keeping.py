@@ -91,28 +91,49 @@ def gc(
 ) -> None:
     """Give up the oldest part of the journal; a broker that has it does it while it goes on.
 
-    What a broker needs to go on stays, however old it is. The chain of hashes goes on from the last commit given up.
+    With --connect, and without --journal, it is that bus's journal, and nothing else is touched. What a broker needs to go
+    on stays, however old it is. The chain of hashes goes on from the last commit given up.
     """
     out = output_of(ctx, output_format)
     until = time.time() - parse_duration(older_than, "--older-than")
-    path = journal_path(journal, name)
     from ether_broker.journal.retention import collect_closed
 
+    bus = None if journal is not None else _bus_of(name, connect, dry_run=dry_run)
+    path = journal_path(journal, name) if bus is None else None
     if dry_run:
         with opened(journal, name) as trail:
             removed = trail.removable(until)
+    elif path is None:
+        removed = _ask(bus, until, None, keys=keys, server_key=server_key)
     else:
         try:
             removed = collect_closed(path, until)
         except JournalLocked as error:
-            url = connect or (default_endpoint(name or "default") if journal is None else None)
-            removed = _collect_running(path, until, error, url, keys=keys, server_key=server_key)
-    document = {"dry_run": dry_run, "older_than": until, **removed._asdict()}
+            removed = _collect_running(path, until, error, connect, keys=keys, server_key=server_key)
+    file = None if path is None else str(path)
+    document = {"journal": file, "bus": bus, "dry_run": dry_run, "older_than": until, **removed._asdict()}
     would = "would be given up" if dry_run else "given up"
-    text = f"{removed.envelopes:,} envelopes in {removed.commits:,} commits from before {moment_text(until)} {would}"
+    where = f"in {file}" if bus is None else f"by the broker at {bus}"
+    text = f"{removed.envelopes:,} envelopes in {removed.commits:,} commits from before {moment_text(until)} {would} {where}"
     out.value(document, text)
     if not removed.commits:
         out.note("what is that old and can be given up is gone already, or a broker needs it to go on")
+
+
+def _bus_of(name: str | None, connect: str | None, *, dry_run: bool) -> str | None:
+    """The bus whose journal is meant where no file is named; None: the cluster's file, as its bus is not there.
+
+    Raises:
+        UsageError: a bus is named, and would have to say what it would give up.
+    """
+    from ether.cli.connection import is_listening
+
+    if connect is not None and name is None:
+        if dry_run:
+            raise UsageError(f"--dry-run reads a file, and {connect} is a bus: name its journal by --journal PATH.")
+        return connect
+    url = default_endpoint(name or "default")
+    return url if not dry_run and is_listening(url) else None
 
 
 def _hash(text: str) -> str:
@@ -143,25 +164,38 @@ def _collect_running(
         JournalUnavailable: it could not.
         EtherError: as `joined`, of an address that was given.
     """
-    from ether.cli.connection import joined
     from ether_broker.journal.reader import JournalReader
-    from ether_broker.journal.retention import Removed
 
     with JournalReader(path) as reader:
         identity = reader.identity
     try:
-        with joined(url, keys=keys, server_key=server_key) as bus:
-            params = {"older_than": older_than, "journal": identity}
-            response = bus.delegate("ether.journal-gc", params, timeout=_LONGEST).result()
-    except BrokerUnavailable:
-        raise _in_use(locked) from None
+        return _ask(url, older_than, identity, keys=keys, server_key=server_key)
+    except (BrokerUnavailable, _OtherJournal):
+        msg = f"{locked} Name that broker's address with --connect: it does it while it goes on."
+        raise JournalLocked(msg) from None
+
+
+def _ask(
+    url: str | None, older_than: float, identity: str | None, *, keys: str | None, server_key: str | None
+) -> Removed:  # fmt: skip
+    """Have a broker give up the old part of its journal, which has this identity unless that is None.
+
+    Raises:
+        JournalUnavailable: it could not, or has another journal or none.
+        EtherError: as `joined`.
+    """
+    from ether.cli.connection import joined
+    from ether_broker.journal.retention import Removed
+
+    with joined(url, keys=keys, server_key=server_key) as bus:
+        params = {"older_than": older_than, "journal": identity}
+        response = bus.delegate("ether.journal-gc", params, timeout=_LONGEST).result()
     if response.status is Status.COMPLETED:
         return Removed(**response.data)
-    if response.status is Status.REJECTED_CONTEXT:  # it has another journal, or none
-        raise _in_use(locked)
     message = response.error.message if response.error else response.summary
-    raise JournalUnavailable(f"The broker has not given up the old part of {path}: {message}")
+    kind = _OtherJournal if response.status is Status.REJECTED_CONTEXT else JournalUnavailable
+    raise kind(f"The broker at {url or default_endpoint()} has given up nothing of its journal: {message}")
 
 
-def _in_use(error: JournalLocked) -> JournalLocked:
-    return JournalLocked(f"{error} Name that broker's address with --connect: it does it while it goes on.")
+class _OtherJournal(JournalUnavailable):
+    """The broker has another journal than the one that is meant, or none."""
