@@ -44,23 +44,29 @@ class Remembered:
         """Where each of them is in those: {name: time and name}."""
         self._free: Counter[str] = Counter()
         """Places that forgetting them would free: of each key, and under the empty word all."""
+        self._down: Counter[str] = Counter()
+        """Places of those and of the ones that have work: of each key, and under the empty word all."""
         self._at_work: OrderedDict[Registration, float] = OrderedDict()
         """Those that have, and when their time ends; who was looked at comes last."""
 
     def add(self, agent: Registration) -> None:
         """Keep the name of an agent that is down from now on."""
         now, registry = self._records.now, self._records.registry
+        for owner in {"", agent.session.owner}:
+            self._down[owner] += agent.places
         self._keep(agent, now + min(max(_KEEP, now - agent.since), _FORGET_AFTER))
         most = min(MOST_DOWN, registry.most // 2)
-        while self._free[""] + len(self._at_work) > most and self._forget_first(""):
+        while self._down[""] > most and self._forget_first(""):
             pass
 
     def discard(self, agent: Registration) -> None:
         """Keep an agent's name no more; one that is not kept is no error."""
-        self._at_work.pop(agent, None)
         place = self._places.pop(agent.name, None)
-        if place is not None:
-            for owner in {"", agent.session.owner}:
+        if place is None and self._at_work.pop(agent, None) is None:
+            return
+        for owner in {"", agent.session.owner}:
+            self._down[owner] -= agent.places
+            if place is not None:
                 self._orders[owner].remove(place)
                 self._free[owner] -= agent.places
 
@@ -94,14 +100,14 @@ class Remembered:
         more = sum(max(0, places - _has(agent, owner)) for agent in known)
         if owner and more and self._is_short(registry.of_key[owner] + more - half, owner, known):
             raise TooMuch(
-                f"The nodes of this key have {registry.of_key[owner]:,} agents, {self._down(owner):,} of them down; {more} "
+                f"The nodes of this key have {registry.of_key[owner]:,} agents, {self._down[owner]:,} of them down; {more} "
                 f"more would be above {half:,}, half of what the bus may have ({_COUNTED}): give the broker more memory "
                 "(`memory_bytes`), or another node a key of its own."
             )
         more = sum(max(0, places - (0 if agent is None else agent.places)) for agent in known)
         if more and self._is_short(registry.places + more - registry.most, "", known):
             raise TooMuch(
-                f"The bus has {registry.places:,} agents, {self._down(''):,} of them down; {more} more would be above "
+                f"The bus has {registry.places:,} agents, {self._down['']:,} of them down; {more} more would be above "
                 f"{registry.most:,}, which is the most ({_COUNTED}): give the broker more memory (`memory_bytes`)."
             )
         new = registry.new_names(manifest)
@@ -155,14 +161,6 @@ class Remembered:
             if agent is not None and agent.name in self._places and owner in {"", agent.session.owner}
         )
         return over > self._free[owner] - back
-
-    def _down(self, owner: str) -> int:
-        """How many of a key's agents, or of all, are down; some of them with work, or lost a moment ago."""
-        registry, sessions = self._records.registry, self._records.router.sessions
-        living: int = sum(
-            agent.places for session in sessions if owner in {"", session.owner} for agent in session.agents.values()
-        )
-        return (registry.of_key[owner] if owner else registry.places) - living
 
 
 def _has(agent: Registration | None, owner: str) -> int:
