@@ -8,13 +8,15 @@ from typing import Final
 
 from ether_actors.registration import Choice, Condition, Registration
 
-__all__ = ["Holders"]
+__all__ = ["MOST_PASSED", "Holders"]
 
 _RESTARTING: Final = 128
 """Delegations that an agent which restarts counts as having, besides those that it has."""
 _CLEARED: Final = 2
 """Items that do not count any more that each change takes from the top."""
 _SLACK: Final = 64
+MOST_PASSED: Final = 256
+"""Agents that one choice passes over at most."""
 _UP: Final = Condition.UP  # a member of an Enum is looked up in Python each time that it is named
 _RESTARTS: Final = Condition.RESTARTING
 _Item = tuple[int, int, float, float, int, "_Member"]
@@ -88,7 +90,8 @@ class Holders:
     ) -> Choice | None:  # fmt: skip
         """The best that takes work: of the lowest tier, with least to do, then the lightest, then the most confident.
 
-        Those in `without`, and those that `accepts` says no of, are passed over: O(log n) each.
+        Those in `without`, and those that `accepts` says no of, are passed over in O(log n) each: `MOST_PASSED` at most, and
+        who comes after them is not found.
         """
         only = self._only
         if only is not None:
@@ -115,6 +118,8 @@ class Holders:
                 member.item = self._rank(member)
                 heapq.heapreplace(heap, member.item)
             elif agent in without or (accepts is not None and not accepts(agent)):
+                if len(passed) == MOST_PASSED:
+                    break
                 passed.append(heapq.heappop(heap))
             else:
                 self._turn += 1  # which goes to the next of its equals

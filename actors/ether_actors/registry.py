@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
-from ether_actors.holders import Holders
+from ether_actors.holders import MOST_PASSED, Holders
 from ether_actors.registration import Choice, Condition, Registration, places_of
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
@@ -224,7 +225,7 @@ class Registry:
     # -- the index -----------------------------------------------------------------------------------------------
 
     def _fallbacks(self, capability: bytes, grant: Grant) -> Iterator[Choice]:
-        for fallback in self._group(_ANY, EVERYTHING) or ():
+        for fallback in islice(self._group(_ANY, EVERYTHING) or (), MOST_PASSED):
             choice = self._fallback(fallback.agent, capability, grant)
             if choice is not None:
                 yield choice

@@ -8,6 +8,7 @@ from ether_actors.delivery import SHARE as CHILDREN
 from ether_actors.departures import SHARE
 from ether_actors.ended import Ended
 from ether_actors.history import History
+from ether_actors.holders import MOST_PASSED
 from ether_actors.quota import at_a_time
 from ether_actors.registration import Condition
 from ether_broker import backlog as backlog_module
@@ -243,17 +244,27 @@ def test_holders_that_do_not_take_such_work_cost_one_look_and_the_first_who_asks
     assert len(bus.agent("free").work) == 3
 
 
-def test_fallback_agents_that_are_passed_over_are_paid_for() -> None:
+@pytest.mark.parametrize("excluding", [200, 4_096])
+def test_of_fallback_agents_that_exclude_a_capability_so_many_are_passed_over_and_paid_for(excluding: int) -> None:
     bus = Bus()
     peer, d = bus.node("n"), bus.delegator("d")
     declared = pack({"capabilities": [{"name": "*"}], "exclusions": ["no"]})
-    for first in range(0, 1_024, 64):
-        names = [f"c{number}" for number in range(first, first + 64)]
+    for first in range(0, excluding, 64):
+        names = [f"c{number}" for number in range(first, min(first + 64, excluding))]
         peer.send(Kind.REGISTER, request_id=request_id(9_000 + first), body={"agents": names, "manifest": declared})
     bus.step()
+    peer.send(
+        Kind.REGISTER, request_id=request_id(1), source=b"last",
+        body={"capabilities": [{"name": "*", "latency_weight": 2.0}]},
+    )  # fmt: skip
+    bus.step()
 
-    assert paid(bus, d, "no.such") > 512
-    assert d.outcome().code == "no_holder"
+    with WorkCounter() as counter:
+        points = paid(bus, d, "no.such")
+
+    assert 100 < points < 600
+    assert counter.work < 250_000
+    assert len(bus.agent("last").work) == (1 if excluding <= MOST_PASSED else 0)
 
 
 def test_an_unknown_name_is_paid_for_by_the_names_that_it_is_compared_with() -> None:
