@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import Final
 
-__all__ = ["SkewedClock", "Timeline"]
+__all__ = ["BEGIN", "SkewedClock", "Timeline"]
 
 
 class Timeline:
@@ -39,6 +40,10 @@ class Timeline:
         return True
 
 
+BEGIN: Final = 1_700_000_000.0
+"""Unix time at which every world begins."""
+
+
 class SkewedClock:
     """A host's clock: another zero, and a crystal of its own.
 
@@ -55,7 +60,7 @@ class SkewedClock:
         self._timeline = timeline
         self.zero = zero
         self.rate = rate
-        self._wall = 1_700_000_000.0 + wall
+        self._wall = BEGIN + wall
 
     def monotonic(self) -> float:
         """Seconds by this clock."""

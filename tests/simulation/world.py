@@ -28,7 +28,7 @@ from tests.simulation.member import Member, Watcher
 from tests.simulation.network import Network
 from tests.simulation.raw import Crowd, RawPeer
 from tests.simulation.scenario import draw, draw_more
-from tests.simulation.timeline import SkewedClock, Timeline
+from tests.simulation.timeline import BEGIN, SkewedClock, Timeline
 from tests.simulation.workload import KEEN, ONCE, Plan
 
 __all__ = ["Report", "World", "simulate"]
@@ -136,9 +136,10 @@ class World:
     # -- what its parts need -------------------------------------------------------------------------------------
 
     def make_id(self) -> bytes:
-        """16 bytes that count up, in the form of a UUIDv7."""
+        """16 bytes that count up, in the form of a UUIDv7 that was made now."""
         self._ids += 1
-        return (0x7 << 76 | 0b10 << 62 | self._ids).to_bytes(16)
+        made = int((BEGIN + self.timeline.now) * 1000)
+        return (made << 80 | 0x7 << 76 | 0b10 << 62 | self._ids).to_bytes(16)
 
     def plan(self, source: str, life: int, *, is_child: bool = False) -> Plan:
         """Draw a delegation."""
