@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from ether_broker.delegation import Budget
 from ether_broker.errors import BudgetExceeded
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from ether_actors.handle import Handle
     from ether_broker.response import Response
 
-__all__ = ["BudgetAccount", "cost_of"]
+__all__ = ["BudgetAccount"]
 
 _FIELDS: Final = ("max_cost", "max_tokens", "max_iterations")
+_TOLD: Final = ("cost", "tokens_used", "iterations")
+"""What a response's metadata tells of each."""
 _LEAST: Final = {"max_cost": 0.0, "max_tokens": 1, "max_iterations": 1}
 """Of a part; none is too small to be one."""
 _ROUNDING: Final = 1e-9
@@ -40,6 +42,8 @@ class BudgetAccount:
         self._reserved: dict[str, float] = dict.fromkeys(_FIELDS, 0)
         self._running: list[tuple[Handle, Budget | None]] = []
         self._refused: list[str] = []
+        self._uncounted: dict[str, str] = {}
+        """By limit, what was told of a use that is no amount."""
 
     @property
     def limits(self) -> Budget | None:
@@ -140,7 +144,7 @@ class BudgetAccount:
         raise BudgetExceeded(reason)
 
     def follow(self, handle: Handle, given: Budget | None) -> None:
-        """Settle what was set aside for a sub-delegation when it has ended, with the cost and tokens that it tells."""
+        """Settle what was set aside for a sub-delegation when it has ended, with the use that it tells."""
         with self._lock:
             self._running.append((handle, given))
 
@@ -153,24 +157,42 @@ class BudgetAccount:
         """Work out what the task used in all: what its outcome tells, or it spent, and that of its sub-delegations.
 
         Returns:
-            The outcome's `cost` and `tokens_used` as far as there were any, and a sentence for each limit that did not hold.
+            The outcome's `cost`, `tokens_used` and `iterations` as far as there were any, and a sentence for each limit that
+            did not hold, or of which nobody can say whether it held.
         """
         with self._lock:
-            for name, told in zip(_FIELDS, cost_of(response), strict=False):
+            for name, told in zip(_FIELDS, self._told(response), strict=True):
                 self._own[name] = max(self._own[name], told)
             used = self._spent()
-            totals = {"cost": used["max_cost"], "tokens_used": used["max_tokens"]}
+            totals = dict(zip(_TOLD, used.values(), strict=True))
             excess = [
                 f"{name} {limit:g} did not hold: {use:g} was used."
                 for name, use in {**used, "max_time_sec": self._elapsed()}.items()
                 if (limit := getattr(self._limits, name, None)) is not None and use > limit * (1 + _ROUNDING)
             ]
+            excess += [
+                f"{name} {limit:g}: {told}, which is no amount and was not counted."
+                for name, told in self._uncounted.items()
+                if (limit := getattr(self._limits, name, None)) is not None
+            ]
             return {name: total for name, total in totals.items() if total > 0}, (*self._refused, *excess)
 
     # -- under the lock --------------------------------------------------------------------------------------------
 
+    def _told(self, response: Response) -> tuple[float, ...]:
+        """What a response tells of its use; what is no amount is noted and counts as none."""
+        uses = []
+        for name, key in zip(_FIELDS, _TOLD, strict=True):
+            use = response.metadata.get(key, response.metrics.get(key) if key == "cost" else None)
+            if type(use) not in {int, float} or not 0 <= use < float("inf"):
+                if use is not None:
+                    self._uncounted[name] = f"{response.from_agent} told {key} {use!r:.40}"
+                use = 0
+            uses.append(use)
+        return tuple(uses)
+
     def _settle(self, given: Budget | None, uses: tuple[float, ...]) -> None:
-        for name, use in zip(_FIELDS, (*uses, 0), strict=False):
+        for name, use in zip(_FIELDS, uses, strict=True):
             if given is not None and self._limits is not None:
                 self._reserved[name] -= getattr(given, name) or 0
             self._others[name] += use
@@ -179,7 +201,7 @@ class BudgetAccount:
         running = []
         for handle, given in self._running:
             if handle.done:
-                self._settle(given, cost_of(handle.outcome()))
+                self._settle(given, self._told(handle.outcome()))
             else:
                 running.append((handle, given))
         self._running = running
@@ -208,16 +230,6 @@ class BudgetAccount:
             max_iterations=_whole(values.get("max_iterations")),
             max_time_sec=seconds,
         )
-
-
-def cost_of(response: Response) -> tuple[float, int]:
-    """The cost and the tokens that a response tells (`metadata.cost` or `metrics.cost`, `metadata.tokens_used`)."""
-    cost = _told(response.metadata.get("cost", response.metrics.get("cost")))
-    return cost, int(_told(response.metadata.get("tokens_used")))
-
-
-def _told(value: Any) -> float:
-    return value if type(value) in (int, float) and 0 < value < float("inf") else 0
 
 
 def _whole(value: float | None) -> int | None:

@@ -14,9 +14,10 @@ __all__ = ["settled"]
 
 
 def settled(task: Task, response: Response) -> Response:
-    """The response as it is sent: COMPLETED only when budget and contract held, else PARTIAL with what did not.
+    """The response as it is sent: COMPLETED only when budget and contract held, else PARTIAL; `unresolved` says what did not.
 
-    Its metadata tells the cost and the tokens of the task and its sub-delegations together.
+    Another outcome keeps its status, and says the same. The metadata tells the cost, the tokens and the iterations of the
+    task and its sub-delegations together.
     """
     delegation = task.delegation
     contract = delegation.output_contract
@@ -26,7 +27,8 @@ def settled(task: Task, response: Response) -> Response:
     update: dict[str, Any] = {}
     if totals:
         update["metadata"] = freeze({**response.metadata, **totals})
-    if broken and response.status in (Status.COMPLETED, Status.PARTIAL):
-        update["status"] = Status.PARTIAL
+    if broken:
+        if response.status is Status.COMPLETED:
+            update["status"] = Status.PARTIAL
         update["unresolved"] = tuple(dict.fromkeys((*response.unresolved, *broken)))
     return response.model_copy(update=update)

@@ -181,9 +181,29 @@ def test_each_limit_that_did_not_hold_is_told():
     assert broken == ("max_cost 1 did not hold: 1.5 was used.", "max_time_sec 1 did not hold: 1.5 was used.")
 
 
-@pytest.mark.parametrize("cost", [True, "0.5", -1, float("nan"), float("inf"), None])
-def test_a_cost_that_is_no_amount_counts_as_none(cost: object):
-    assert account(max_cost=0.0).close(told(cost=cost)) == ({}, ())
+@pytest.mark.parametrize("use", [True, "0.5", -1, float("nan"), float("inf"), [1]])
+@pytest.mark.parametrize(
+    ("limit", "key"), [("max_cost", "cost"), ("max_tokens", "tokens_used"), ("max_iterations", "iterations")]
+)
+def test_a_use_that_is_no_amount_is_not_counted_and_the_outcome_says_so(use: object, limit: str, key: str):
+    totals, (broken,) = account(**{limit: 5}).close(told(**{key: use}))
+
+    assert totals == {}
+    assert broken == f"{limit} 5: None told {key} {use!r}, which is no amount and was not counted."
+    assert BudgetAccount(Budget(), Watch()).close(told(**{key: use})) == ({}, ())
+    assert account(**{limit: 0}).close(told(**{key: None})) == ({}, ())
+
+
+def test_iterations_are_counted_as_tokens_are():
+    spending = account(max_iterations=20)
+    given = spending.reserve(Budget(max_iterations=50))
+    assert given.max_iterations == 20
+    spending.settle(given, iterations=12)
+
+    assert spending.remaining.max_iterations == 8
+    assert spending.close(told(iterations=9)) == (
+        {"iterations": 21}, ("max_iterations 20 did not hold: 21 was used.",),
+    )  # fmt: skip
 
 
 class Spending(RuleBasedStateMachine):
@@ -223,10 +243,12 @@ class Spending(RuleBasedStateMachine):
         self.given.append(given)
 
     @precondition(lambda self: self.given)
-    @rule(data=st.data(), tokens=st.integers(0, 10))
-    def settle(self, data: st.DataObject, tokens: int) -> None:
-        self.account.settle(self.given.pop(data.draw(st.integers(0, len(self.given) - 1))), tokens=tokens)
+    @rule(data=st.data(), tokens=st.integers(0, 10), iterations=st.integers(0, 10))
+    def settle(self, data: st.DataObject, tokens: int, iterations: int) -> None:
+        given = self.given.pop(data.draw(st.integers(0, len(self.given) - 1)))
+        self.account.settle(given, tokens=tokens, iterations=iterations)
         self.used["max_tokens"] += tokens
+        self.used["max_iterations"] += iterations
 
     def left(self, name: str) -> int | None:
         limit = self.limits[name]

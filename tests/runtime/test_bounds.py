@@ -35,6 +35,10 @@ class Worker(Agent):
     def cost(self, task: Task, cost: float = 0.0, tokens: int = 0):
         return task.respond(data="done", metadata={"cost": cost, "tokens_used": tokens})
 
+    @capability("work.tell")
+    def tell(self, task: Task, params: dict):
+        return task.respond(Status[params["status"]], metadata=params["metadata"])
+
     @capability("work.sleep")
     async def sleep(self, seconds: float) -> str:
         import asyncio
@@ -196,6 +200,44 @@ def test_within_its_budget_work_is_completed(bus: TestRuntime):
 
     assert response.ok
     assert response.metadata == {"cost": 0.5, "tokens_used": 10}
+
+
+def test_runaway_loops_are_prevented_over_sub_delegations_too(bus: TestRuntime):
+    class Loops(Agent):
+        @capability("loops.run")
+        def run(self, task: Task):
+            told = {"status": "COMPLETED", "metadata": {"iterations": 8}}
+            return [task.delegate("work.tell", told).result().metadata["iterations"] for _ in range(9)]
+
+    bus.start(Loops)
+    response = bus.delegate("loops.run", budget=Budget(max_iterations=20)).result()
+
+    assert (response.status, response.error.code) == (Status.PARTIAL, "budget_exceeded")
+    assert response.unresolved == (
+        "max_iterations 20 is used up (24): nothing more is delegated.",
+        "max_iterations 20 did not hold: 24 was used.",
+    )
+    assert response.metadata["iterations"] == 24
+
+
+@pytest.mark.parametrize("status", ["NEEDS_INPUT", "REJECTED_CONTEXT", "FAILED_EXECUTION", "PARTIAL"])
+def test_whatever_the_outcome_it_says_what_it_used_too_much(bus: TestRuntime, status: str):
+    params = {"status": status, "metadata": {"cost": 0.75}}
+    response = bus.delegate("work.tell", params, budget=Budget(max_cost=0.5)).result()
+
+    assert (response.status.name, response.unresolved) == (status, ("max_cost 0.5 did not hold: 0.75 was used.",))
+
+
+def test_a_cost_in_text_is_not_passed_over(bus: TestRuntime):
+    told = {"status": "COMPLETED", "metadata": {"cost": "3.0"}}
+    below = {"what": "work.tell", "with": told}
+
+    response = bus.delegate("work.tell", told, budget=Budget(max_cost=0.5)).result()
+    above = bus.delegate("work.pass", below, budget=Budget(max_cost=0.5)).result()
+
+    assert (response.status, above.status, above.data["status"]) == (Status.PARTIAL, Status.PARTIAL, "PARTIAL")
+    sentence = "max_cost 0.5: worker told cost '3.0', which is no amount and was not counted."
+    assert response.unresolved == above.unresolved == (sentence,)
 
 
 def test_several_at_a_time_share_a_budget_in_parts(bus: TestRuntime):
