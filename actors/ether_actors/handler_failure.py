@@ -32,7 +32,8 @@ def told_of(error: BaseException) -> dict[str, Any]:
     """What is answered when a handler raised it, or its parameters raised it: arguments of `refusal`."""
     if isinstance(error, Misfit):
         return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": str(error), **error.fields}
-    code = type(error).code if isinstance(error, EtherError) else "exception"  # of an outcome: not that one's own
+    code = AgentCrash.code if is_crash(error) else "exception"
+    code = type(error).code if isinstance(error, EtherError) else code  # of an outcome: not that one's own
     message = f"{type(error).__name__}: {error}"
     if isinstance(error, BudgetExceeded):
         return {"status": Status.PARTIAL, "code": code, "message": message, "unresolved": (str(error),)}

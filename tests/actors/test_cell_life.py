@@ -26,7 +26,7 @@ def test_an_agent_that_crashes_is_made_anew_and_its_mailbox_is_kept(error: BaseE
         crash = bus.delegate("work.call", {"what": "it"})
         after = bus.delegate("work.say", {"word": "after"})
 
-        assert crash.result().status is Status.FAILED_EXECUTION
+        assert (crash.result().status, crash.result().error.code) == (Status.FAILED_EXECUTION, "agent_crash")
         assert after.result().data == "after"
         assert log == ["made", "started", f"failed with {type(error).__name__}", "made", "started", "after"]
 
