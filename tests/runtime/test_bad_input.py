@@ -99,8 +99,8 @@ def _bus() -> Iterator[Runtime]:
     ("name", "status", "code"),
     [
         ("raise", Status.FAILED_EXECUTION, "exception"),
-        ("exit", Status.FAILED_EXECUTION, "exception"),
-        ("interrupt", Status.FAILED_EXECUTION, "exception"),
+        ("exit", Status.FAILED_EXECUTION, "agent_crash"),
+        ("interrupt", Status.FAILED_EXECUTION, "agent_crash"),
         ("wrong", Status.FAILED_EXECUTION, "wrong_result"),
         ("object", Status.FAILED_EXECUTION, "unserialisable"),
         ("huge", Status.FAILED_EXECUTION, "payload_too_large"),
