@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ether_broker.errors import JournalFull
 from ether_broker.journal.store import Store, exclusive
 
 __all__ = ["Removed", "collect", "collect_closed", "removable"]
@@ -15,6 +17,8 @@ _COMMITS: Final = 16
 _ENTRIES: Final = 256
 _BODIES: Final = 32
 _PAGES: Final = 128
+_ROOM: Final = 1 << 20
+"""Bytes that a disk has at least which is not full."""
 
 
 class Removed(NamedTuple):
@@ -89,6 +93,7 @@ def collect_closed(path: Path, older_than: float) -> Removed:
 
     Raises:
         JournalLocked: a broker has it; `SqliteJournal.gc` does it there.
+        JournalFull: nothing could be removed, and the disk has no room for the checkpoint that this would take.
         JournalUnavailable, JournalCorrupt, JournalTooNew: as `connect_writer`.
     """
     with exclusive(path) as store:
@@ -98,7 +103,15 @@ def collect_closed(path: Path, older_than: float) -> Removed:
                 next(steps)
             except StopIteration as done:
                 removed: Removed = done.value
-                return removed
+                break
+    disk = os.statvfs(path)
+    if not removed.commits and (free := disk.f_bavail * disk.f_frsize) < _ROOM:
+        raise JournalFull(
+            f"Nothing of the journal {path} was removed, and its disk is full ({free:,} bytes are free): what is behind the "
+            "last checkpoint stays until there is another one, which needs room. Make some, or move the journal to a larger "
+            f"disk (with {path.name}-wal, if that is there); then start its bus, and ask again while it runs."
+        )
+    return removed
 
 
 def _remove_commits(store: Store, older_than: float) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from ether_broker.errors import (
 )
 from ether_broker.journal.failure import explain
 from ether_broker.journal.reader import JournalReader
+from ether_broker.journal.retention import collect_closed
 from ether_broker.journal.sqlite import SqliteJournal
 from tests.broker.journal.support import close_quietly, copy_files, delegation, indexed, put, settle
 from tests.support import wait_until
@@ -260,6 +262,21 @@ def test_a_full_disk_has_room_again_as_soon_as_a_little_is_made(small_disk: Path
 
     wait_until(lambda: journal.committed == tickets[-1], 5.0, what="it goes on")
     journal.close()
+
+
+def test_a_closed_journal_of_which_nothing_can_go_says_that_its_disk_is_full(small_disk: Path):
+    journal = SqliteJournal(small_disk / "journal.db")
+    put(journal, [b"before"])
+    journal.close()
+    assert collect_closed(journal.path, time.time() + 1).commits == 0  # there is no checkpoint
+
+    disk = os.statvfs(small_disk)
+    (small_disk / "ballast").write_bytes(bytes(disk.f_bavail * disk.f_frsize - 500_000))
+
+    with pytest.raises(JournalFull, match=r"its disk is full .*Make some, or move .*journal\.db-wal.* start its bus"):
+        collect_closed(journal.path, time.time() + 1)
+    with JournalReader(journal.path) as reader:
+        assert reader.verify().commits == 1
 
 
 def test_a_collection_during_trouble_says_so(journal: SqliteJournal):
