@@ -97,8 +97,14 @@ class Registration:
 
 
 def places_of(manifest: Manifest) -> int:
-    """How many places an agent takes among those that the bus has: one, and another for each 8 capabilities."""
-    return 1 + (len(manifest.capabilities) >> 3)
+    """How many places an agent takes among those that the bus has.
+
+    One; another for each 8 capabilities; and another for each 32 names under which they can be asked for, which are two
+    for each word of a capability's name but one.
+    """
+    capabilities = manifest.capabilities
+    names = len(capabilities) + 2 * sum(capability.name.count(".") for capability in capabilities)
+    return 1 + (len(capabilities) >> 3) + (names >> 5)
 
 
 class Choice(NamedTuple):

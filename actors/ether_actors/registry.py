@@ -50,8 +50,6 @@ class Registry:
         """Places that the agents of each key's nodes take, and of those without one under the empty word."""
         self.places = 0
         """Places of all agents."""
-        self.names = 0
-        """Names under which their capabilities can be asked for."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
         self._askable: dict[bytes, dict[bytes, None]] = {}
@@ -212,11 +210,6 @@ class Registry:
         self.filled += _PASSED * fallbacks.passed
         return None if found is None else self._fallback(found.agent, capability, grant)
 
-    def new_names(self, manifest: Manifest) -> int:
-        """How many names under which a capability can be asked for an agent of that manifest would add."""
-        declared = (capability.name for capability in manifest.capabilities)
-        return sum(len(_asked_as(name)) for name in declared if name.encode() not in self._declared)
-
     @property
     def declared(self) -> Mapping[bytes, Collection[Registration]]:
         """{capability: who declares it}, in the order of registering."""
@@ -276,7 +269,6 @@ class Registry:
         self._declared[capability] = {}
         fed = self._fed[capability] = {}
         for name in _asked_as(capability.decode()):
-            self.names += 1
             self._askable.setdefault(name, {})[capability] = None
             if name in self._groups:
                 fed[name] = None
@@ -285,7 +277,6 @@ class Registry:
         del self._declared[capability], self._fed[capability]
         for name in _asked_as(capability.decode()):
             declared = self._askable[name]
-            self.names -= 1
             del declared[capability]
             if not declared:
                 del self._askable[name]

@@ -23,8 +23,6 @@ _KEEP: Final = 10.0
 """Seconds that it stays at least, unless a living agent needs its room."""
 _A_BEAT: Final = 512
 """Places that are freed with one heartbeat at most, and agents with work that are looked at."""
-_NAMES: Final = 4
-"""Names under which a capability can be asked for that the bus has for each of its places."""
 _COUNTED: Final = "one of many capabilities counts as several"
 _AT: Final = struct.Struct(">d")
 """The bytes of numbers that are not negative sort as these do."""
@@ -109,12 +107,6 @@ class Remembered:
             raise TooMuch(
                 f"The bus has {registry.places:,} agents, {self._down['']:,} of them down; {more} more would be above "
                 f"{registry.most:,}, which is the most ({_COUNTED}): give the broker more memory (`memory_bytes`)."
-            )
-        new = registry.new_names(manifest)
-        if new and registry.names + new > _NAMES * registry.most:
-            raise TooMuch(
-                f"The bus has capabilities that can be asked for under {registry.names:,} names; {new} more would be above "
-                f"{_NAMES * registry.most:,}, which is the most: give the broker more memory (`memory_bytes`)."
             )
 
     def make_room(self, session: Session, known: Registration | None, manifest: Manifest) -> None:

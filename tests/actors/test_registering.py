@@ -381,7 +381,7 @@ def of_many(count: int, mark: str = "m") -> bytes:
 
 
 def test_an_agent_of_many_capabilities_counts_as_several():
-    bus = Bus(limits=Limits(memory=400 << 14))
+    bus = Bus(limits=Limits(memory=700 << 14))  # of 512 capabilities of two words it counts as 113
     peers = [bus.node(f"n{number}") for number in range(3)]
     for number in range(8):
         register(peers[number % 3], [f"a{number}"], of_many(512), number=number + 1)
@@ -404,23 +404,26 @@ def test_an_agent_of_many_capabilities_counts_as_several():
     assert len(up(bus)) == 66, "who declares less makes room too"
 
 
-def test_the_names_under_which_capabilities_can_be_asked_for_have_a_bound():
-    bus = Bus(limits=Limits(memory=400 << 14))
-    peer = bus.node("n")
-    register(peer, ["a1"], of_many(512, "a.b.c"))  # 7 names each, of which 4 * 400 are the most
-    register(peer, ["a2"], of_many(200, "a.b.c"), number=2)
-    register(peer, ["a3"], of_many(30, "x.b.c"), number=3)
+def test_the_names_under_which_capabilities_can_be_asked_for_count_and_those_of_the_dead_make_room():
+    bus = Bus(limits=Limits(memory=64 << 14))
+    peers = [bus.node(f"n{number}") for number in range(4)]
+    deep = [
+        pack({"capabilities": [{"name": f"a.b.c.d.e.f.g.h.c{number}"} for number in range(first, first + 4)]})
+        for first in range(0, 400, 4)
+    ]  # 17 names each, so each agent counts as three
+    for number in range(30):
+        register(peers[number % 2], [f"a{number}"], deep[number], number=number + 1)
     bus.step()
+    assert len(up(bus)) == 21
 
-    assert up(bus) == ["a2"]
-    refusals = peer.took(Kind.ERROR)
-    assert {refusal.code for refusal in refusals} == {"too_much"}
-    assert all("can be asked for under" in refusal.body["message"] for refusal in refusals)
-    assert bus.records.registry.names == 1_400
-
-    peer.send(Kind.UNREGISTER, source=b"a2", body={"condition": "gone"})
+    bus.pass_time(100.0)
+    peers[0].die()
+    peers[1].die()
+    bus.pass_time(5.0)
+    for number in range(8):
+        register(peers[2], [f"b{number}"], deep[40 + number], number=number + 1)
     bus.step()
-    assert bus.records.registry.names == 0
+    assert {bus.agent(f"b{number}").condition for number in range(8)} == {Condition.UP}
 
 
 def test_what_many_capabilities_cost_is_paid_by_who_registers_and_shared_out_when_they_leave():

@@ -419,6 +419,20 @@ def test_a_bus_has_five_seconds_and_may_refuse_work_until_then(kept: Story) -> N
     assert kept.rules() == set()
 
 
+def test_a_broker_that_is_stopped_all_the_time_is_not_back_before(kept: Story) -> None:
+    kept.strike("broker", "pause", 105.0, 5)
+    kept.happen("fault", 110.0, begin=110.0, number=1, fault="protect", seconds=5.0)
+    kept.happen("mended", 115.0, number=1)
+    kept.happen("continue", 124.0, name="broker", pid=5)
+    kept.happen("fault", 123.0, begin=123.0, number=2, fault="fail", seconds=3.0)
+    kept.happen("mended", 126.0, number=2)
+    for number in range(30):
+        kept.done(f"d{number + 2}", 115.0 + number / 100, took=12.0)
+    _finish(kept)
+
+    assert "back" not in kept.rules()
+
+
 def test_what_the_broker_could_not_write_may_reach_its_delegator_too_late(kept: Story) -> None:
     kept.happen("fault", 105.0, begin=105.0, number=1, fault="lock", seconds=20.0)
     kept.happen("mended", 125.0, number=1)

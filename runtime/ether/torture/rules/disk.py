@@ -53,6 +53,6 @@ def _is_disturbed(evidence: Evidence, fault: DiskFault) -> bool:
     away = {struck.name for struck in outages.of(_NODE) if struck.begin < until and struck.end > since}
     return (
         any(fault.end <= other.begin < until for other in outages.disk)
-        or any(since < struck.begin < until for struck in outages.of(BROKER))
+        or any(struck.begin < until and struck.end > since for struck in outages.of(BROKER))
         or len(away) >= int(evidence.settings["nodes"])
     )
