@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import itertools
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Interface, Manifest
 from ether_broker.router import Session
 from ether_broker.security.access import EVERYTHING, DelegateRule, Grant
+from tests.actors.work_counter import WorkCounter
 
 
 def session(name: str = "n") -> Session:
@@ -295,3 +299,20 @@ def test_who_declares_a_capability_and_its_short_form_has_one_share_of_it(declar
     made = registry(manifest("u", "b"), manifest("v", "b"), manifest("w", *declared))
 
     assert sorted(worked(made, b"b") for _ in range(6)) == ["u", "u", "v", "v", "w", "w"]
+
+
+def test_after_much_work_by_name_a_choice_looks_at_few_and_soon_finds_the_best_of_all():
+    made = registry(*(manifest(f"a{number:04}", "x.y") for number in range(4_000)))
+    *loaded, idle = made.agents
+    for agent in loaded:
+        busy(agent, 1)
+
+    with WorkCounter() as counter:
+        first = made.choose(b"x.y")
+    assert counter.work < 5_000
+    assert first is not None
+    assert first.agent.mailbox.outstanding == 1
+
+    choices = itertools.takewhile(lambda choice: choice.agent is not idle, iter(partial(made.choose, b"x.y"), None))
+    assert sum(1 for _ in choices) < 4_000 / 8
+    assert made.choose(b"x.y").agent is idle
