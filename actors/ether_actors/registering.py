@@ -44,8 +44,9 @@ class Registering:
         self._departures = departures
         self._reassignment = reassignment
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
+        """{as it was packed: what was read lately}; the oldest makes room."""
         self._manifest_bytes = 0
-        """What was read lately, packed; the oldest makes room."""
+        """Of those, packed."""
 
     def register(self, session: Session, header: Header, envelope: bytes) -> None:
         """Enter the agents of a REGISTER into the registry, all or none, and tell their node which."""

@@ -99,8 +99,8 @@ class Registration:
 def places_of(manifest: Manifest) -> int:
     """How many places an agent takes among those that the bus has.
 
-    One; another for each 8 capabilities; and another for each 32 names under which they can be asked for, which are two
-    for each word of a capability's name but one.
+    One; another for each 8 capabilities; and another for each 32 names under which they can be asked for: a capability of n
+    words has 2 n - 1.
     """
     capabilities = manifest.capabilities
     names = len(capabilities) + 2 * sum(capability.name.count(".") for capability in capabilities)
