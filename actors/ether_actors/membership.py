@@ -177,7 +177,7 @@ class Membership:
             if self._identities:
                 self._throw_out()
             for session in records.router.sessions:
-                if session.draining and not session.outbox_bytes and not session.channel.has_unsent:
+                if session.draining and not session.outbox_bytes and session.channel.sent == session.channel.last:
                     records.router.close(session, "it left")
             for session in records.router.expire(records.now):
                 self._lost(session)

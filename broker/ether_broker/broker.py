@@ -49,6 +49,11 @@ _numbers: Final = itertools.count(1)
 _recv = zmq.backend.Socket.recv  # the compiled methods: pyzmq's wrappers take as long again
 _send = zmq.backend.Socket.send
 _get = zmq.backend.Socket.get
+_DONTWAIT: Final = int(zmq.NOBLOCK)  # flags and options as plain numbers: combining members of an Enum makes a new one
+_DONTWAIT_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+_MORE: Final = int(zmq.RCVMORE)
+_EVENTS: Final = int(zmq.EVENTS)
+_POLLIN: Final = int(zmq.POLLIN)
 
 
 class BrokerSocket:
@@ -132,11 +137,11 @@ class BrokerSocket:
         Returns:
             Nothing, when the time was up or `wake` was called.
         """
-        recv, get, dontwait, more = partial(_recv, self._socket), partial(_get, self._socket), zmq.NOBLOCK, zmq.RCVMORE
+        recv, get = partial(_recv, self._socket), partial(_get, self._socket)
         guard = self.guard
         if guard is not None:
             guard.renew(self._socket)
-        flags = int(dontwait)
+        flags = _DONTWAIT
         if timeout > 0:
             flags = 0
             self._set_timeout(timeout)
@@ -145,19 +150,18 @@ class BrokerSocket:
         try:
             for _ in range(_TURN):
                 routing_id = recv(flags)
-                message = recv(dontwait) if guard is None else guard.take(self._socket, routing_id)
-                flags = int(dontwait)
-                while get(more):  # surplus frames of a broken peer would be read as the next peer's routing id
-                    recv(dontwait)
+                message = recv(_DONTWAIT) if guard is None else guard.take(self._socket, routing_id)
+                while get(_MORE):  # surplus frames of a broken peer would be read as the next peer's routing id
+                    recv(_DONTWAIT)
                     message = b""
                 if routing_id == _WAKE:
                     break
-                if message is None:
-                    continue
-                taken.append((routing_id, message))
-                size += len(message)
-                if size > _TURN_BYTES:
-                    break
+                if message is not None:
+                    taken.append((routing_id, message))
+                    size += len(message)
+                if size > _TURN_BYTES or (not flags and not int(get(_EVENTS)) & _POLLIN):
+                    break  # the first is often alone, and to ask whether it is costs less than a recv that finds nothing
+                flags = _DONTWAIT
         except zmq.Again:
             pass
         return taken
@@ -176,11 +180,11 @@ class BrokerSocket:
 
         What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.
         """
-        send, more, dontwait = partial(_send, self._socket), zmq.SNDMORE | zmq.NOBLOCK, zmq.NOBLOCK
+        send = partial(_send, self._socket)
         for routing_id, frame in router.outgoing():
             try:
-                send(routing_id, more)
-                send(frame, dontwait)
+                send(routing_id, _DONTWAIT_MORE)
+                send(frame, _DONTWAIT)
             except zmq.Again:
                 router.undelivered(routing_id, frame)
                 self._blocked = True

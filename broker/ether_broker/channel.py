@@ -62,14 +62,16 @@ class Channel:
     """
 
     __slots__ = (
-        "_asked", "_asked_at", "_forgotten_bytes", "_next", "_packed_bytes", "_retained", "_rewind_at", "_rewinds",
-        "_rewound", "_told", "received", "sent", "session", "settled", "taken",
+        "_asked", "_asked_at", "_forgotten_bytes", "_packed_bytes", "_retained", "_rewind_at", "_rewinds",
+        "_rewound", "_told", "last", "received", "sent", "session", "settled", "taken",
     )  # fmt: skip
 
     def __init__(self, session: int) -> None:
         self.session = session
+        self.last = 0
+        """Number of the last frame that was packed."""
         self.sent = 0
-        """Number of the last frame that the socket took."""
+        """Number of the last frame that the socket took; below `last` if there are some that it did not."""
         self.received = 0
         """Number of the last frame that was taken in order."""
         self.settled = 0
@@ -78,7 +80,6 @@ class Channel:
         """Number of the last frame of ours that the other end said it has, settled or not."""
         self._packed_bytes = 0
         self._forgotten_bytes = 0
-        self._next = 1
         self._retained: deque[tuple[int, bytes]] = deque()
         self._told = 0
         self._rewound = 0
@@ -93,8 +94,7 @@ class Channel:
 
     def pack(self, envelopes: Sequence[bytes]) -> bytes:
         """Number a frame and keep it; set `sent` to `last` when the socket has taken it."""
-        number = self._next
-        self._next = number + 1
+        self.last = number = self.last + 1
         self._told = settled = self.settled
         frame = join_frame(envelopes, self.session, number, settled)
         self._retained.append((number, frame))
@@ -105,11 +105,6 @@ class Channel:
     def retained_bytes(self) -> int:
         """Bytes of the frames that are kept."""
         return self._packed_bytes - self._forgotten_bytes
-
-    @property
-    def last(self) -> int:
-        """Number of the last frame that was packed; 0 before the first."""
-        return self._next - 1
 
     @property
     def first(self) -> int:
@@ -123,12 +118,7 @@ class Channel:
     def astray(self) -> int:
         """Number of the oldest frame of which the other end has not even said that it has it; 0 if there is none."""
         first = max(self.first, self.taken + 1)
-        return first if self.first and first < self._next else 0
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether the socket has not taken every frame yet."""
-        return self.sent < self._next - 1
+        return first if self.first and first <= self.last else 0
 
     def unsent(self) -> list[tuple[int, bytes]]:
         """(number, frame) of what was packed and not taken by the socket, in order."""
@@ -136,7 +126,7 @@ class Channel:
 
     def acknowledge(self, number: int) -> None:
         """Forget the frames up to a number: the other end has them. A number that was never given says nothing."""
-        if number >= self._next:
+        if number > self.last:
             return
         retained = self._retained
         while retained and retained[0][0] <= number:
@@ -146,7 +136,7 @@ class Channel:
     def rewind(self) -> None:
         """Count as unsent what was not acknowledged: some of it did not arrive."""
         retained = self._retained
-        self.sent = retained[0][0] - 1 if retained else self._next - 1
+        self.sent = retained[0][0] - 1 if retained else self.last
 
     def may_rewind(self, now: float) -> bool:
         """Whether a peer that asks for what is missing gets it: at once the first time, and again after growing pauses.

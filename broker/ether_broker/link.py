@@ -260,7 +260,7 @@ class ZmqLink:
             while self._aside:
                 send(self._aside[0], zmq.NOBLOCK)
                 self._aside.popleft()
-            if channel.has_unsent:
+            if channel.sent < channel.last:
                 for number, frame in channel.unsent():
                     send(frame, zmq.NOBLOCK)
                     channel.sent = number
@@ -357,7 +357,7 @@ class ZmqLink:
 
     def _resume_sending(self) -> None:
         """Try again what the socket had no room for."""
-        if self._channel.has_unsent:
+        if self._channel.sent < self._channel.last:
             with self._lock:
                 self._send_waiting()
         self.flush()

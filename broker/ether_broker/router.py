@@ -37,6 +37,7 @@ from ether_broker.wire import (
     Kind,
     join_frame,
     pack_envelope,
+    read_envelopes,
     read_frame,
     read_header,
     read_number,
@@ -143,7 +144,9 @@ class Router:
         if not queue.has_room(message):
             self.refusals.note(session.node if session else "", "input_full", f"{queue.size:,} bytes wait already")
             return
-        if session is not None and number and not self._is_next(session, number):
+        if session is not None and number and (verdict := session.channel.take(number, now)) is not _NEW:
+            if verdict is _ASK:
+                self._asides.append((session.receiver, session.channel.ask()))
             return
         self.turns.put(queue, routing_id, number, message)
         if self.turns.size > MOST_WAITING and (shed := self.turns.shed()) is not None:
@@ -170,20 +173,17 @@ class Router:
                 self.backlog.count(session, session.outbox_bytes + channel.retained_bytes)
         return True
 
-    def _is_next(self, session: Session, number: int) -> bool:
-        if (verdict := session.channel.take(number, self._now)) is _ASK:
-            self._asides.append((session.receiver, session.channel.ask()))
-        return verdict is _NEW
-
     def _open(self, queue: InputQueue[Session], routing_id: bytes, message: bytes) -> list[bytes]:
         """The envelopes of a frame whose turn it is; a message that is no frame is refused."""
         if queue.session is None and routing_id in self._sessions:
             self.arrive(routing_id, message, self._now)  # it has been let in meanwhile
             return []
-        try:
-            envelopes = read_frame(message).envelopes
-        except EtherError as error:
-            self.refuse(routing_id, error)
+        envelopes = read_envelopes(message)
+        if not envelopes:  # none are in it, or it is no frame
+            try:
+                read_frame(message)
+            except EtherError as error:
+                self.refuse(routing_id, error)
             return []
         return envelopes if queue.session is not None else envelopes[:1]
 
@@ -341,7 +341,7 @@ class Router:
             outbox, channel = session.outbox, session.channel
             if session.gone_since is not None:
                 continue
-            if channel.has_unsent:
+            if channel.sent < channel.last:
                 for number, frame in channel.unsent():
                     if session.blocked:
                         break
@@ -366,7 +366,7 @@ class Router:
         """Make every session that has something to send ready again."""
         for session in self._names.values():
             session.blocked = False
-            if session.outbox or session.channel.has_unsent:
+            if session.outbox or session.channel.sent < session.channel.last:
                 self._ready[session.receiver] = session
 
     def unreachable(self, routing_id: bytes) -> None:

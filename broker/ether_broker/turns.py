@@ -133,16 +133,23 @@ class Turns(Generic[_S]):
             self._tag = before
             until, envelopes = before + QUANTUM, queue.envelopes
             while queue.tag < until:
+                if not envelopes:
+                    if not queue.frames:
+                        break
+                    queue.routing_id, queue.number, message = queue.frames.popleft()
+                    queue.opened = len(message) + _FRAME
+                    queue.envelopes = envelopes = self._open_frame(queue, queue.routing_id, message)
+                    envelopes.reverse()
+                    queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes.pop()
                     queue.tag += PRICES[envelope[0] if envelope else 0] + (len(envelope) >> PER_8_KIB)
                     yield queue, envelope
-                elif queue.frames:
-                    self._open(queue)
-                else:
-                    break
                 if not envelopes:
-                    self._close(queue)
+                    queue.size -= queue.opened
+                    self.size -= queue.opened
+                    queue.opened = 0
+                    self._done(queue)
             left -= queue.tag - before
             if envelopes or queue.frames:
                 heapreplace(heap, (queue.tag, next(self._order), queue))
@@ -152,18 +159,6 @@ class Turns(Generic[_S]):
             self._last = max(self._last, queue.tag)
         if not heap:
             self._tag = self._last  # nothing waits, so all are equal again: whoever comes first is first
-
-    def _open(self, queue: InputQueue[_S]) -> None:
-        queue.routing_id, queue.number, message = queue.frames.popleft()
-        queue.opened = len(message) + _FRAME
-        queue.envelopes.extend(reversed(self._open_frame(queue, queue.routing_id, message)))
-        queue.tag += 1 + (len(queue.envelopes) >> FRAME_SHIFT)
-
-    def _close(self, queue: InputQueue[_S]) -> None:
-        queue.size -= queue.opened
-        self.size -= queue.opened
-        queue.opened = 0
-        self._done(queue)
 
     def clear(self, queue: InputQueue[_S]) -> None:
         """Forget what waits in a queue; its place is given up when its turn comes."""

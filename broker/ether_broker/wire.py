@@ -41,6 +41,7 @@ __all__ = [
     "name_of",
     "pack_envelope",
     "pack_lengths",
+    "read_envelopes",
     "read_frame",
     "read_header",
     "read_number",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 PREAMBLE: Final = struct.Struct(">4sBBHQQQ")
+_ALONE: Final = struct.Struct(">4sBBHQQQI")
+"""The preamble of a frame of one envelope, and its length."""
 HEADER: Final = struct.Struct(">BBHBBBBd16s16s")
 REQUEST_ID: Final = slice(16, 32)
 PARENT: Final = slice(32, 48)
@@ -251,6 +254,12 @@ class Frame(NamedTuple):
 def join_frame(envelopes: Sequence[bytes], session: int = 0, number: int = 0, acknowledged: int = 0) -> bytes:
     """Make one frame of several envelopes, 1,024 at most (`MOST`)."""
     count = len(envelopes)
+    if count == 1:
+        envelope = envelopes[0]
+        return (
+            _ALONE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, 1, session, number, acknowledged, len(envelope))
+            + envelope
+        )
     preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, count, session, number, acknowledged)
     return b"".join((preamble, pack_lengths(envelopes), *envelopes))
 
@@ -271,6 +280,9 @@ def read_lengths(data: bytes, offset: int, count: int) -> tuple[int, ...]:
 
 def take_frame(waiting: deque[bytes]) -> tuple[list[bytes], int]:
     """Take from the front what rides in one frame; returns the envelopes and their bytes."""
+    if len(waiting) == 1:
+        envelope = waiting.popleft()
+        return [envelope], len(envelope)
     envelopes = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
     size = sum(map(len, envelopes))
     while size > FRAME and len(envelopes) > 1:
@@ -310,12 +322,17 @@ def read_frame(frame: bytes) -> Frame:
         IncompatibleVersion: as `read_preamble`.
     """
     session, number, acknowledged = read_preamble(frame)
-    count = int.from_bytes(frame[_COUNT])
-    envelopes = split(frame, PREAMBLE.size, count)
+    envelopes = read_envelopes(frame)
     if envelopes is None:
+        count = int.from_bytes(frame[_COUNT])
         msg = f"A frame of {len(frame)} bytes does not hold the {count} envelopes that it announces."
         raise MalformedFrame(msg, frame)
     return _new(Frame, (session, number, acknowledged, envelopes))
+
+
+def read_envelopes(frame: bytes) -> list[bytes] | None:
+    """The envelopes of a frame whose preamble has been read; None if its lengths and count do not add up."""
+    return split(frame, PREAMBLE.size, int.from_bytes(frame[_COUNT]))
 
 
 def read_number(frame: bytes) -> int:
@@ -334,6 +351,9 @@ def _check_major(frame: bytes) -> None:
 
 def split(data: bytes, offset: int, count: int) -> list[bytes] | None:
     """Take apart a table of lengths at `offset` and the envelopes behind it; None if they do not fill the data exactly."""
+    if count == 1:
+        start = offset + 4
+        return [data[start:]] if int.from_bytes(data[offset:start]) == len(data) - start else None
     try:
         lengths = read_lengths(data, offset, count)
     except struct.error:
