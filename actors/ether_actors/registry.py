@@ -132,6 +132,8 @@ class Registry:
             self._detach(agent)
             self._names.remove(agent.name)
             self._unindex(agent)
+            agent.resolved.clear()  # they and the mailbox lead back to it: nothing is left to the garbage collector
+            agent.mailbox.close()
 
     def _attach(self, agent: Registration, session: Session) -> None:
         agent.session, agent.places = session, places_of(agent.manifest)

@@ -158,6 +158,11 @@ class Mailbox(Generic[_L]):
         if reset:
             self.in_flight = 0
 
+    def close(self) -> None:
+        """Let go of what has ended and of who is told: the agent is taken out, and nothing of its waits any more."""
+        self._waiting.clear()
+        self.on_fall = None
+
     def drain(self) -> list[_L]:
         """Take out everything that waits and has not ended, in order."""
         letters = [letter for letter in self._waiting if not letter.is_over]

@@ -7,6 +7,7 @@ SIGINT, or a second signal, ends it at once. Either way the socket's file goes w
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import resource
 import shutil
@@ -35,6 +36,8 @@ logger = logging.getLogger("ether.broker")
 
 BROKEN: Final = 70
 """Exit code when the supervisor has ended by itself."""
+_OLDEST: Final = 2
+"""The generation of objects that a full collection looks at."""
 _LOOK: Final = 0.5
 _RETRY: Final = 0.5
 """Seconds between two tries to open the journal."""
@@ -54,6 +57,7 @@ def main() -> None:
             sys.exit(2)
         if host is None:
             end(0)
+        look_once_at_what_lives()
         lifeline.ready(endpoint=host.endpoint)
         watch = MemoryWatch(host.endpoint, request["limits"]["memory"], host.refusals.note, host.backlog)
         code = _serve(stopping, host.supervisor, request["drain"])
@@ -86,6 +90,21 @@ def _host(lifeline: Lifeline, stopping: Stopping, context: zmq.Context[zmq.Socke
                 lifeline.waits(str(error))
         if stopping.wait(_RETRY) is not None:
             return None
+
+
+def look_once_at_what_lives() -> None:
+    """Let each full garbage collection look only at what was made since the last one; for a process that is a broker's alone.
+
+    A broker with 100,000 agents has millions of objects, and to look at them all holds everybody up for a third of a second.
+    What it lets go of is freed at once: it leaves no circles, which alone need a collector.
+    """
+
+    def freeze(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == _OLDEST:
+            gc.freeze()
+
+    gc.freeze()
+    gc.callbacks.append(freeze)
 
 
 def _keyring(security: dict[str, Any]) -> Keyring | None:

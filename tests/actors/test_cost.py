@@ -6,6 +6,7 @@ is for several, such as the agents of a node that leaves, is done for eight and 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from enum import Enum, unique
 from functools import cache
@@ -628,6 +629,30 @@ def test_the_work_of_an_operation_grows_with_what_it_says(name: str):
     print(f"{name}: {few} | {beside_more / few:.2f} | {for_more / few:.2f}")
     assert beside_more <= few * (1.3 if growth is Growth.LOG else 1.1) + 100, f"{few} units, beside more {beside_more}"
     assert for_more <= few * 9.0, f"{few} units for {FEW}, and {for_more} for {MANY}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_leaves_nothing_to_the_garbage_collector(name: str):
+    """What was there before a full collection is never looked at again in a broker's process: it must not be part of a circle."""
+    crowd, (_, run) = crowd_of(SMALL), OPERATIONS[name]
+    crowd.forget()
+    run(crowd, FEW)
+    crowd.forget()
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.disable()
+    try:
+        run(crowd, FEW)
+        crowd.forget()
+        gc.collect()
+        left = [item for item in gc.garbage if type(item).__module__.startswith("ether_")]
+    finally:
+        gc.set_debug(0)
+        gc.enable()
+        gc.garbage.clear()
+
+    assert left == []
 
 
 def test_the_counter_sees_loops_copies_and_searches():
