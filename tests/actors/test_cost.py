@@ -634,7 +634,7 @@ def test_the_work_of_an_operation_grows_with_what_it_says(name: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_leaves_nothing_to_the_garbage_collector(name: str):
-    """What was there before a full collection is never looked at again in a broker's process: it must not be part of a circle."""
+    """In a broker's process, what one full collection has seen is not looked at by the next: it must be in no circle."""
     crowd, (_, run) = crowd_of(SMALL), OPERATIONS[name]
     crowd.forget()
     run(crowd, FEW)
