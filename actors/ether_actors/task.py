@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from ether_actors.budget import BudgetAccount
 from ether_actors.lease import Lease, resource_of
+from ether_actors.permissions import narrowed
 from ether_broker.codec import read_delegation
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
@@ -222,12 +223,14 @@ class Task:
             budget: None takes all that is left. To have several at a time, give each its part: `task.budget.part(4)`.
             objective: the aim in words.
             context: the context slice.
-            fields: any other field of `Delegation`. Permissions may be fewer than this task's, never more.
+            fields: any other field of `Delegation`. Permissions are never more than this task's: of each, the lesser value of
+                the two counts (False, the smaller number, what stands in both lists).
 
         Raises:
             UsageError: off the bus, or a field is not valid.
             BudgetExceeded: a limit of the budget is used up, or set aside for others that run.
-            NotPermitted: the permissions have `can_delegate` false.
+            NotPermitted: the permissions have `can_delegate` false, or another value of one than is given here, and nobody can
+                say which is less (two texts).
             Closed: the handler has returned.
         """
         host = self._open_host("delegate")
@@ -247,7 +250,7 @@ class Task:
                 "budget": given, "timestamp": host.wall(), "workflow": parent.workflow,
                 "conversation": parent.conversation, "traceparent": parent.traceparent, "criticality": parent.criticality,
                 **fields,
-                "parent": self.request_id, "permissions": _narrowed(parent.permissions, fields.get("permissions", {})),
+                "parent": self.request_id, "permissions": self._permissions(fields.get("permissions", {})),
             })  # fmt: skip
             handle = host.delegate(delegation, deadline)
         except EtherError:
@@ -349,18 +352,14 @@ class Task:
             raise Closed(msg)
         return self._host
 
+    def _permissions(self, wanted: Any) -> Any:
+        """A sub-delegation's permissions; what is no dict is told by the envelope's validation."""
+        return narrowed(self.delegation.permissions, wanted) if isinstance(wanted, Mapping) else wanted
+
     def _check_permission(self, name: str, what: str) -> None:
         if self.delegation.permissions.get(name) is False:
             msg = f"{self.agent} was delegated this with {name} false, and may not {what}."
             raise NotPermitted(msg)
-
-
-def _narrowed(permissions: Mapping[str, Any], wanted: Any) -> Any:
-    """A sub-delegation's permissions: those of its task, and what is narrower beside them."""
-    if not isinstance(wanted, Mapping):
-        return wanted  # as the envelope's validation says
-    kept = {name: value for name, value in permissions.items() if value is not True or name not in wanted}
-    return {**wanted, **{name: wanted.get(name) is not False and value for name, value in kept.items()}}
 
 
 class _TaskLog(logging.LoggerAdapter[logging.Logger]):

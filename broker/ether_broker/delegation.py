@@ -106,7 +106,9 @@ class Delegation(Model):
     """What the specialist may do, as in `{"can_modify_files": False}`; what is not named is permitted.
 
     Its node holds it to `can_modify_files` (no lease on a file) and `can_delegate`, which are true or false; others are for
-    its handler to keep, and none has a name that is all but one of these. A sub-delegation never has more of them.
+    its handler to keep, and none has a name that is all but one of these. A sub-delegation never has more of them, as far as
+    values can be compared: of two that differ, `task.delegate` takes False, the smaller number and what stands in both lists,
+    and refuses what is neither.
     """
     criticality: Criticality = Criticality.MEDIUM
     parent: RequestId | None = None

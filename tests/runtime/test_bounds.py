@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -290,20 +291,50 @@ def test_permissions_hold_for_sub_delegations_too(bus: TestRuntime, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sub_delegation_may_have_fewer_permissions_and_never_more():
+def permitted_below(given: dict[str, Any], wanted: dict[str, Any]) -> Response:
+    """What a sub-delegation has of the permissions that it is to have."""
+
     class Asks(Agent):
         @capability("asks.seen")
         def seen(self, task: Task):
-            wanted = {"a": True, "b": False, "d": False, "e": "some", "f": "paths"}
             return task.delegate("work.seen", permissions=wanted).result().data["permissions"]
 
     with TestRuntime() as bus:
         bus.start(Worker)
         bus.start(Asks)
-        given = {"a": False, "b": True, "c": "paths", "d": "all", "f": True}
-        told = bus.delegate("asks.seen", permissions=given).result().data
+        return bus.delegate("asks.seen", permissions=given).result()
 
-    assert told == {"a": False, "b": False, "c": "paths", "d": False, "e": "some", "f": "paths"}
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "seen"),
+    [
+        ({"a": False}, {"a": True}, {"a": False}),
+        ({"a": True}, {"a": False}, {"a": False}),
+        ({"a": "all"}, {"a": False}, {"a": False}),
+        ({"a": True}, {"a": "paths"}, {"a": "paths"}),
+        ({"a": "paths"}, {"a": True}, {"a": "paths"}),
+        ({"a": "paths"}, {"b": "some"}, {"a": "paths", "b": "some"}),
+        ({"a": "paths"}, {"a": "paths"}, {"a": "paths"}),
+        ({"files": 10}, {"files": 2}, {"files": 2}),
+        ({"files": 2}, {"files": 10.5}, {"files": 2}),
+        ({"hosts": ["a", "b"]}, {"hosts": ["b"]}, {"hosts": ["b"]}),
+        ({"hosts": ["a", "b"]}, {"hosts": ["c", "b"]}, {"hosts": ["b"]}),
+        ({"hosts": ["a", "b"]}, {"hosts": []}, {"hosts": []}),
+    ],
+)
+def test_a_sub_delegation_may_have_fewer_permissions_and_never_more(
+    given: dict[str, Any], wanted: dict[str, Any], seen: dict[str, Any]
+):
+    assert permitted_below(given, wanted).data == seen
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("any", "none"), ("none", "any"), ([1], 1), ({"a": 1}, {}), (3, None)])
+def test_a_permission_of_which_nobody_can_say_whether_it_is_less_is_refused(value: object, wanted: object):
+    response = permitted_below({"hosts": value}, {"hosts": wanted})
+
+    assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "not_permitted")
+    assert f"hosts {value!r}" in response.error.message
+    assert "leave it out" in response.error.message
 
 
 def test_who_may_not_delegate_does_not(bus: TestRuntime):
