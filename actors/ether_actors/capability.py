@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
+from ether_actors.misfit import Misfit
 from ether_broker.errors import InvalidManifest
 from ether_broker.frozen import freeze
 from ether_broker.manifest import Capability
@@ -19,29 +20,10 @@ from ether_broker.response import Response
 if TYPE_CHECKING:
     from ether_actors.task import Task
 
-__all__ = ["Handler", "Misfit", "WrongResult", "capability", "handlers_of"]
+__all__ = ["Handler", "WrongResult", "capability", "handlers_of"]
 
 _MARK: Final = "__ether_capability__"
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class Misfit(Exception):
-    """The parameters do not fit the capability's schema.
-
-    Attributes:
-        missing: dotted paths of what is required and was not given.
-        unexpected: dotted paths of what was given and does not fit.
-    """
-
-    def __init__(self, message: str, *, missing: tuple[str, ...] = (), unexpected: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.missing = missing
-        self.unexpected = unexpected
-
-    @property
-    def fields(self) -> dict[str, tuple[str, ...]]:
-        """The same by the names that a response has for them."""
-        return {"required_fields": self.missing, "unexpected_fields": self.unexpected}
 
 
 class WrongResult(Exception):
@@ -193,15 +175,7 @@ class Handler:
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            problems = error.errors(include_url=False)
-            fields = tuple(".".join(str(part) for part in problem["loc"]) or "params" for problem in problems)
-            text = "; ".join(f"{name}: {_misfit(problem)}" for name, problem in zip(fields, problems, strict=True))
-            msg = f"{self.capability.name} does not take these params: {text}"
-            missing = tuple(
-                name for name, problem in zip(fields, problems, strict=True) if problem["type"] == "missing"
-            )
-            unexpected = tuple(dict.fromkeys(name for name in fields if name not in missing))
-            raise Misfit(msg, missing=missing, unexpected=unexpected) from None
+            raise Misfit.of(self.capability.name, value, error) from None
 
     def result(self, value: Any) -> Any:
         """Check a result against the return annotation.
@@ -227,12 +201,6 @@ class Handler:
         if self.task_name is not None:
             arguments[self.task_name] = task
         return self.function(agent, **arguments)
-
-
-def _misfit(problem: Any) -> str:
-    if problem["type"] in {"model_type", "dict_type"} and not problem["loc"]:
-        return f"a dict of the parameters by their names is wanted, and this is a {type(problem['input']).__name__}"
-    return str(problem["msg"])
 
 
 def _is_task(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:

@@ -6,7 +6,8 @@ import sys
 import traceback
 from typing import Any
 
-from ether_actors.capability import Misfit, WrongResult
+from ether_actors.capability import WrongResult
+from ether_actors.misfit import Misfit
 from ether_actors.work import Work
 from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError
 from ether_broker.ids import to_text

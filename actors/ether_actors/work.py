@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ether_actors.capability import Misfit
+from ether_actors.misfit import Misfit
 from ether_actors.task import Task
 from ether_broker.codec import read_delegation
 from ether_broker.delegation import Delegation

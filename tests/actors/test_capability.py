@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, Json
 
 from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent, default_name
-from ether_actors.capability import Handler, Misfit, WrongResult, capability
+from ether_actors.capability import Handler, WrongResult, capability
+from ether_actors.misfit import Misfit
 from ether_actors.task import Task
 from ether_broker.errors import InvalidManifest, UsageError
 from ether_broker.payload import Payload
@@ -139,6 +140,81 @@ def test_what_is_missing_and_what_does_not_fit_are_named_apart():
     assert set(found.unexpected) == {"limit", "topic.depth", "surplus"}
     assert "x.y does not take these params" in str(found)
     assert misfit(method, [1, 2]).unexpected == ("params",)
+
+
+class Round(BaseModel):
+    kind: Literal["round"] = "round"
+    radius: int
+
+
+class Square(BaseModel):
+    kind: Literal["square"] = "square"
+    side: int
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "missing", "unexpected"),
+    [
+        (str | list[str], 5, (), ("it",)),
+        (str | list[str], ["a", 5], (), ("it",)),
+        (int | float | None, "x", (), ("it",)),
+        (Round | Square, {}, (), ("it",)),
+        (Round | Square, {"radius": "x"}, (), ("it",)),
+        (Round | None, {}, ("it.radius",), ()),
+        (list[Round | Square], [{"side": 1}, {}], (), ("it.1",)),
+        (Annotated[Round | Square, Field(discriminator="kind")], {"kind": "square"}, ("it.side",), ()),
+        (Annotated[Round | Square, Field(discriminator="kind")], {"kind": "oval"}, (), ("it",)),
+        (dict[int, int], {"x": 1}, (), ("it.x",)),
+        (dict[int, int], {"x": "y"}, (), ("it.x",)),
+        (dict[str, Round], {"a": {}, "b": {"radius": "x"}}, ("it.a.radius",), ("it.b.radius",)),
+        (tuple[int, int], [1], ("it.1",), ()),
+        (list[list[int]], [[1], [2, "x"]], (), ("it.1.1",)),
+        (Json[list[int]], "[1,", (), ("it",)),
+        (Json[list[int]], '["x"]', (), ("it",)),
+    ],
+)
+def test_what_does_not_fit_is_named_once_as_the_caller_named_it(
+    annotation: Any, given: Any, missing: tuple[str, ...], unexpected: tuple[str, ...]
+):
+    def method(self, it, other: int = 0): ...
+
+    method.__annotations__["it"] = annotation
+    found = misfit(method, {"it": given})
+
+    assert (found.missing, found.unexpected) == (missing, unexpected)
+
+
+def test_the_message_names_the_alternatives_of_a_union():
+    def method(self, it: Round | Square): ...
+
+    assert str(misfit(method, {"it": {}})) == (
+        "x.y does not take these params: it: Input should be Round (radius: Field required) or Square (side: Field required)"
+    )
+
+
+def test_the_message_says_that_a_key_does_not_fit():
+    def method(self, it: dict[int, int]): ...
+
+    assert "it.x: its key: Input should be a valid integer" in str(misfit(method, {"it": {"x": 1}}))
+
+
+@pytest.mark.parametrize("annotation", [list[str], list[str] | int])
+def test_of_very_many_problems_the_first_are_told(annotation: Any):
+    def method(self, it, other: int = 0): ...
+
+    method.__annotations__["it"] = annotation
+    found = misfit(method, {"it": [1] * 20_000})
+
+    assert str(found).startswith("x.y does not take these params: it")
+    assert "; and 19,936 more" in str(found)
+    assert len(found.unexpected) == (64 if annotation == list[str] else 1)
+    assert len(str(found)) < 10_000
+
+
+def test_the_whole_of_params_may_be_a_union():
+    def method(self, params: Round | Square): ...
+
+    assert (misfit(method, {}).missing, misfit(method, {}).unexpected) == ((), ("params",))
 
 
 def test_a_task_is_found_by_its_annotation_or_its_name_and_is_no_parameter():
