@@ -262,10 +262,9 @@ class Administration:
         record = SuggestionRecord.parse({"submitted_by": source, **params})
         if record.submitted_by != source:
             raise InvalidEnvelope(f"submitted_by is {record.submitted_by!r}, and {source!r} asks: submit your own.")
-        if record.justification.score < THRESHOLD:
-            raise InvalidEnvelope(
-                f"The score is {record.justification.score:g}; below {THRESHOLD:g} nothing is suggested (spec 2 §8.2)."
-            )
+        score = min(record.justification.score, record.justification.weighed)
+        if score < THRESHOLD:
+            raise InvalidEnvelope(f"The score is {score}; below {THRESHOLD:g} nothing is suggested (spec 2 §8.2).")
         self._records.event("suggestion", **record.document())
         return Payload.of({"suggestion_id": record.suggestion_id})
 

@@ -86,6 +86,14 @@ def test_a_suggestion_is_an_event_for_whoever_observes():
                 "score": 0.5499,
             }
         },
+        {
+            "justification": {
+                "rejection_rate": 0.24,
+                "latency_penalty_ratio": 1.0,
+                "clarification_cycles_ratio": 0.5,
+                "score": THRESHOLD,
+            }
+        },
         {"justification": {**RECORD["justification"], "score": 0.99}},
         {"justification": dict.fromkeys(RECORD["justification"], 0.0) | {"score": 0.99}},
         {"suggestion_id": ""},

@@ -13,7 +13,8 @@ __all__ = ["THRESHOLD", "Justification", "SuggestionRecord"]
 THRESHOLD: Final = 0.55
 """The lowest score that is worth a suggestion (§8.2); below it is gap spam (§16)."""
 
-Ratio = Annotated[float, Field(ge=0)]
+Rate = Annotated[float, Field(ge=0, le=1, strict=True)]
+Ratio = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 """0 and more; over 1 when it is measured against a baseline. The score clamps each to 1."""
 _ROUNDING: Final = 0.01
 """By how much a score may differ from that of its ratios: the spec's own example, 0.61 for 0.618, cuts the third digit."""
@@ -22,20 +23,26 @@ _ROUNDING: Final = 0.01
 class Justification(Model):
     """The figures behind a suggestion (§8.2); the ratios are raw, so that they can be judged."""
 
-    rejection_rate: Ratio
+    rejection_rate: Rate
     latency_penalty_ratio: Ratio
     clarification_cycles_ratio: Ratio
-    score: Annotated[float, Field(ge=0, le=1)]
+    score: Rate
+    """As it was written down, to two digits or more."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        ratios = (self.rejection_rate, self.latency_penalty_ratio, self.clarification_cycles_ratio)
-        expected = sum(weight * min(ratio, 1.0) for weight, ratio in zip((0.4, 0.3, 0.3), ratios, strict=True))
-        if not abs(self.score - expected) < _ROUNDING:
-            weighed = "0.4 x rejections + 0.3 x latency + 0.3 x clarifications, each at most 1"
-            msg = f"score {self.score:g} is not that of its ratios: {weighed}, is {expected:.3f}"
+        if not abs(self.score - self.weighed) < _ROUNDING:
+            formula = "0.4 x rejections + 0.3 x latency + 0.3 x clarifications, each at most 1"
+            msg = f"score {self.score:g} is not that of its ratios: {formula}, is {self.weighed:.3f}"
             raise ValueError(msg)
         return self
+
+    @property
+    def weighed(self) -> float:
+        """The score that the ratios give; this one decides whether it is worth a suggestion."""
+        ratios = (self.rejection_rate, self.latency_penalty_ratio, self.clarification_cycles_ratio)
+        score = sum(weight * min(ratio, 1.0) for weight, ratio in zip((0.4, 0.3, 0.3), ratios, strict=True))
+        return round(score, 9)
 
 
 class SuggestionRecord(Model):
@@ -44,7 +51,7 @@ class SuggestionRecord(Model):
     suggestion_id: Annotated[str, Field(min_length=1, max_length=200)]
     """The same id is the same suggestion: said again, it counts once."""
     proposed_agent: AgentName
-    capabilities: tuple[CapabilityName, ...]
+    capabilities: Annotated[tuple[CapabilityName, ...], Field(min_length=1)]
     justification: Justification
     impact_expectation: str = ""
     rfc_reference: str | None = None

@@ -49,3 +49,30 @@ def test_a_score_that_is_not_that_of_its_ratios_is_refused_with_the_right_one(sc
 
     with pytest.raises(InvalidEnvelope, match=r"justification: .*score .* is 0\.618"):
         SuggestionRecord.parse(document)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rejection_rate", 40),
+        ("rejection_rate", -0.1),
+        ("latency_penalty_ratio", float("inf")),
+        ("latency_penalty_ratio", float("nan")),
+        ("clarification_cycles_ratio", "0.62"),
+        ("score", "0.61"),
+    ],
+)
+def test_a_figure_that_is_none_is_refused_by_its_name(name: str, value: object):
+    document = json.loads(spec_examples.SUGGESTION_RECORD)
+    document["justification"][name] = value
+
+    with pytest.raises(InvalidEnvelope, match=rf"justification\.{name}: "):
+        SuggestionRecord.parse(document)
+
+
+def test_a_record_proposes_at_least_one_capability():
+    document = json.loads(spec_examples.SUGGESTION_RECORD)
+    document["capabilities"] = []
+
+    with pytest.raises(InvalidEnvelope, match="capabilities: "):
+        SuggestionRecord.parse(document)
