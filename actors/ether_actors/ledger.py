@@ -66,7 +66,7 @@ class Entry:
     """As declared in the specialist's manifest."""
     idempotent: bool
     pinned: bool
-    """Whether the delegator named the agent."""
+    """Whether nobody else may have it: the delegator named the agent, without FALLTHROUGH."""
     progress: Telling | None
     """What it may still tell of itself, once it has told something."""
     parent: Entry | None

@@ -88,8 +88,7 @@ class Reassignment:
         for entry in agent.oldest_first:
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
-            message = f"{agent.manifest.agent} has left and nobody else holds {name_of(entry.capability)!r}."
-            self._delivery.rule(entry, Status.REJECTED_CAPABILITY, "agent_gone", message)
+            self._refuse(entry, "agent_gone", "has left", retryable=True)
 
     def handed_back(self, entry: Entry) -> None:
         """Take back work that its node had not started, and give it to another holder, or keep it for the same one.
@@ -138,8 +137,16 @@ class Reassignment:
         return choice is not None and choice.name == entry.capability
 
     def _undeclared(self, entry: Entry) -> None:
-        message = f"{entry.agent.manifest.agent} came back and does not declare {name_of(entry.capability)!r} any more."
-        self._delivery.rule(entry, Status.REJECTED_CAPABILITY, "not_declared", message)
+        self._refuse(entry, "not_declared", f"came back and does not declare {name_of(entry.capability)!r} any more")
+
+    def _refuse(self, entry: Entry, code: str, why: str, *, retryable: bool = False) -> None:
+        """Refuse what its agent has no more, and say who else takes it."""
+        choice = self._selection.alternative(entry)
+        other = None if choice is None else choice.agent.manifest.agent
+        what = name_of(entry.capability)
+        rest = f"nobody else takes {what!r} now" if other is None else f"{other} takes {what!r}"
+        error = ErrorInfo(code=code, message=f"{entry.agent.manifest.agent} {why}; {rest}.", retryable=retryable)
+        self._delivery.answer(entry, Status.REJECTED_CAPABILITY, error, alternative_agent=other)
 
     def reopen(self, entry: Entry, *, again: bool) -> None:
         """Let what had been sent wait again; `again` when it may have been begun, which makes it another attempt."""

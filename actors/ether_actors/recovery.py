@@ -131,7 +131,7 @@ def _restore_work(
         choice = Choice(agent, declared, capability, idempotent=False, tier=0)
     if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
         message = f"{header.target.decode(errors='replace')} is not there any more."
-        error = ErrorInfo(code="agent_gone", message=message)
+        error = ErrorInfo(code="agent_gone", message=message, retryable=True)
         records.answer(delegator, header, Status.REJECTED_CAPABILITY, error, Flag.NONE)
         return None
     parent = records.ledger.get(header.parent)
@@ -146,7 +146,7 @@ def _restore_work(
     )  # fmt: skip
     entry = Entry(
         read_header(envelope), envelope, delegator, choice, parent=parent,
-        pinned=not header.flags & Flag.ROUTED, deadline=header.deadline, now=accepted.clock,
+        pinned=not header.flags & (Flag.ROUTED | Flag.FALLTHROUGH), deadline=header.deadline, now=accepted.clock,
     )  # fmt: skip
     entry.returns = accepted.returns
     return entry

@@ -27,6 +27,7 @@ from ether_broker.dead_letters import Reason
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.ids import NO_ID, made_at, to_text
 from ether_broker.mailbox import Offer
+from ether_broker.manifest import ANY
 from ether_broker.names import BUS_PREFIX, check_names
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
@@ -49,6 +50,7 @@ _DUE: Final = 128
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
+_FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _NO_BODY: Final = b"\x80"
 """The empty map that the tap and the journal have for a refused body, or who may do nothing would fill the disk with them."""
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
@@ -222,7 +224,8 @@ class Rulings:
                 header, envelope, target=agent.name, capability=choice.name, deadline=deadline, flags=flags
             )  # fmt: skip
         entry = Entry(
-            header, envelope, session, choice, parent=parent, pinned=is_named, deadline=deadline, now=now
+            header, envelope, session, choice, parent=parent, pinned=is_named and not header.flags & _FALLTHROUGH,
+            deadline=deadline, now=now,
         )  # fmt: skip
         if records.ledger.size + entry.size > agent.mailbox.limits.total:
             raise broker_full(records.ledger.size)
@@ -237,10 +240,11 @@ class Rulings:
         records.ledger.open(entry)
         records.accepted += 1
         records.passing.append(envelope)
-        if header.target and not is_named:
+        if not is_named and (header.target or choice.capability.name == ANY):
             records.event(
-                "fell_through", request_id=to_text(header.request_id), named=name_of(header.target),
-                agent=agent.manifest.agent, capability=name_of(choice.name),
+                "fell_through", request_id=to_text(header.request_id), named=name_of(header.target) or None,
+                found="fallback" if choice.capability.name == ANY else "capability", agent=agent.manifest.agent,
+                capability=name_of(choice.name),
             )  # fmt: skip
         if offer is _SEND:
             self._delivery.send(entry)

@@ -100,12 +100,16 @@ class Selection:
             ) from None  # fmt: skip
 
     def another(self, entry: Entry) -> Choice | None:
-        """Who else may have what was accepted: another holder than the one that has it now."""
+        """Who else may have what was accepted: another holder than the one that has it now, and no less idempotent."""
+        choice = self.alternative(entry)
+        return None if choice is None or (entry.idempotent and not choice.idempotent) else choice
+
+    def alternative(self, entry: Entry) -> Choice | None:
+        """Who else takes what an accepted delegation asks for."""
         access = self._records.access
         grant = EVERYTHING if access.is_open else access.grant(entry.asking_session.node, name_of(entry.source))
         blocked = _blocked(entry.parent) if entry.parent is not None else _NOBODY
-        choice = self._best(entry.capability, grant, entry.parent, {entry.agent, *blocked})
-        return None if choice is None or (entry.idempotent and not choice.idempotent) else choice
+        return self._best(entry.capability, grant, entry.parent, {entry.agent, *blocked})
 
     def _named(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
         registry = self._records.registry

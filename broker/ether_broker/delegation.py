@@ -83,8 +83,9 @@ class Delegation(Model):
     to_agent: AgentName | None = None
     """The specialist; None lets the registry choose by capability."""
     fallback: bool = False
-    """Whether another may have it where `to_agent` is not there or does not take it: who holds the capability, and last an
-    agent that takes anything (spec 3, "Agent Lookup"). The event `fell_through` says so."""
+    """Whether another may have it where `to_agent` is not there, does not take it, or goes before it is done: who holds the
+    capability, and last an agent that takes anything (spec 3, "Agent Lookup"). The event `fell_through` says so, and
+    `reassigned` of what moves later."""
     capability: CapabilityName
     objective: str = ""
     """The aim in words, for specialists that read."""

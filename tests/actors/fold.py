@@ -74,7 +74,7 @@ def _folded_work(history: History) -> list[tuple[object, ...]]:
         header = read_header(work.envelope)
         found.append((
             request_id, header.source, work.agent or header.target, work.capability or header.capability, work.attempt,
-            work.returns, work.is_running, not header.flags & Flag.ROUTED,
+            work.returns, work.is_running, not header.flags & (Flag.ROUTED | Flag.FALLTHROUGH),
             work.parent if work.parent in history.open else NO_ID, children.get(request_id, []),
         ))  # fmt: skip
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Interface, Manifest
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
@@ -29,6 +30,12 @@ def ask(bus: Bus, asking: Peer, capability: str, *, to: str = "analyzer", flags:
     return number
 
 
+def found(bus: Bus) -> list[tuple[str | None, str, str, str]]:
+    """Who got what fell through, and which step of the look-up found it."""
+    events = bus.events("fell_through")
+    return [(event["named"], event["found"], event["agent"], event["capability"]) for event in events]
+
+
 # -- falling through ---------------------------------------------------------------------------------------------
 
 
@@ -44,9 +51,25 @@ def test_the_id_comes_first_then_the_capability_then_the_fallback():
     third = ask(bus, desk, "code.analyze")
 
     assert (executor.work(), holder.work(), named.work()) == ([first], [second], [third])
-    assert [(event["named"], event["agent"], event["capability"]) for event in bus.events("fell_through")] == [
-        ("analyzer", "llm-executor", "code.analyze"),
-        ("analyzer", "holder", "code.analyze"),
+    assert found(bus) == [
+        ("analyzer", "fallback", "llm-executor", "code.analyze"),
+        ("analyzer", "capability", "holder", "code.analyze"),
+    ]
+
+
+def test_what_names_nobody_and_reaches_a_fallback_agent_is_told_too():
+    bus = Bus()
+    desk = bus.delegator("desk")
+    executor = start(bus, "llm-executor", "*")
+    numbers = [ask(bus, desk, "code.analyze", to="", flags=0), ask(bus, desk, "*", to="", flags=0)]
+    ask(bus, desk, "code.analyze", to="llm-executor")
+    start(bus, "holder", "code.analyze")
+    ask(bus, desk, "code.analyze", to="", flags=0)
+
+    assert executor.work()[:2] == numbers
+    assert found(bus) == [
+        (None, "fallback", "llm-executor", "code.analyze"),
+        (None, "fallback", "llm-executor", "*"),
     ]
 
 
@@ -114,6 +137,74 @@ def test_who_names_an_agent_and_no_capability_gets_what_it_does():
 
     (work,) = named.took(Kind.DELEGATION)
     assert (work.number, work.header.capability) == (number, b"code.analyze")
+
+
+# -- the named agent goes ------------------------------------------------------------------------------------------
+
+
+def idempotent(bus: Bus, agent: str) -> Peer:
+    return bus.node(f"n{agent}", agent, idempotent=True, max_concurrency=4)
+
+
+@pytest.mark.parametrize("end", ["leaves", "drains", "is lost", "hands it back"])
+@pytest.mark.parametrize("flags", [FALLTHROUGH, 0])
+def test_what_waits_for_a_named_agent_that_goes_falls_through_and_without_the_flag_does_not(end: str, flags: int):
+    bus = Bus(limits=Limits(window=1))
+    desk = bus.delegator("desk")
+    named, other = idempotent(bus, "analyzer"), idempotent(bus, "other")
+    begun = ask(bus, desk, "x.y", flags=0)
+    number = ask(bus, desk, "x.y", flags=flags)
+    if end == "leaves":
+        named.send(Kind.UNREGISTER, source=b"analyzer")
+    elif end == "drains":
+        named.send(Kind.UNREGISTER, source=b"analyzer", flags=int(Flag.HANDED_BACK))
+    elif end == "hands it back":
+        named.respond("analyzer", begun)
+        bus.step()
+        named.hand_back("analyzer", number)
+    else:
+        named.die()
+        bus.pass_time(4.0)
+    bus.step()
+
+    assert other.work() == ([number] if flags else [])
+    assert [event["agent"] for event in bus.events("reassigned")].count("other") == bool(flags)
+
+
+def test_what_a_lost_named_agent_had_begun_runs_again_elsewhere_if_it_may():
+    bus = Bus()
+    desk = bus.delegator("desk")
+    named, other = idempotent(bus, "analyzer"), idempotent(bus, "other")
+    number = ask(bus, desk, "x.y")
+    assert named.work() == [number]
+    named.respond("analyzer", number, Status.ACCEPTED)
+    named.die()
+    bus.pass_time(4.0)
+
+    assert other.work() == [number]
+
+
+def test_who_waited_for_an_agent_that_left_is_told_who_else_takes_it_and_may_try_again():
+    bus = Bus(limits=Limits(window=1))
+    desk = bus.delegator("desk")
+    named, other = start(bus, "analyzer", "x.y"), start(bus, "other", "x.y")
+    alternatives = []
+    for _ in range(2):
+        ask(bus, desk, "x.y", flags=0)
+        ask(bus, desk, "x.y", flags=0)
+        named.send(Kind.UNREGISTER, source=b"analyzer")
+        bus.step()
+        refusal = next(received for received in desk.took(Kind.RESPONSE) if received.code == "agent_gone")
+        assert refusal.body["error"]["retryable"] is True
+        alternatives.append((refusal.body.get("alternative_agent"), refusal.body["error"]["message"]))
+        other.send(Kind.UNREGISTER, source=b"other")
+        named.register("analyzer")
+        bus.step()
+
+    assert alternatives == [
+        ("other", "analyzer has left; other takes 'x.y'."),
+        (None, "analyzer has left; nobody else takes 'x.y' now."),
+    ]
 
 
 # -- interfaces --------------------------------------------------------------------------------------------------

@@ -135,6 +135,24 @@ def test_a_node_that_does_not_come_back_is_lost_with_its_work(capability: str):
         assert list(other.works) == [asked.number]
 
 
+@pytest.mark.parametrize("flags", [int(Flag.FALLTHROUGH), 0])
+def test_what_falls_through_goes_to_another_when_the_agent_that_it_names_does_not_come_back(flags: int):
+    world = World(window=1)
+    d, a = pair(world)
+    b = world.life("nb", "b")
+    world.settle()
+    begun = d.ask("once", to="a", timeout=60.0)
+    asked = d.ask("once", to="a", timeout=60.0, flags=flags)
+    world.settle()
+    a.is_dead = True
+    world.crash()
+    back(world, d, b)
+    world.pass_time(RETURN + 1.0)
+
+    assert begun.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+    assert list(b.works) == ([asked.number] if flags else [])
+
+
 @pytest.mark.parametrize("capability", ["once", "twice"])
 def test_a_node_that_comes_back_as_another_process_has_lost_its_work(capability: str):
     world = World()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ether import Agent, Status, capability
 from ether.observers import Probe
 from ether.testing import TestRuntime
@@ -46,7 +48,11 @@ def test_a_subgoal_goes_to_the_agent_then_to_the_capability_then_to_the_fallback
 
     assert (nobody, fallback, holder, named) == ("unknown_agent", "llm-executor", "other", "code-analyzer")
     assert (alone, anybody) == ("code-analyzer", "llm-executor")
-    assert [event["agent"] for event in events if event["event"] == "fell_through"] == ["llm-executor", "other"]
+    assert [(event["agent"], event["found"]) for event in events if event["event"] == "fell_through"] == [
+        ("llm-executor", "fallback"),
+        ("other", "capability"),
+        ("llm-executor", "fallback"),
+    ]
 
 
 def test_a_delegation_may_ask_for_it_and_else_its_name_stays_exact():
@@ -57,3 +63,25 @@ def test_a_delegation_may_ask_for_it_and_else_its_name_stays_exact():
 
     assert (exact.status, exact.alternative_agent) == (Status.REJECTED_CAPABILITY, "other")
     assert falls.data == {"by": "other"}
+
+
+class Patient(Agent):
+    @capability("code_analysis")
+    async def analyse(self, is_long: bool = False) -> str:
+        if is_long:
+            await asyncio.Event().wait()
+        return self.agent_name
+
+
+def test_what_falls_through_goes_on_when_its_agent_leaves_and_without_that_its_delegator_hears_who_is_left():
+    with TestRuntime(name="desk", drain=0.1) as bus:
+        bus.start(Patient, name="named")
+        bus.delegate("code_analysis", {"is_long": True}, to="named")
+        falls = bus.delegate("code_analysis", to="named", fallback=True)
+        stays = bus.delegate("code_analysis", to="named")
+        bus.start(Patient, name="other")
+        bus.stop("named")
+        gone = stays.result()
+
+        assert falls.result().data == "other"
+    assert (gone.error.code, gone.error.retryable, gone.alternative_agent) == ("agent_gone", True, "other")

@@ -240,7 +240,12 @@ class Auditor:
         if plan is not None and plan.is_volatile:
             self._said.setdefault(request_id, set()).add(envelope)
         self._orphans += self._children.pop(request_id, ())
-        source = read_header(envelope).source
+        header = read_header(envelope)
+        source = header.source
+        if plan is not None and plan.falls and header.status == Status.REJECTED_CAPABILITY:
+            body = unpack(envelope[header.body :])
+            if body["error"]["code"] == "agent_gone" and body.get("alternative_agent"):
+                self.fail("falling through", f"{self.name(request_id)} could go to {body['alternative_agent']}")
         if source not in {b"ether", self._specialists[request_id]}:
             self.fail("identity", f"{self.name(request_id)} was ended by {source!r}")
         if envelope[1] == Status.TIMEOUT and source != b"ether":
@@ -331,7 +336,8 @@ class Auditor:
         world.note("started", agent, plan.number, header.attempt)
         if plan.starts and not plan.is_idempotent:
             self.fail("at most once", f"{self.name(header.request_id)} was begun by {plan.starts} and by {agent}")
-        if header.attempt in plan.starts:
+        is_unsaid = plan.is_volatile and plan.is_idempotent  # a broker that is killed takes along that it gave it again
+        if header.attempt in plan.starts and not is_unsaid:
             self.fail("at most once", f"attempt {header.attempt} of {self.name(header.request_id)} was begun twice")
         plan.starts[header.attempt] = agent
         if world.scenario.durable and not plan.is_volatile and header.request_id not in world.disk.accepted:

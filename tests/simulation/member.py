@@ -186,11 +186,12 @@ class Life:
     def ask(self, plan: Plan) -> None:
         """Delegate from plain code."""
         params, world = Payload.of({"plan": plan.number}), self.member.world
-        if plan.is_volatile or plan.parent:
+        if plan.is_volatile or plan.parent or plan.falls:
             delegation = Delegation(
                 request_id=to_text(world.make_id()), from_agent=self.member.name, to_agent=plan.target,
                 capability=plan.capability, params=params, timeout=plan.timeout,
                 parent=to_text(plan.parent) if plan.parent else None, durability="memory" if plan.is_volatile else None,
+                fallback=plan.falls,
             )  # fmt: skip
             handle = self.node.delegating.delegate(delegation, self.member.clock.monotonic() + plan.timeout)
         else:

@@ -9,7 +9,7 @@ from typing import Final
 from ether_broker.mailbox import Limits
 from tests.simulation.hostile import ATTACKS
 
-__all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_more"]
+__all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_falls", "draw_more"]
 
 FAULTS: Final = (
     "break", "partition", "node", "broker", "freeze", "disk", "stall", "cancel", "leave", "stop",
@@ -113,6 +113,8 @@ class Scenario:
     """Whether a broker that is started anew has another zero of its clock, as after a reboot."""
     named: float
     """Chance that a delegation names its agent."""
+    falls: float = 0.0
+    """Chance that one which does may go to another (FALLTHROUGH)."""
     draws: frozenset[str] = frozenset()
     """Which of `CHANCES` it has."""
     hostiles: tuple[tuple[str, ...], ...] = ()
@@ -209,3 +211,10 @@ def draw_more(scenario: Scenario, chance: Random) -> None:
             "MOST_AGENTS": chance.choice((4, 20)), "MOST_MONITORS": 8, "MOST_DOWN": chance.choice((1, 20)), "_FORGET_AFTER": 2,
             "SHARE": 3,
         }  # fmt: skip
+
+
+def draw_falls(scenario: Scenario, chance: Random) -> None:
+    """Add that named work may fall through, in every third world; drawn apart, as `draw_more`."""
+    scenario.falls = chance.choice((0.0, 0.0, 0.5)) if scenario.named else 0.0
+    if scenario.falls:
+        scenario.draws |= {"falls"}

@@ -49,6 +49,8 @@ class Plan:
     is_child: bool = False
     is_volatile: bool = False
     """Whether it does not wait for the journal."""
+    falls: bool = False
+    """Whether another than the agent that it names may have it."""
     parent: bytes = b""
     """Which delegation plain code says that it was made for."""
     sent: bytes = b""

@@ -27,7 +27,7 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.member import Member, Watcher
 from tests.simulation.network import Network
 from tests.simulation.raw import Crowd, RawPeer
-from tests.simulation.scenario import draw, draw_more
+from tests.simulation.scenario import draw, draw_falls, draw_more
 from tests.simulation.timeline import BEGIN, SkewedClock, Timeline
 from tests.simulation.workload import KEEN, ONCE, Plan
 
@@ -83,6 +83,9 @@ class World:
         self._more = Random(f"{seed}, more")  # of its own, so that the rest of a seed is the same without
         if not is_plain:
             draw_more(scenario, self._more)
+        self._falling = Random(f"{seed}, falls")
+        if not is_plain:
+            draw_falls(scenario, self._falling)
         self.timeline = Timeline()
         self.disk = Disk()
         self.network = Network(self.timeline, scenario.weather, Random(self.chance.random()))
@@ -167,6 +170,7 @@ class World:
     def _make_odd(self, plan: Plan) -> None:
         """Draw what only some worlds have."""
         scenario, chance = self.scenario, self._more
+        plan.falls = bool(scenario.falls and plan.target) and self._falling.random() < scenario.falls
         plan.is_volatile = scenario.volatile > 0 and chance.random() < scenario.volatile
         if scenario.odd_parents and chance.random() < scenario.odd_parents:
             others = [other.request_id for other in self.plans[-20:] if other.request_id]

@@ -162,7 +162,7 @@ RequestIdOption = Annotated[
     ),
 ]  # fmt: skip
 FallbackOption = Annotated[
-    bool, typer.Option("--fallback", help="Another may have it where AGENT is not there or does not take it.")
+    bool, typer.Option("--fallback", help="Another may have it where AGENT is not there, does not take it, or leaves.")
 ]
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import ether_actors.administration
 import ether_actors.departures
+import ether_actors.recovery
 import ether_actors.supervisor
 import ether_broker.turns
 from ether.session import Session as Stay
@@ -15,13 +16,14 @@ from ether_actors.feeding import Feeding
 from ether_actors.history import History
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry, Ledger
+from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.remembered import Remembered
 from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
 from ether_broker.security.access import Grant
 from ether_broker.status import Status
-from ether_broker.wire import Flag
+from ether_broker.wire import Flag, read_header
 from tests.simulation.mutants.mutant import Mutant
 
 __all__ = ["MENDED"]
@@ -186,6 +188,24 @@ def _old_clock(resume: Any) -> Any:
     return mutated
 
 
+def _pinned_when_recovered(restore: Any) -> Any:
+    def mutated(*known: Any) -> Entry | None:
+        entry: Entry | None = restore(*known)
+        if entry is not None:
+            entry.pinned = not read_header(entry.envelope).flags & Flag.ROUTED
+        return entry
+
+    return mutated
+
+
+def _named_stays_named(reroute: Any) -> Any:
+    def mutated(self: Reassignment, entry: Entry) -> bool:
+        flags = read_header(entry.envelope).flags
+        return not (flags & Flag.FALLTHROUGH and not flags & Flag.ROUTED) and bool(reroute(self, entry))
+
+    return mutated
+
+
 def _again_though_started(_status: Any) -> Any:
     return frozenset(Status)
 
@@ -271,4 +291,10 @@ MENDED: Final = (
     _mutant("deadlines that are sent again are by the old clock",
             "after a reboot what was sent again expired at once",
             "deadline, one outcome, liveness", (Stay, "_resume", _old_clock), "broker", seed=180),
+    _mutant("what falls through is pinned after a restart of the broker",
+            "work whose agent was lost waited for it until its deadline, though another held its capability",
+            "fold", (ether_actors.recovery, "_restore_work", _pinned_when_recovered), "falls broker", seed=19),
+    _mutant("what falls through stays with the agent that it names",
+            "work whose agent left was refused, though another held its capability",
+            "falling through", (Reassignment, "_reroute", _named_stays_named), "falls", seed=15),
 )  # fmt: skip
