@@ -20,7 +20,10 @@ from ether_broker.response import Response
 __all__ = ["misses"]
 
 _MARKDOWN: Final = frozenset({".md", ".markdown"})
-_HEADING: Final = re.compile(r"^(?:#{1,6}[ \t]+(.+?)[ \t]*#*|(\S.*)\n(?:=+|-+))[ \t]*$", re.MULTILINE)
+_HEADING: Final = re.compile(r"#{1,6} +(.+)")
+_FENCE: Final = re.compile(r"`{3,}(?=[^`]*$)|~{3,}")
+_INDENT: Final = 4
+"""Blanks that make a line code; a tab is as many."""
 _MOST: Final = 16 << 20
 """Bytes of an artifact that are looked through for headings."""
 
@@ -59,14 +62,37 @@ def _headings(response: Response) -> Iterator[str]:
     if not texts and isinstance(data, Mapping):
         yield from map(str, data)
     for text in texts:
-        for match in _HEADING.finditer(text):
-            yield match[1] or match[2]
+        yield from _markdown_headings(text)
+
+
+def _markdown_headings(text: str) -> Iterator[str]:
+    """`## Sources ##`, or a line that `===` or `---` underlines; what is indented or fenced as code is none."""
+    fence = above = ""
+    for line in text.removeprefix("\ufeff").splitlines():
+        plain = line.expandtabs(_INDENT)
+        body = plain.strip()
+        if plain.startswith(" " * _INDENT):
+            above = ""
+        elif fence:
+            if body.startswith(fence) and not body.strip(fence[0]):
+                fence = ""
+        elif begun := _FENCE.match(body):
+            fence, above = begun[0], ""
+        elif heading := _HEADING.match(body):
+            title = heading[1].rstrip("#")
+            yield title if title.endswith(" ") else heading[1]
+            above = ""
+        elif above and body and not (body.strip("=") and body.strip("-")):
+            yield above
+            above = ""
+        else:
+            above = body
 
 
 def _text(artifact: Artifact) -> str | None:
     try:
         with Path(artifact.path).open("rb") as file:
-            return file.read(_MOST).decode(errors="replace").replace("\r\n", "\n")
+            return file.read(_MOST).decode(errors="replace")
     except (OSError, ValueError):  # such as a URL, or a name that no file can have
         return None
 

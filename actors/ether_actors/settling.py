@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ether_actors.output_contract import misses
 from ether_actors.task import Task
@@ -12,17 +12,19 @@ from ether_broker.status import Status
 
 __all__ = ["settled"]
 
+_ANSWERS: Final = frozenset({Status.COMPLETED, Status.PARTIAL})
+
 
 def settled(task: Task, response: Response) -> Response:
     """The response as it is sent: COMPLETED only when budget and contract held, else PARTIAL; `unresolved` says what did not.
 
-    Another outcome keeps its status, and says the same. The metadata tells the cost, the tokens and the iterations of the
-    task and its sub-delegations together.
+    PARTIAL says so too. Another outcome keeps its status and is held to the budget alone, as it is no answer. The metadata
+    tells the cost, the tokens and the iterations of the task and its sub-delegations together.
     """
     delegation = task.delegation
     contract = delegation.output_contract
     totals, broken = task.budget.close(response)
-    if contract is not None and response.status is Status.COMPLETED:
+    if contract is not None and response.status in _ANSWERS:
         broken = (*misses(contract, response), *broken)
     update: dict[str, Any] = {}
     if totals:

@@ -383,9 +383,9 @@ class Researcher(Agent):
 
     @capability("research.context.deepen")
     def deepen(self, task: Task, params: dict) -> Response:
-        return task.respond(summary=params.get("summary", ""), data=params.get("data"), artifacts=[
-            Artifact(path=path) for path in params.get("paths", ())
-        ])  # fmt: skip
+        fields = {name: params[name] for name in ("summary", "data", "unresolved") if name in params}
+        artifacts = [Artifact(path=path) for path in params.get("paths", ())]
+        return task.respond(Status[params.get("status", "COMPLETED")], artifacts=artifacts, **fields)
 
 
 def answer(contract: OutputContract, **params: object) -> Response:
@@ -442,6 +442,56 @@ def test_a_contract_is_held_to_as_far_as_it_can_be_looked_at(contract: OutputCon
 
     assert response.status is (Status.COMPLETED if kept else Status.PARTIAL)
     assert len(response.unresolved) == (0 if kept else 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Sources", "## Sources ##", "#\tSources\t#  ", "   ### sources", "\ufeff# Sources", "Sources\r\n=======\r\n",
+        "  Sources\n ---", "```\ncode\n```\n# Sources", "~~~ `x`\n```\n~~~~\n# Sources", "```inline``` code\n# Sources",
+    ],
+)  # fmt: skip
+def test_a_section_is_a_heading_as_markdown_has_it(text: str, tmp_path: Path):
+    file = tmp_path / "report.md"
+    file.write_bytes(text.encode())
+
+    assert not answer(OutputContract(expected_sections=("Sources",)), paths=[str(file)]).unresolved
+    assert not answer(OutputContract(expected_sections=("Sources",)), data=text).unresolved
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#Sources", "####### Sources", "    # Sources", "\t# Sources", "```\n# Sources\n```", "~~~\n```\n# Sources",
+        "Sources\n=-=", "  ```md\n# Sources\n``\n", "```\nSources\n---\n```", "Sources\n\n---", "# C#", "Sources\n    ---",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_heading_is_no_section(text: str):
+    assert answer(OutputContract(expected_sections=("Sources",)), data=text).unresolved
+
+
+def test_a_heading_may_end_with_a_hash():
+    assert answer(OutputContract(expected_sections=("C#",)), data="## C# ##\n").ok
+    assert answer(OutputContract(expected_sections=("C#",)), data="## C#\n").ok
+
+
+def test_an_answer_that_is_partial_by_itself_says_what_the_contract_lacks_too():
+    contract = OutputContract(artifact_type="working-file", expected_sections=("Sources", "Gaps"))
+
+    response = answer(contract, status="PARTIAL", unresolved=["half of it"], data={"Sources": []})
+
+    assert (response.status, response.data) == (Status.PARTIAL, {"Sources": []})
+    assert response.unresolved == (
+        "half of it",
+        "output contract: a working-file is asked for, and no artifact is a Markdown file",
+        "output contract: there is no section 'Gaps'",
+    )
+
+
+def test_questions_are_no_answer_and_held_to_no_contract():
+    contract = OutputContract(artifact_type="working-file")
+
+    assert answer(contract, status="NEEDS_INPUT").unresolved == ()
 
 
 def test_a_failure_stays_one_whatever_the_contract(bus: TestRuntime):
