@@ -83,6 +83,7 @@ class Agent(pykka.Actor, ComposableAgent):
     exclusions: ClassVar[tuple[str, ...]] = ()
     """Capabilities, or prefixes of such, that are never routed here."""
     interface: ClassVar[tuple[Interface, ...]] = (Interface.SINGLE, Interface.CHAINED)
+    """What it takes: `single` delegations, `chained` ones, which were made in a handler, or with `dual-phase` both."""
     artifacts_produced: ClassVar[tuple[str, ...]] = ()
     max_depth: ClassVar[Depth] = Depth.DEEP
     tools: ClassVar[tuple[str, ...]] = ()

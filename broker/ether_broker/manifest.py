@@ -35,8 +35,11 @@ class Interface(StrEnum):
     """The patterns of delegation that an agent takes (spec 2 §7)."""
 
     SINGLE = "single"
+    """Made by plain code."""
     CHAINED = "chained"
+    """Made in a handler, for another delegation."""
     DUAL_PHASE = "dual-phase"
+    """Both: one begins as either, and whoever made it goes on with its own work when it has ended."""
 
 
 class Capability(Model):

@@ -65,10 +65,10 @@ class Response(Model):
     progress: Annotated[float, Field(ge=0, le=1)] | None = None
     """With PROGRESS: the part done, 0 to 1."""
     elapsed: Annotated[float, Field(ge=0)] | None = None
-    """Seconds from the start of the handler to its end."""
+    """Seconds from the start of the handler to its end, as its node measured it: what the handler says itself is replaced."""
     attempt: Annotated[int, Field(ge=1, le=255)] = 1
     timestamp: float | None = None
-    """Seconds since 1970 in UTC, when it was sent."""
+    """Seconds since 1970 in UTC, when it was sent; set by its node."""
     external_id: str | None = None
     extensions: FrozenMap = FrozenDict()
     schema_version: SchemaVersion = SCHEMA_VERSION

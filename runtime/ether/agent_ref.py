@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from ether_actors.handle import Handle
+from ether_broker.errors import UsageError
 
 if TYPE_CHECKING:
     from ether_broker.fields import DelegateArguments
@@ -35,7 +36,14 @@ class AgentRef:
         self._runtime = runtime
 
     def delegate(self, capability: str, params: Any = None, **options: Unpack[DelegateArguments]) -> Handle:
-        """Delegate to this very agent; as `Runtime.delegate`."""
+        """Delegate to this very agent; as `Runtime.delegate`.
+
+        Raises:
+            UsageError: another agent is named, by `to`.
+        """
+        if "to" in options:
+            msg = f"This ref delegates to {self.name} itself: leave `to` out, or use bus.delegate(…, to=NAME)."
+            raise UsageError(msg)
         return self._runtime.delegate(capability, params, to=self.name, **options)
 
     def stop(self, timeout: float = 5.0) -> None:

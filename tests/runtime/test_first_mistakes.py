@@ -57,6 +57,11 @@ def bus() -> Iterator[TestRuntime]:
         (lambda bus: bus.start_many(Writer, -1), UsageError, "how many is a whole number, 0 or more"),
         (lambda bus: bus.start(Wide), InvalidManifest, "Wide.max_concurrency: Input should be a valid integer."),
         (lambda bus: bus.start(Writer, name="a b"), InvalidEnvelope, "'a b' is no name of an agent: up to 200 letters"),
+        (
+            lambda bus: bus.start(Writer).delegate("text.write", to="b"),
+            UsageError,
+            "leave `to` out, or use bus.delegate(",
+        ),
         (lambda bus: bus.delegate("text write"), InvalidEnvelope, "capability: 'text write' does not fit: up to 200"),
         (lambda bus: bus.delegate("text.write", to="a b"), InvalidEnvelope, "to_agent: 'a b' does not fit: up to 200"),
         (

@@ -155,6 +155,16 @@ def test_an_answer_may_be_a_dict():
     assert (response.status, response.data, response.external_id) == (Status.PARTIAL, {"a": 1}, None)
 
 
+def test_its_duration_and_its_time_are_those_that_the_node_measured():
+    metadata = {"duration_ms": 3_500, "timestamp": "2025-10-06T15:40:00Z", "cost": 0.5}
+    told = {"task_id": "x", "status": "success", "agent": "tells", "data": {}, "metadata": metadata}
+
+    response = tell(told)
+
+    assert (response.elapsed, dict(response.metadata)) == (0.0, {"cost": 0.5})
+    assert AgentOutput.from_response(response).metadata["timestamp"] != metadata["timestamp"]
+
+
 def test_next_actions_come_along():
     action = types.SimpleNamespace(
         task_id="n", agent="scout", action="analyze_file", params={"file": "a.py"}, context=None

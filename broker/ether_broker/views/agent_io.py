@@ -11,7 +11,7 @@
     AgentOutput                        Response
     status                             success COMPLETED, error FAILED_EXECUTION, partial PARTIAL
     data                               data; of an error data.error and data.traceback are its `error`, or its summary
-    metadata.duration_ms .timestamp    elapsed, timestamp
+    metadata.duration_ms .timestamp    elapsed, timestamp: of what comes off a bus as the node measured, whatever was told
     metadata.…                         metadata; metadata.ether is the residue
     next_actions                       next_actions
 

@@ -8,7 +8,7 @@
 
     ResponseEnvelope                   Response
     artifact_path                      artifacts: the first one's path
-    metrics.elapsed_sec                elapsed
+    metrics.elapsed_sec                elapsed: what comes off a bus is what the node measured, whatever the specialist told
     follow_up_recommended              follow_ups
     required_fields, alternative_agent as §11 asks of a refusal, and unexpected_fields
     diagnostic_notes                   error, as §11 asks of a failure

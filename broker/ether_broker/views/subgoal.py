@@ -15,7 +15,7 @@
     tools_used                         tools_used, as far as they are standard tool types; the others are in the residue
     data                               data; what is neither dict nor list stands as `{"value": …}`
     confidence                         confidence; without one the least that spec 3 says of such a status
-    metadata.duration_ms .timestamp    elapsed, timestamp
+    metadata.duration_ms .timestamp    elapsed, timestamp: of what comes off a bus as the node measured, whatever was told
     metadata.…                         metadata; metadata.ether is the residue
 
 Spec 3 has no status. By its "Partial Success Handling" and its scoring guidelines 0.7 and more is COMPLETED,

@@ -115,7 +115,7 @@ def _no_such(task: Task, kind: str, path: str) -> Response:
     return task.respond(
         Status.REJECTED_CONTEXT,
         summary=f"{path} is not a {kind} where {task.agent} runs: pass a path of that machine.",
-        unexpected_fields=("path",),
+        unexpected_fields=("path" if "path" in task.delegation.params else "file",),
     )
 
 
