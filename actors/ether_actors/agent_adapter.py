@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -9,7 +10,8 @@ from typing import Any, Final
 from ether_actors.agent import Agent
 from ether_actors.capability import WrongResult, capability
 from ether_actors.task import Task
-from ether_broker.errors import EtherError, UsageError
+from ether_broker.errors import EtherError, InvalidManifest, UsageError
+from ether_broker.names import CAPABILITY_PATTERN, GRAMMAR, is_capability
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
 from ether_broker.views.agent_io import AgentInput, AgentOutput
@@ -37,7 +39,13 @@ def agent_of(made: Any) -> Agent:
         kind = type(made).__name__
         msg = f"{kind} is not an Agent: derive it from ether.Agent, or give it execute, can_handle and capabilities."
         raise UsageError(msg)
-    return _class_for(type(made).__name__, type(made).__doc__, tuple(made.capabilities))(made)
+    name, is_async = type(made).__name__, inspect.iscoroutinefunction(made.execute)
+    actions = tuple(made.capabilities)
+    for action in actions:
+        if not isinstance(action, str) or not is_capability(action.encode(errors="replace")):
+            msg = f"{name}.capabilities: {action!r:.80} does not fit: {GRAMMAR[CAPABILITY_PATTERN]}."
+            raise InvalidManifest(msg)
+    return _class_for(name, type(made).__doc__, actions, is_async=is_async)(made)
 
 
 class _Adapter(Agent):
@@ -47,25 +55,34 @@ class _Adapter(Agent):
 
     def perform(self, task: Task) -> Response:
         asked = AgentInput.from_delegation(task.delegation)
-        if not self._contract.can_handle(asked.action):
-            message = f"{self.agent_name} says that it cannot handle {asked.action!r}."
-            error = ErrorInfo(code="not_declared", message=message)
-            return task.respond(Status.REJECTED_CAPABILITY, error=error, summary=message)
-        return _output(self._contract.execute(asked)).to_response()
+        return self._refusal(asked, task) or _output(self._contract.execute(asked)).to_response()
+
+    async def perform_async(self, task: Task) -> Response:
+        asked = AgentInput.from_delegation(task.delegation)
+        return self._refusal(asked, task) or _output(await self._contract.execute(asked)).to_response()
+
+    def _refusal(self, asked: AgentInput, task: Task) -> Response | None:
+        if self._contract.can_handle(asked.action):
+            return None
+        message = f"{self.agent_name} says that it cannot handle {asked.action!r}."
+        error = ErrorInfo(code="not_declared", message=message)
+        return task.respond(Status.REJECTED_CAPABILITY, error=error, summary=message)
 
 
 @lru_cache(maxsize=1_000)
-def _class_for(name: str, doc: str | None, actions: tuple[str, ...]) -> Callable[[Any], Agent]:
-    methods = {f"action_{number}": _method(action) for number, action in enumerate(actions)}
+def _class_for(name: str, doc: str | None, actions: tuple[str, ...], *, is_async: bool) -> Callable[[Any], Agent]:
+    methods = {f"action_{number}": _method(action, is_async=is_async) for number, action in enumerate(actions)}
     return type(name, (_Adapter,), {"__doc__": doc, **methods})
 
 
-def _method(action: str) -> Callable[..., Response]:
-    @capability(action)
+def _method(action: str, *, is_async: bool) -> Callable[..., Any]:
     def perform(self: _Adapter, params: Any, task: Task) -> Response:  # noqa: ARG001  they stand in the task, too
         return self.perform(task)
 
-    return perform
+    async def perform_async(self: _Adapter, params: Any, task: Task) -> Response:  # noqa: ARG001
+        return await self.perform_async(task)
+
+    return capability(action)(perform_async if is_async else perform)
 
 
 def _output(told: Any) -> AgentOutput:

@@ -17,7 +17,7 @@ __all__ = ["BudgetAccount"]
 
 _FIELDS: Final = ("max_cost", "max_tokens", "max_iterations")
 _TOLD: Final = ("cost", "tokens_used", "iterations")
-"""What a response's metadata tells of each."""
+"""What a response's metadata, or else its metrics, tell of each."""
 _LEAST: Final = {"max_cost": 0.0, "max_tokens": 1, "max_iterations": 1}
 """Of a part; none is too small to be one."""
 _ROUNDING: Final = 1e-9
@@ -183,7 +183,7 @@ class BudgetAccount:
         """What a response tells of its use; what is no amount is noted and counts as none."""
         uses = []
         for name, key in zip(_FIELDS, _TOLD, strict=True):
-            use = response.metadata.get(key, response.metrics.get(key) if key == "cost" else None)
+            use = response.metadata.get(key, response.metrics.get(key))
             if type(use) not in {int, float} or not 0 <= use < float("inf"):
                 if use is not None:
                     self._uncounted[name] = f"{response.from_agent} told {key} {use!r:.40}"

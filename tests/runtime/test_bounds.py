@@ -38,7 +38,8 @@ class Worker(Agent):
 
     @capability("work.tell")
     def tell(self, task: Task, params: dict):
-        return task.respond(Status[params["status"]], metadata=params["metadata"])
+        metadata, metrics = params.get("metadata", {}), params.get("metrics", {})
+        return task.respond(Status[params["status"]], metadata=metadata, metrics=metrics)
 
     @capability("work.sleep")
     async def sleep(self, seconds: float) -> str:
@@ -262,6 +263,19 @@ def test_a_budget_without_limits_sums_up_what_everything_cost(bus: TestRuntime):
 
     assert bus.delegate("work.pass", below, budget=Budget()).result().metadata["cost"] == 0.625
     assert "cost" not in bus.delegate("work.pass", below).result().metadata
+
+
+@pytest.mark.parametrize("where", ["metadata", "metrics"])
+@pytest.mark.parametrize(
+    ("limit", "use"), [("max_cost", "cost"), ("max_tokens", "tokens_used"), ("max_iterations", "iterations")]
+)
+def test_a_use_is_counted_where_the_answer_tells_it(bus: TestRuntime, where: str, limit: str, use: str):
+    told = {"status": "COMPLETED", where: {use: 5}}
+
+    response = bus.delegate("work.tell", told, budget=Budget(**{limit: 3})).result()
+
+    assert (response.status, response.metadata[use]) == (Status.PARTIAL, 5)
+    assert response.unresolved == (f"{limit} 3 did not hold: 5 was used.",)
 
 
 # -- permissions ---------------------------------------------------------------------------------------------------

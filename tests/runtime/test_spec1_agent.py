@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import traceback
 import types
@@ -188,9 +189,47 @@ def test_it_may_say_that_it_cannot_handle_what_it_advertises():
     assert tell(None, handles=False).status is Status.REJECTED_CAPABILITY
 
 
-def test_a_capability_with_an_impossible_name_is_told_at_the_start():
-    with TestRuntime() as bus, pytest.raises(InvalidManifest, match="no name"):
-        bus.start(Tells, None, names=("no name",))
+@pytest.mark.parametrize("name", ["no name", "", "ü", 7, ["a"]])
+def test_a_capability_with_an_impossible_name_is_told_at_the_start(name: Any):
+    with (
+        TestRuntime() as bus,
+        pytest.raises(InvalidManifest, match=re.escape(f"Tells.capabilities: {name!r} does not fit:")),
+    ):
+        bus.start(Tells, None, names=(name,))
+
+
+class TellsLater(Tells):
+    """Has an `execute` that is awaited."""
+
+    async def execute(self, input: AgentInput) -> Any:  # noqa: A002
+        import asyncio
+
+        await asyncio.sleep(0.001)
+        if isinstance(self.told, Exception):
+            raise self.told
+        return {**self.told, "task_id": input.task_id}
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "code"),
+    [
+        ({"status": "success", "agent": "x", "data": {"a": 1}, "metadata": {}}, Status.COMPLETED, None),
+        ({"status": "great"}, Status.FAILED_EXECUTION, "wrong_result"),
+        (ValueError("broken"), Status.FAILED_EXECUTION, "exception"),
+    ],
+)
+def test_an_execute_that_is_async_is_awaited(told: Any, status: Status, code: str | None):
+    with Runtime() as bus:
+        bus.start(TellsLater, told)
+        response = bus.delegate("tell").result(10.0)
+
+    assert (response.status, response.error and response.error.code) == (status, code)
+
+
+def test_an_agent_whose_execute_is_async_may_say_that_it_cannot_handle_it():
+    with Runtime() as bus:
+        bus.start(TellsLater, {}, handles=False)
+        assert bus.delegate("tell").result(10.0).status is Status.REJECTED_CAPABILITY
 
 
 def test_what_has_no_contract_is_no_agent():

@@ -173,7 +173,9 @@ class AgentResponse(ResponseView):
     tools_used: tuple[Annotated[str, AfterValidator(_tool), WithJsonSchema({"enum": list(_TOOLS)})], ...]
     """Standard tool types."""
     metadata: FrozenMap
-    """`duration_ms`, `model_used`, `tokens_used`, `agent_version`, `retries`, `warnings`, `debug_info`, …"""
+    """`duration_ms`, `model_used`, `tokens_used`, `agent_version`, `retries`, `warnings`, `debug_info`, …
+
+    They are kept as they were told: nothing holds them to a type, and who counts one passes over what is no number."""
 
     def to_response(self, request_id: str | None = None) -> Response:
         """The response that this is; the same gives the same.
