@@ -58,6 +58,16 @@ def test_keys_come_from_the_environment_too(alone: Command, url, office, laptop)
     assert (done.code, done.out) == (0, "Hello, Ada\n")
 
 
+def test_a_request_that_is_sent_again_is_known_by_its_id_below_the_keys_name(
+    alone: Command, url, office, laptop
+) -> None:
+    words = ("exec", "greeter", "greet", "--name", "Ada", "--request-id", "018f6b1e-0000-7000-8000-000000000001")
+    first, second = (alone(*words, *door(url, laptop, office), "-o", "json") for _ in range(2))
+
+    assert first.code == second.code == 0, second
+    assert first.json == second.json
+
+
 def test_on_the_brokers_machine_its_folder_is_enough(alone: Command, url, office) -> None:
     assert alone("agents", "--connect", url, "--keys", str(office.folder)).code == 0
 

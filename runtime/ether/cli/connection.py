@@ -32,14 +32,28 @@ _PAUSE: Final = 0.05
 
 @contextmanager
 def any_bus(
-    connect: str | None, wait: float, agents: Sequence[str], *, keys: str | None = None, server_key: str | None = None
+    connect: str | None,
+    wait: float,
+    agents: Sequence[str],
+    *,
+    keys: str | None = None,
+    server_key: str | None = None,
+    name: str | None = None,
 ) -> Iterator[Runtime]:
     """The bus of a command's options: its own with these agents if there are any, else the one that is there.
+
+    Args:
+        connect: as `joined`.
+        wait: as `joined`.
+        agents: each `module:Class`.
+        keys: as `joined`.
+        server_key: as `joined`.
+        name: as `joined`.
 
     Raises:
         EtherError: as `joined` and `embedded`.
     """
-    with embedded(agents) if agents else joined(connect, wait, keys=keys, server_key=server_key) as bus:
+    with embedded(agents) if agents else joined(connect, wait, keys=keys, server_key=server_key, name=name) as bus:
         yield bus
 
 
@@ -51,6 +65,7 @@ def joined(
     patience: float | None = None,
     keys: str | None = None,
     server_key: str | None = None,
+    name: str | None = None,
 ) -> Iterator[Runtime]:
     """Join the bus at an address.
 
@@ -60,19 +75,24 @@ def joined(
         patience: seconds that it may then take to answer; 5 unless given.
         keys: the folder with our keys.
         server_key: as `Runtime.connect`.
+        name: of the node, and so of who delegates; with keys it is below the key's. Unless given, one that nobody has.
 
     Raises:
         InvalidKey: a key cannot be used.
         AuthenticationFailed: broker and we do not accept each other's keys.
         InvalidEndpoint: not an address that can be connected to.
         BrokerUnavailable: nobody listens there, or what listens is no broker.
-        NodeRefused: the broker does not let us in.
+        NodeRefused: the broker does not let us in; NameTaken: another node has that name.
     """
     url = wait_for(connect, wait, keys, server_key)
     from ether.runtime import Runtime
 
     limit = _PATIENCE if patience is None else patience
-    with Runtime.connect(url, timeout=limit, drain=0.0, keys=keys, server_key=server_key) as bus:
+    if name is not None and keys is not None:
+        from ether_broker.security.credentials import Credentials
+
+        name = "/".join(filter(None, (Credentials.of(keys, server_key).pair.name, name)))
+    with Runtime.connect(url, name=name, timeout=limit, drain=0.0, keys=keys, server_key=server_key) as bus:
         yield bus
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,8 +38,11 @@ from ether.cli.outcome import follow, print_outcome
 from ether.cli.output import Output
 from ether.cli.params import collect_params, read_json, read_pairs
 from ether.terminal import say
+from ether_actors.deadlines import DEFAULT_TIMEOUT
+from ether_broker.codec import id_bytes
 from ether_broker.delegation import Budget
-from ether_broker.errors import UsageError, nearest
+from ether_broker.errors import NameTaken, UsageError, nearest
+from ether_broker.ids import to_text
 from ether_broker.manifest import ANY
 
 if TYPE_CHECKING:
@@ -49,6 +53,8 @@ __all__ = ["add_to"]
 
 # Options that a command has not become parameters, as in `--path src`.
 _FREE: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+_TAKEN: Final = 0.25
+"""Seconds after which a name that was taken is tried again."""
 
 
 class Place(NamedTuple):
@@ -171,9 +177,9 @@ def _fields(
     """Further fields of the delegation, those that were given.
 
     Raises:
-        UsageError: one of them cannot be.
+        UsageError, InvalidEnvelope: one of them cannot be.
     """
-    fields: dict[str, Any] = {"request_id": request_id} if request_id else {}
+    fields: dict[str, Any] = {"request_id": to_text(id_bytes(request_id))} if request_id else {}
     if fallback:
         fields["fallback"] = True
     if budget:
@@ -186,8 +192,7 @@ def _fields(
 def _run(ctx: typer.Context, work: Work, fields: dict[str, Any], place: Place, out: Output) -> None:
     arguments = {**work.check(), **fields}
     limit = time.monotonic() + place.wait
-    found = any_bus(place.connect, place.wait, place.agents, keys=place.keys, server_key=place.server_key)
-    with found as bus:
+    with _bus(place, arguments) as bus:
         while place.wait and not _is_there(bus, work) and time.monotonic() < limit:
             pause()
         response = follow(bus.delegate(**arguments), out, stream=work.stream)
@@ -195,6 +200,39 @@ def _run(ctx: typer.Context, work: Work, fields: dict[str, Any], place: Place, o
     if out.is_text:
         _hint(ctx, response)
     raise typer.Exit(code_of_status(response.status))
+
+
+@contextmanager
+def _bus(place: Place, arguments: Mapping[str, Any]) -> Iterator[Runtime]:
+    """The bus; for a request id as a delegator that is named after it, as only its delegator may send a request again.
+
+    While another command has that name, it waits for the same request; so this one waits for it, as long as the work may take.
+
+    Raises:
+        NameTaken: the other one is still there.
+        EtherError: as `any_bus`.
+    """
+    request_id, budget = arguments.get("request_id"), arguments.get("budget") or Budget()
+    name = None if request_id is None else f"request-{request_id}"
+    limit = time.monotonic() + (arguments["timeout"] or budget.max_time_sec or DEFAULT_TIMEOUT)
+    with ExitStack() as stack:
+        while True:
+            found = any_bus(
+                place.connect, place.wait, place.agents, keys=place.keys, server_key=place.server_key, name=name
+            )
+            try:
+                bus = stack.enter_context(found)
+            except NameTaken:
+                if time.monotonic() >= limit:
+                    msg = (
+                        f"Another command asks for the request {request_id}, and is not done. "
+                        "Wait until it has ended, or give this request another id."
+                    )
+                    raise NameTaken(msg) from None
+                time.sleep(_TAKEN)
+            else:
+                break
+        yield bus
 
 
 def _is_there(bus: Runtime, work: Work) -> bool:
