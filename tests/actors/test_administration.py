@@ -94,6 +94,14 @@ def test_a_suggestion_is_an_event_for_whoever_observes():
                 "score": THRESHOLD,
             }
         },
+        {
+            "justification": {
+                "rejection_rate": 0.25,
+                "latency_penalty_ratio": 1.0,
+                "clarification_cycles_ratio": 0.5,
+                "score": 0.5499,
+            }
+        },
         {"justification": {**RECORD["justification"], "score": 0.99}},
         {"justification": dict.fromkeys(RECORD["justification"], 0.0) | {"score": 0.99}},
         {"suggestion_id": ""},
