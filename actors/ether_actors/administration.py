@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import Any, Final
 
 from ether_actors.delivery import Delivery
+from ether_actors.hint import hint
 from ether_actors.leasing import Leasing
 from ether_actors.ledger import Entry, State
 from ether_actors.pages import Place, page, text, whole
@@ -34,8 +34,6 @@ _RANGE: Final = 256 << 10
 """Bytes of a dead letter that one answer shows."""
 _DETAIL: Final = 1_000
 """Characters of why it died that a list shows."""
-_NAMES: Final = 1_000
-"""Agents that a misspelt name is compared with."""
 STALLED: Final = 1.5 * HEARTBEAT
 """Seconds without a sign of life of its node after which an agent is called stalled: a heartbeat is missing."""
 
@@ -156,8 +154,9 @@ class Administration:
         wanted = params.get("agents")
         if wanted is None and (one := text(params, "agent")) is not None:
             if registry.get(one.encode()) is None:
-                near = (name_of(name) for name in islice(registry.after(one[:1].encode()), _NAMES))
-                raise InvalidEnvelope(f"There is no agent {one!r}.{nearest(one, near)}")
+                meant, points = hint(one, map(name_of, registry.agents_near(one.encode())))
+                entry.asking_session.input.spend(points)
+                raise InvalidEnvelope(f"There is no agent {one!r}.{meant}")
             wanted = [one]
         if wanted is not None and not (isinstance(wanted, list) and all(isinstance(name, str) for name in wanted)):
             raise InvalidEnvelope("params.agents has to be a list of names.")

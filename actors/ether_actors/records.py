@@ -10,7 +10,7 @@ from ether_actors.ledger import Ledger
 from ether_actors.registration import Registration
 from ether_actors.registry import Registry
 from ether_broker.codec import pack_response
-from ether_broker.cost import ANSWER, DEAD_LETTER, HINT_SHIFT, HINTED
+from ether_broker.cost import ANSWER, DEAD_LETTER
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.errors import EtherError
 from ether_broker.ids import to_text
@@ -37,10 +37,9 @@ __all__ = ["SUPERVISOR", "VOLATILE", "Records"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 
-_HINTED: Final = frozenset({Reason.UNKNOWN_AGENT, Reason.NO_HOLDER})
 _CHARGED: Final = frozenset({
-    *_HINTED, Reason.DUPLICATE, Reason.LATE, Reason.UNKNOWN_REQUEST, Reason.NOT_THE_SPECIALIST, Reason.FORGED,
-    Reason.ILLEGAL, Reason.FORBIDDEN,
+    Reason.UNKNOWN_AGENT, Reason.NO_HOLDER, Reason.DUPLICATE, Reason.LATE, Reason.UNKNOWN_REQUEST,
+    Reason.NOT_THE_SPECIALIST, Reason.FORGED, Reason.ILLEGAL, Reason.FORBIDDEN,
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
 _RETRY_JOURNAL: Final = 1.0
@@ -186,9 +185,7 @@ class Records:
         """Keep a dead letter and tell the observers."""
         node = session.node if session else ""
         if session is not None and reason in _CHARGED:
-            # A name that nobody has is compared with others, for a hint.
-            compared = min(len(self.registry), HINTED) if reason in _HINTED else 0
-            session.input.spend(DEAD_LETTER + (compared >> HINT_SHIFT))
+            session.input.spend(DEAD_LETTER)
         letter = self.dead_letters.keep(reason, envelope, node=node, time=self.wall, detail=detail)
         header = read_header(envelope)
         self.event(

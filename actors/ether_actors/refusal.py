@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ether_actors.hint import hint
 from ether_actors.ledger import Entry
 from ether_actors.registration import Registration
 from ether_broker.dead_letters import Reason
@@ -13,17 +16,37 @@ __all__ = ["Refusal", "broker_full", "cycle", "forged", "overload", "too_deep"]
 
 
 class Refusal(Exception):
-    """Why a delegation is not accepted."""
+    """Why a delegation is not accepted.
+
+    Args:
+        status: how it ends.
+        code: its error's.
+        message: its error's.
+        reason: why it is a dead letter; None where it is none.
+        retryable: its error's.
+        asked: a name that there is not.
+        known: such names as there are; none is looked at before `hint`.
+        fields: of the response.
+    """
 
     def __init__(
         self, status: Status, code: str, message: str, *, reason: Reason | None = None, retryable: bool = False,
-        **fields: object,
+        asked: str = "", known: Iterable[str] = (), **fields: object,
     ) -> None:  # fmt: skip
         super().__init__(message)
         self.status = status
         self.error = ErrorInfo(code=code, message=message, retryable=retryable)
         self.reason = reason
         self.fields = fields
+        self._asked = asked
+        self._known = known
+
+    def hint(self) -> int:
+        """Let the error say which name may be meant, once it is certain that it is told to anybody; returns the points."""
+        text, points = hint(self._asked, self._known)
+        if text:
+            self.error = self.error.model_copy(update={"message": f"{self.error.message}{text}"})
+        return points
 
 
 def forged(header: Header) -> Refusal:

@@ -28,6 +28,8 @@ _MOST_MEMBERS: Final = 1 << 19
 """Members that these groups have together."""
 _MOST_RESOLVED: Final = 64
 """Names of capabilities that are remembered of each agent."""
+_RESOLVED_SHIFT: Final = 2
+"""Its capabilities that are gone through for another name, in the time of one member of a group."""
 _PASSED: Final = 4
 """Members of a group that can be filled while one is passed over."""
 _Reach = Grant | tuple[Grant, Interface]
@@ -58,6 +60,8 @@ class Registry:
         """{capability: those of these names of which there are groups}."""
         self._declared: dict[bytes, dict[Registration, None]] = {}
         """{capability: who declares it}, both in the order of registering."""
+        self._capabilities: SortedKeys[bytes] = SortedKeys()
+        """Those, in order."""
         self._groups: dict[bytes, dict[_Reach, Holders]] = {}
         """{such a name: {what its delegators may reach: the holders}}."""
         self.filled = 0
@@ -80,6 +84,14 @@ class Registry:
     def after(self, name: bytes | None) -> Iterator[bytes]:
         """The agents' names above one, in order; all of them after None."""
         return self._names.after(name)
+
+    def agents_near(self, name: bytes) -> Iterator[bytes]:
+        """The agents' names, those first that are next to one in their order."""
+        return self._names.around(name)
+
+    def capabilities_near(self, name: bytes) -> Iterator[bytes]:
+        """The declared capabilities, those first that are next to one in their order."""
+        return self._capabilities.around(name)
 
     def register(self, manifest: Manifest, session: Session) -> Registration:
         """Enter an agent, or bring back one that was down: its mailbox is kept; `check_free` has said that it may.
@@ -174,6 +186,7 @@ class Registry:
             if len(resolved) >= _MOST_RESOLVED:
                 resolved.clear()
             resolved[capability] = _choice(agent, capability)
+            self.filled += len(agent.manifest.capabilities) >> _RESOLVED_SHIFT
         return resolved[capability]
 
     def best_of(self, agent: Registration) -> Choice | None:
@@ -269,6 +282,7 @@ class Registry:
 
     def _declare(self, capability: bytes) -> None:
         self._declared[capability] = {}
+        self._capabilities.add(capability)
         fed = self._fed[capability] = {}
         for name in _asked_as(capability.decode()):
             self._askable.setdefault(name, {})[capability] = None
@@ -277,6 +291,7 @@ class Registry:
 
     def _undeclare(self, capability: bytes) -> None:
         del self._declared[capability], self._fed[capability]
+        self._capabilities.remove(capability)
         for name in _asked_as(capability.decode()):
             declared = self._askable[name]
             del declared[capability]

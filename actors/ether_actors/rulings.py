@@ -107,6 +107,7 @@ class Rulings:
         self, session: Session, header: Header, envelope: bytes, refusal: Refusal, *, is_anothers: bool
     ) -> None:  # fmt: skip
         """Answer what is not accepted; what has another's name or request id is not journaled, and takes nothing from it."""
+        session.input.spend(refusal.hint())
         records, status, error = self._records, refusal.status, refusal.error
         is_anothers = is_anothers or refusal.reason is Reason.FORGED
         is_question = header.capability.startswith(BUS_PREFIX)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final
 
+from ether_actors.hint import LOOKED_AT
 from ether_actors.ledger import Entry
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal, cycle, too_deep
 from ether_actors.registration import Choice, Condition, Registration
-from ether_broker.cost import HINTED
 from ether_broker.dead_letters import Reason
-from ether_broker.errors import AccessDenied, nearest
+from ether_broker.errors import AccessDenied
 from ether_broker.manifest import ANY, Interface
 from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.status import Status
@@ -118,19 +119,19 @@ class Selection:
             raise AccessDenied
         agent = registry.get(header.target)
         if agent is None:
-            names = (other.manifest.agent for other in islice(registry.agents, HINTED))
-            hint = nearest(name_of(header.target), filter(grant.knows_agent, names))
-            raise self._refused(
-                grant, header, parent, "unknown_agent", f"There is no agent {name_of(header.target)!r}.{hint}"
-            )
+            asked = name_of(header.target)
+            names = filter(grant.knows_agent, map(name_of, islice(registry.agents_near(header.target), LOOKED_AT)))
+            message = f"There is no agent {asked!r}."
+            raise self._refused(grant, header, parent, "unknown_agent", message, asked=asked, known=names)
         choice = registry.resolve(agent, header.capability)
         if choice is None and header.flags & _FALLTHROUGH and header.capability == _ANYTHING:
             choice = registry.best_of(agent)
         if choice is None:
-            held = [item.name for item in agent.manifest.capabilities if grant.knows_capability(item.name)]
-            hint = nearest(name_of(header.capability), (*held, *(name.rpartition(".")[2] for name in held)))
-            message = f"{agent.manifest.agent} does not declare {name_of(header.capability)!r}.{hint}"
-            raise self._refused(grant, header, parent, "not_declared", message)
+            asked = name_of(header.capability)
+            message = f"{agent.manifest.agent} does not declare {asked!r}."
+            raise self._refused(
+                grant, header, parent, "not_declared", message, asked=asked, known=_held(agent, grant, asked)
+            )
         if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):
             raise AccessDenied
         if agent.condition is _DOWN or agent.condition is _DRAINING:
@@ -159,9 +160,10 @@ class Selection:
             raise self._refused(grant, header, parent, "agent_down", message, retryable=True)
         if not grant.knows_capability(name_of(capability)) or any(registry.holders(capability)):
             raise AccessDenied
-        known = (name_of(name) for name in islice(registry.declared, HINTED))
-        hint = nearest(name_of(capability), filter(grant.knows_capability, known))
-        raise self._refused(grant, header, parent, "no_holder", f"No agent holds {name_of(capability)!r}.{hint}")
+        asked = name_of(capability)
+        known = filter(grant.knows_capability, map(name_of, islice(registry.capabilities_near(capability), LOOKED_AT)))
+        message = f"No agent holds {asked!r}."
+        raise self._refused(grant, header, parent, "no_holder", message, asked=asked, known=known)
 
     def _best(
         self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
@@ -174,12 +176,13 @@ class Selection:
         return registry.choose(capability, grant, without, kind)
 
     def _refused(
-        self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False
+        self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False,
+        asked: str = "", known: Iterable[str] = (),
     ) -> Refusal:  # fmt: skip
         other = self._best(header.capability, grant, parent, set()) if header.target else None
         reason = Reason.UNKNOWN_AGENT if header.target else Reason.NO_HOLDER
         return Refusal(
-            Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason,
+            Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason, asked=asked, known=known,
             alternative_agent=other.agent.manifest.agent if other else None,
         )  # fmt: skip
 
@@ -191,6 +194,15 @@ def _kind(parent: Entry | None) -> Interface:
 def _interface(agent: Registration, parent: Entry | None) -> str:
     kind = "single ones, from plain code" if parent is None else "chained ones, made for another delegation"
     return f"{agent.manifest.agent} takes delegations of {', '.join(agent.manifest.interface)}, and no {kind}."
+
+
+def _held(agent: Registration, grant: Grant, asked: str) -> Iterator[str]:
+    """What an agent can be asked for that the delegator may know of: its capabilities; for one word, their last words first."""
+    declared = islice(agent.manifest.capabilities, LOOKED_AT)
+    names = [item.name for item in declared if grant.knows_capability(item.name)]
+    if "." not in asked:
+        yield from (name.rpartition(".")[2] for name in names)
+    yield from names
 
 
 def _is_cycle(agent: Registration, parent: Entry) -> bool:

@@ -13,7 +13,7 @@ from ether_broker.wire import Kind
 
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "ASKED_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
-    "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINTED", "HINT_SHIFT", "HOLDERS_SHIFT",
+    "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
     "reading",
@@ -41,10 +41,8 @@ ANSWER: Final = 12
 ANSWER_SHIFT: Final = 9
 """Bytes that a question is answered."""
 DEAD_LETTER: Final = 12
-HINTED: Final = 1_000
-"""Names that an unknown one is compared with at most."""
-HINT_SHIFT: Final = 4
-"""Those with which it is compared."""
+HINT_SHIFT: Final = 5
+"""Letters of the names that an unknown one is compared with, each name for 16 more."""
 AGENT: Final = 4
 CAPABILITY: Final = 2
 """Each agent of a REGISTER, and each capability of each."""

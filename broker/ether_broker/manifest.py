@@ -115,10 +115,11 @@ class Manifest(Model):
         exact = self.capability(name)
         if exact is not None:
             return exact
-        suffix = [item for item in self.capabilities if item.name.endswith(f".{name}")]
+        end, begin = f".{name}", f"{name}."
+        suffix = [item for item in self.capabilities if item.name.endswith(end)]
         if len(suffix) == 1:
             return suffix[0]
-        below = [item for item in self.capabilities if item.name.startswith(f"{name}.")]
+        below = [item for item in self.capabilities if item.name.startswith(begin)]
         if below:
             return min(below, key=lambda item: (item.latency_weight, -item.confidence, item.name))
         return self.capability(ANY)

@@ -57,6 +57,10 @@ FrozenMap = Annotated[
 
 _SHOWN: Final = 60
 """Characters of a wrong name that an error shows."""
+_EXPLAINED: Final = 8
+"""Problems of a document that its error names; the others are counted."""
+_MOST_PROBLEMS: Final = 500
+"""Problems beyond which they are only counted: pydantic takes 2 µs for each to say them, and a peer may send any number."""
 _new = object.__new__
 _set_fields_set = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _set_extra = BaseModel.__dict__["__pydantic_extra__"].__set__
@@ -147,14 +151,17 @@ class Model(BaseModel, metaclass=_ModelType):
 
     @classmethod
     def _explain(cls, error: ValidationError) -> str:
-        lines = []
-        for problem in error.errors(include_url=False):
+        count, lines = error.error_count(), []
+        if count > _MOST_PROBLEMS:
+            return f"{cls.__name__} is not valid: {count:,} of its fields and values do not fit."
+        for problem in error.errors(include_url=False)[:_EXPLAINED]:
             where = ".".join(str(part) for part in problem["loc"]) or "(the whole)"
             hint = ""
             if problem["type"] == "extra_forbidden":
                 hint = nearest(str(problem["loc"][-1]), _names(cls)) if len(problem["loc"]) == 1 else ""
             lines.append(f"{where}: {problem_words(problem)}{'.' if hint else ''}{hint}")
-        return f"{cls.__name__} is not valid: " + "; ".join(lines)
+        more = f"; and {count - _EXPLAINED:,} more" if count > _EXPLAINED else ""
+        return f"{cls.__name__} is not valid: " + "; ".join(lines) + more
 
 
 def problem_words(problem: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
@@ -58,6 +59,15 @@ class SortedKeys(Generic[_K]):
             index += 1
         for chunk in chunks[index:]:
             yield from chunk
+
+    def around(self, key: _K) -> Iterator[_K]:
+        """The keys above and below one, in turn, the next ones first; the key itself comes before them if it is there."""
+        index = self._chunk_of(key)
+        chunk = self._chunks[index] if index < len(self._chunks) else []
+        found = bisect_left(chunk, key)
+        above = chain(chunk[found:], chain.from_iterable(self._chunks[index + 1 :]))
+        below = chain(reversed(chunk[:found]), chain.from_iterable(map(reversed, reversed(self._chunks[:index]))))
+        return (key for both in zip_longest(above, below) for key in both if key is not None)
 
     def _chunk_of(self, key: _K) -> int:
         """The first chunk that does not end below the key; as many as there are when all do."""

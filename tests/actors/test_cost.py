@@ -265,9 +265,7 @@ def a_delegation_that_nobody_can_do(crowd: Crowd, _many: int) -> int:
 
 @operation(Growth.ONE)
 def a_delegation_to_a_name_that_nobody_has(crowd: Crowd, _many: int) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ether_actors.selection.HINTED", SMALL)  # names that it is compared with, for a hint
-        cost = crowd.cost(lambda: crowd.boss.delegate("boss", "idle.work", to="nobody", timeout=10.0))
+    cost = crowd.cost(lambda: crowd.boss.delegate("boss", "idle.work", to="nobody", timeout=10.0))
     assert crowd.boss.outcome().code == "unknown_agent"
     return cost
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from ether_broker.sorted_keys import SortedKeys
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=200), st.none() | st.integers(-1, 61))
-def test_what_comes_after_a_key_is_what_a_sorted_set_has(changes: list[tuple[bool, int]], after: int | None):
+def test_what_is_beside_a_key_is_what_a_sorted_set_has(changes: list[tuple[bool, int]], after: int | None):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_keys, "_CHUNK", 4)
         keys: SortedKeys[int] = SortedKeys()
@@ -26,6 +26,17 @@ def test_what_comes_after_a_key_is_what_a_sorted_set_has(changes: list[tuple[boo
                 model.remove(key)
 
     assert list(keys.after(after)) == sorted(key for key in model if after is None or key > after)
+    if after is not None:
+        around = list(keys.around(after))
+        assert [key for key in around if key >= after] == sorted(key for key in model if key >= after)
+        assert [key for key in around if key < after] == sorted((key for key in model if key < after), reverse=True)
+        assert all((one < after) != (other < after) for one, other in pairwise(around[: 2 * _sides(model, after)]))
+
+
+def _sides(model: set[int], key: int) -> int:
+    """How many there are on the side where there are fewer."""
+    below = sum(one < key for one in model)
+    return min(below, len(model) - below)
 
 
 @pytest.mark.parametrize("count", [2_000, 16_000])

@@ -70,26 +70,31 @@ class Grant:
 
     def __init__(self, rules: Iterable[DelegateRule]) -> None:
         self._rules = tuple(rules)
-        self._decided: dict[tuple[str, str], bool] = {}
+        self._decided: dict[tuple[str | None, str | None], bool] = {}
 
     def permits(self, capability: str, target: str) -> bool:
         """Whether it may delegate a capability, by its declared name, to an agent."""
-        key = (capability, target)
-        found = self._decided.get(key)
-        if found is None:
-            if len(self._decided) >= _MOST_CACHED:
-                self._decided.clear()
-            found = any(_match(rule.what, capability) and _match(rule.to, target) for rule in self._rules)
-            self._decided[key] = found
-        return found
+        return self._decide(capability, target)
 
     def knows_capability(self, name: str) -> bool:
         """Whether it may know of a capability: there is somebody to whom it might delegate it."""
-        return any(_match(rule.what, name) for rule in self._rules)
+        return self._decide(name, None)
 
     def knows_agent(self, name: str) -> bool:
         """Whether it may know of an agent: there is something that it might delegate to it."""
-        return any(_match(rule.to, name) for rule in self._rules)
+        return self._decide(None, name)
+
+    def _decide(self, what: str | None, to: str | None) -> bool:
+        """Whether a rule has both, of which None is in every rule."""
+        found = self._decided.get((what, to))
+        if found is None:
+            if len(self._decided) >= _MOST_CACHED:
+                self._decided.clear()
+            found = self._decided[what, to] = any(
+                (what is None or _match(rule.what, what)) and (to is None or _match(rule.to, to))
+                for rule in self._rules
+            )
+        return found
 
 
 class Access:
