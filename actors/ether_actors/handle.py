@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from ether_broker.codec import read_delegation, read_response
 from ether_broker.errors import EtherError, WaitTimeout
 from ether_broker.ids import to_text
+from ether_broker.payload import EMPTY
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import INTERIM, Status
 from ether_broker.wire import Header, name_of, read_header
@@ -210,15 +211,20 @@ class Handle:
     def read(self, header: Header, envelope: bytes) -> Response:
         """A response to it, with the id that it is known by elsewhere, whoever answered.
 
-        One whose body nobody can read is FAILED_EXECUTION `unreadable_response`: every ending is a value.
+        An outcome whose body, or whose data, nobody can read is FAILED_EXECUTION `unreadable_response`: every ending is a
+        value, and so is every part of it. A sign of running work that nobody can read says that and keeps its status.
         """
         try:
             response = read_response(header, envelope)
+            if response.data_payload is not EMPTY:
+                _ = response.data  # who asks for it later finds it made
         except EtherError as error:
             message = f"{name_of(header.source)} answered with status {header.status} and what nobody can read: {error}"
+            is_interim = header.status in INTERIM
             response = Response(
-                request_id=self.id, status=Status.FAILED_EXECUTION, from_agent=name_of(header.source),
-                error=ErrorInfo(code="unreadable_response", message=message), summary=message,
+                request_id=self.id, from_agent=name_of(header.source), summary=message,
+                status=Status(header.status) if is_interim else Status.FAILED_EXECUTION,
+                error=ErrorInfo(code="unreadable_response", message=message),
             )  # fmt: skip
         if self.external_id is None or response.external_id is not None:
             return response

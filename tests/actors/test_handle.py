@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from queue import SimpleQueue
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from ether_actors.handle import Handle, as_completed
 from ether_broker.codec import pack_delegation, pack_response
 from ether_broker.delegation import Delegation
-from ether_broker.errors import UsageError, WaitTimeout
+from ether_broker.errors import Failed, UsageError, WaitTimeout
 from ether_broker.ids import to_text
 from ether_broker.payload import pack
 from ether_broker.response import Response
@@ -327,6 +328,55 @@ def test_an_outcome_that_comes_after_its_loop_was_closed_wakes_nobody_and_harms_
     assert deliver(mine, data=1)
 
     assert seen == [mine]
+
+
+_UNREADABLE = {
+    "nothing": b"",
+    "a timestamp": b"\xd6\xff\x00\x00\x00\x01",
+    "an extension": b"\xc7\x03\x05abc",
+    "a map as a key": b"\x81\x80\x01",
+    "no UTF-8": b"\xa2\xff\xfe",
+    "no msgpack": b"\xc1",
+    "a list that is not there": b"\xdd\xff\xff\xff\xff",
+    "900 lists": b"\x91" * 900 + b"\xc0",
+    "5,000 lists": b"\x91" * 5_000 + b"\xc0",
+    "70,000 lists": b"\xdd\x00\x01\x11\x70" + b"\x90" * 70_000,
+}
+"""What a specialist of somebody else's may call its data."""
+
+
+def _update(mine: Handle, status: Status, body: bytes) -> bool:
+    envelope = pack_envelope(Kind.RESPONSE, request_id=mine.key, source=b"a", target=b"d", status=status, body=body)
+    return mine.deliver(read_header(envelope), envelope)
+
+
+@pytest.mark.parametrize("data", _UNREADABLE.values(), ids=_UNREADABLE)
+def test_an_answer_whose_data_nobody_can_read_is_an_outcome_of_which_all_can_be_read(data: bytes):
+    mine, waited = handle(), handle()
+    for one in (mine, waited):
+        assert _update(one, Status.COMPLETED, pack({"data": data, "elapsed": 1.0}))
+
+    assert repr(mine).endswith("FAILED_EXECUTION>")
+    for outcome in (mine.result(), asyncio.run(_await(waited))):
+        assert (outcome.status, outcome.error.code) == (Status.FAILED_EXECUTION, "unreadable_response")
+        assert outcome.data is None
+        assert "unreadable_response" in repr(outcome)
+        assert json.loads(outcome.model_dump_json())["from_agent"] == "a"
+        assert hash(outcome) == hash(outcome)
+        with pytest.raises(Failed):
+            outcome.unwrap()
+
+
+@pytest.mark.parametrize("body", [pack({"progress": float("nan")}), pack({"data": b"\xc1"}), b"\xc1"])
+def test_a_sign_of_work_that_nobody_can_read_is_told_and_the_outcome_comes(body: bytes):
+    mine = handle()
+    assert not _update(mine, Status.PROGRESS, body)
+    assert deliver(mine, data=1)
+
+    sign, outcome = mine.stream()
+
+    assert (sign.status, sign.error.code, sign.data) == (Status.PROGRESS, "unreadable_response", None)
+    assert (outcome.status, outcome.data) == (Status.COMPLETED, 1)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from typing import Any, Final
@@ -29,6 +30,9 @@ ANSWERS: Final[dict[str, tuple[Status, dict[str, Any]]]] = {
     "evil.asks": (Status.NEEDS_INPUT, {"questions": [HOSTILE]}),
     "evil.fails": (Status.FAILED_EXECUTION, {"error": _ERROR}),
     "evil.refuses": (Status.REJECTED_CONTEXT, {"error": _ERROR, "required_fields": [HOSTILE, f"--{HOSTILE}"]}),
+    "evil.numbers": (Status.COMPLETED, {"elapsed": 1e308, "timestamp": -1e308, "metrics": {"cost": 1e308}}),
+    "evil.later": (Status.REJECTED_OVERLOAD, {"retry_after": 1e308, "elapsed": math.inf, "timestamp": math.inf}),
+    "evil.data": (Status.COMPLETED, {"data": b"\xd6\xff\x00\x00\x00\x01"}),
     "evil.names": (Status.REJECTED_CAPABILITY, {"error": _ERROR, "alternative_agent": HOSTILE}),
     "evil.odd": (Status.COMPLETED, {HOSTILE: HOSTILE, "confidence": HOSTILE}),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import signal
 import tempfile
@@ -58,6 +59,7 @@ def check(done: Done, output: str = "text") -> None:
     assert "is a bug of Ether's" not in done.err, done
     assert obeyed(done.out) == [], "stdout"
     assert obeyed(done.err) == [], "stderr"
+    assert re.search(r"[1-9]\d{50}", done.out + done.err) is None, "a number"
     if output == "json" and done.out:
         json.loads(done.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     elif output == "jsonl":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -68,6 +69,11 @@ def test_the_date_is_left_out_where_it_is_todays() -> None:
     assert moment_text(NOON + 0.25) == "2026-11-22T14:00:00.250"
     assert moment_text(NOON, now=NOON + 3600) == "14:00:00.000"
     assert moment_text(NOON, now=NOON + 86_400) == "2026-11-22T14:00:00.000"
+
+
+@pytest.mark.parametrize("seconds", [1e308, -1e308, math.inf, math.nan, 253_402_300_800.0])
+def test_what_is_in_no_calendar_is_told_in_seconds(seconds: float) -> None:
+    assert moment_text(seconds, now=NOON) == f"{seconds:g} s"
 
 
 @given(st.integers(0, 4_000_000_000_000))

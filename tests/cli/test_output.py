@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -54,6 +55,8 @@ def test_notes_go_to_stderr_unless_it_is_to_be_quiet(capsys: Capture) -> None:
         (3.21, "3.21 s"),
         (75.0, "75 s"),
         (4000.0, "4000 s"),
+        (1e308, "1e+308 s"),
+        (math.inf, "inf s"),
     ],
 )
 def test_durations_are_short(value: float | None, text: str | None) -> None:

@@ -18,6 +18,8 @@ __all__ = ["moment_text", "parse_duration", "parse_moment"]
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 _DURATION = re.compile(rf"(?:{_PART.pattern})+")
+_NO_YEAR: Final = 253_370_764_800
+"""Seconds from 1970 to the year 9999, the last that `datetime` has, and whose end is in another one in some time zones."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -65,7 +67,12 @@ def moment_text(seconds: float, *, now: float | None = None) -> str:
     Args:
         seconds: since 1970 in UTC.
         now: leave out the date if it is the same day as this; None always writes it.
+
+    Returns:
+        Of what is in no calendar, as a peer may say it, the seconds.
     """
+    if not 0 <= seconds < _NO_YEAR:
+        return f"{seconds:g} s"
     moment = datetime.fromtimestamp(seconds, UTC).astimezone()
     text = moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
     if now is not None and moment.date() == datetime.fromtimestamp(now, UTC).astimezone().date():

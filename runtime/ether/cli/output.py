@@ -141,4 +141,4 @@ def seconds(value: float | None) -> str | None:
         return f"{value * 1e6:.0f} µs"
     if value < 1:
         return f"{value * 1e3:.3g} ms"
-    return f"{value:.3g} s" if value < 1000 else f"{value:.0f} s"  # noqa: PLR2004  three digits
+    return f"{value:.0f} s" if 1e3 <= value < 1e9 else f"{value:.3g} s"  # noqa: PLR2004  three digits, and what no clock tells

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ether.review.plan import ReviewTask
 from ether_broker.errors import EtherError
@@ -11,6 +11,9 @@ from ether_broker.response import Response
 from ether_broker.status import AgentStatus, Status
 
 __all__ = ["Outcome"]
+
+_MOST: Final = 1e9
+"""Seconds, and dollars, that are believed of one task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ class Outcome:
             status=response.status,
             request_id=response.request_id,
             agent=response.from_agent or "",
-            seconds=response.elapsed or 0.0,
-            cost=float(cost) if isinstance(cost, (int, float)) else 0.0,
+            seconds=min(response.elapsed or 0.0, _MOST),
+            cost=min(float(cost), _MOST) if isinstance(cost, (int, float)) and cost > 0 else 0.0,
             attempt=response.attempt,
             data=data if isinstance(data, dict) else {},
             code=response.error.code if response.error else "",

@@ -210,3 +210,14 @@ def test_any_findings_make_both_files_and_the_same_number_in_each(tmp_path_facto
     section = text[text.index("### Bugs\n") :].split("\n## ")[0]
     assert len(re.findall(r"^- `", section, re.MULTILINE)) == len(findings)
     assert "\n<" not in text
+
+
+@pytest.mark.parametrize("said", [1e308, float("inf"), float("nan"), -1e308])
+def test_what_no_task_can_have_taken_or_cost_is_not_believed(tmp_path, said):
+    elapsed = said if said > 0 else None
+    response = Response(request_id="r", status=Status.COMPLETED, elapsed=elapsed, metrics={"cost": said})
+
+    outcome = Outcome.of(ReviewTask(Target(tmp_path, "any"), PassName.BUGS), response)
+
+    assert 0 <= outcome.seconds <= 1e9
+    assert 0 <= outcome.cost <= 1e9
