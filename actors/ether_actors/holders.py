@@ -1,166 +1,92 @@
-"""Who may do one thing, in the order in which it is given to them: choosing the best is O(log n), amortised. Sans-IO."""
+"""Who may do one thing, of one class: replicas by what the first of them has to do, by weight and by confidence. Sans-IO."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Container, Iterator
-from typing import Final
+from collections.abc import Callable, Container
+from typing import Any, Final
 
-from ether_actors.registration import Choice, Condition, Registration
+from ether_actors.ranking import FEW, Ranking
+from ether_actors.registration import Registration
+from ether_actors.replicas import Replicas
+from ether_broker.manifest import Capability
 
-__all__ = ["MOST_PASSED", "Holders"]
+__all__ = ["MOST_PASSED", "Found", "Holders"]
 
-_RESTARTING: Final = 128
-"""Delegations that an agent which restarts counts as having, besides those that it has."""
-_CLEARED: Final = 2
-"""Items that do not count any more that each change takes from the top."""
-_SLACK: Final = 64
 MOST_PASSED: Final = 256
-"""Agents that one choice passes over at most."""
-_MOVED: Final = 8
-"""Agents that have more to do than their items say that one choice moves down at most."""
-_UP: Final = Condition.UP  # a member of an Enum is looked up in Python each time that it is named
-_RESTARTS: Final = Condition.RESTARTING
-_Item = tuple[int, int, float, float, int, "_Member"]
-"""(tier, load, weight, -confidence, turn, member); the turn is unique, so members are never compared."""
+"""Manifests that do not fit which one choice passes over at most."""
+Found = tuple[int, float, float, int, Registration]
+"""(load, weight, -confidence, turn, agent): the lowest is the best."""
 
 
-class _Member:
-    """A holder and where it stands in the heap."""
+class Holders(Ranking[Replicas]):
+    """Replicas that declare a capability, take the same patterns of delegation, and are alike to every access rule."""
 
-    __slots__ = ("choice", "item")
-
-    def __init__(self, choice: Choice) -> None:
-        self.choice = choice
-        self.item: _Item | None = None
-        """Its valid item in the heap; None while it takes no work."""
-
-
-class Holders:
-    """Agents that may do one thing.
-
-    A heap in which an agent is entered anew by `update` when it has less to do than its item says. One that has more is moved
-    down when it comes to the top. The item that counts is the member's; others are dropped when they come to the top, and all
-    of them once they outnumber the members.
-
-    Not promised: that the order is exact for an agent whose load fell without `update`; and that the best of all is chosen
-    where 8 and more that stand before it were given work without a choice (by name) since: then it is the best of 8.
-    """
-
-    __slots__ = ("_heap", "_members", "_only", "_turn", "passed")
+    __slots__ = ("_weights", "passed")
 
     def __init__(self) -> None:
-        self._members: dict[Registration, _Member] = {}
-        self._heap: list[_Item] = []
-        self._only: Choice | None = None
-        """The one member, where there is one."""
-        self._turn = 0
+        super().__init__()
+        self._weights: dict[Replicas, tuple[float, float]] = {}
+        """{replicas: (weight, -confidence)} of the capability."""
         self.passed = 0
-        """Agents that the last choice passed over, each in O(log n)."""
+        """Of how many the last choice looked, beside the one that it found."""
 
-    def __len__(self) -> int:
-        return len(self._members)
+    def _rank(self, member: Replicas) -> tuple[Any, ...]:
+        best = member.best()
+        assert best is not None, "the last of them is taken out first"
+        return best[0], *self._weights[member], best[1], member
 
-    def __iter__(self) -> Iterator[Choice]:
-        """Everybody, whatever their condition, in the order of registering."""
-        return (member.choice for member in self._members.values())
+    def enter(self, replicas: Replicas, capability: Capability) -> None:
+        """Enter replicas with what they declare of the capability."""
+        self._weights[replicas] = capability.latency_weight, -capability.confidence
+        self.add(replicas)
+        if len(self) == FEW + 1:
+            for one in self:
+                one.watch(self)
+        elif self._order is not None:
+            replicas.watch(self)
 
-    def add(self, choice: Choice) -> None:
-        """Enter an agent, or what it declares now."""
-        self.discard(choice.agent)
-        member = self._members[choice.agent] = _Member(choice)
-        self._only = choice if len(self._members) == 1 else None
-        self._enter(member)
+    def discard(self, member: Replicas) -> None:
+        """Take replicas out."""
+        super().discard(member)
+        member.watchers.pop(self, None)
+        del self._weights[member]
 
-    def discard(self, agent: Registration) -> None:
-        """Take an agent out, if it is here."""
-        member = self._members.pop(agent, None)
-        if member is not None:
-            member.item = None
-        self._only = next(iter(self)) if len(self._members) == 1 else None
+    def best(
+        self, without: Container[Registration] = (), accepts: Callable[[Replicas], bool] | None = None
+    ) -> Found | None:  # fmt: skip
+        """The best of them: with the least to do, then the lightest, then the most confident, then whose turn it is.
 
-    def update(self, agent: Registration) -> None:
-        """Note that an agent has less to do, or takes work again: its turn comes after that of its equals."""
-        if self._only is not None:
-            return
-        member = self._members[agent]
-        item = member.item
-        if item is None or item[1] > _load(agent):
-            self._enter(member)
-
-    def choose(  # noqa: C901  what is at the top is of one of five kinds
-        self, without: Container[Registration] = (), accepts: Callable[[Registration], bool] | None = None
-    ) -> Choice | None:  # fmt: skip
-        """The best that takes work: of the lowest tier, with least to do, then the lightest, then the most confident.
-
-        Those in `without`, and those that `accepts` says no of, are passed over in O(log n) each: `MOST_PASSED` at most, and
-        who comes after them is not found.
+        Those in `without`, and all of a manifest that `accepts` says no of, are passed over: `MOST_PASSED` such manifests at
+        most where there are more than 16, and who comes after them is not found.
         """
-        only = self._only
-        if only is not None:
-            agent = only.agent
-            condition = agent.condition
-            if (condition is not _UP and condition is not _RESTARTS) or agent in without:
-                return None
-            return only if accepts is None or accepts(agent) else None
-        heap = self._heap
-        passed: list[_Item] = []
-        moved: list[_Item] = []
-        best: Choice | None = None
-        while heap:
-            item = heap[0]
-            tier, load, weight, confidence, _, member = item
-            if member.item is not item:
-                heapq.heappop(heap)
-                continue
-            choice = member.choice
-            agent = choice.agent
-            if agent.condition is not _UP and agent.condition is not _RESTARTS:
-                heapq.heappop(heap)
-                member.item = None
-            elif _load(agent) > load:
-                member.item = self._rank(member)
-                heapq.heapreplace(heap, member.item)
-                if agent not in without and (accepts is None or accepts(agent)):
-                    moved.append(member.item)
-                    if len(moved) == _MOVED:
-                        best = min(moved)[5].choice
-                        break
-            elif agent in without or (accepts is not None and not accepts(agent)):
-                if len(passed) == MOST_PASSED:
+        if self._order is not None:
+            return self._first(without, accepts)
+        found: Found | None = None
+        for replicas in self._keys:
+            if accepts is None or accepts(replicas):
+                best = replicas.best(without)
+                if best is not None:
+                    weight, doubt = self._weights[replicas]
+                    rank = best[0], weight, doubt, best[1], best[2]
+                    if found is None or rank < found:
+                        found = rank
+        return found
+
+    def _first(self, without: Container[Registration], accepts: Callable[[Replicas], bool] | None) -> Found | None:
+        found: Found | None = None
+        self.passed = 0
+        for key in self.ascending():
+            if found is not None and key[:4] >= found[:4]:
+                break
+            _, weight, doubt, _, replicas = key
+            if accepts is not None and not accepts(replicas):
+                if self.passed == MOST_PASSED:
                     break
-                passed.append(heapq.heappop(heap))
-            else:
-                self._turn += 1  # which goes to the next of its equals
-                member.item = tier, load, weight, confidence, self._turn, member
-                heapq.heapreplace(heap, member.item)
-                best = choice
-                break
-        self.passed = len(passed)
-        for item in passed:
-            heapq.heappush(heap, item)
-        return best
-
-    def _enter(self, member: _Member) -> None:
-        item = member.item = self._rank(member)
-        heap = self._heap
-        heapq.heappush(heap, item)
-        for _ in range(_CLEARED):  # so that no choice has to clear away what many changes have left
-            if heap[0][5].item is heap[0]:
-                break
-            heapq.heappop(heap)
-        if len(heap) > 2 * len(self._members) + _SLACK:
-            heap[:] = [member.item for member in self._members.values() if member.item is not None]
-            heapq.heapify(heap)
-
-    def _rank(self, member: _Member) -> _Item:
-        choice = member.choice
-        self._turn = turn = self._turn + 1
-        capability = choice.capability
-        return choice.tier, _load(choice.agent), capability.latency_weight, -capability.confidence, turn, member
-
-
-def _load(agent: Registration) -> int:
-    mailbox = agent.mailbox
-    load = mailbox.waiting_count + mailbox.in_flight
-    return load if agent.condition is _UP else load + _RESTARTING
+                self.passed += 1
+                continue
+            best = replicas.best(without)
+            if best is not None:
+                rank = best[0], weight, doubt, best[1], best[2]
+                if found is None or rank < found:
+                    found = rank
+        return found

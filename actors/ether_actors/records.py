@@ -72,7 +72,7 @@ class Records:
         """Whose connection a routing id is; None where connections have no keys."""
         self.access = access or Access.open()
         """Who may do what."""
-        self.registry = Registry(limits)
+        self.registry = Registry(limits, self.access)
         self.ledger = Ledger()
         self.leases = Leases(self._parent_of)
         self.dead_letters = DeadLetters()

@@ -9,9 +9,8 @@ from enum import StrEnum, unique
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.mailbox import Mailbox
-from ether_broker.manifest import Capability, Interface, Manifest
+from ether_broker.manifest import Capability, Manifest
 
 if TYPE_CHECKING:
     from ether_broker.router import Session
@@ -36,11 +35,8 @@ class Condition(StrEnum):
 class Group(Protocol):
     """Agents among which one is chosen."""
 
-    def discard(self, agent: Registration) -> None:
-        """Take an agent out."""
-
-    def update(self, agent: Registration) -> None:
-        """Note that an agent has less to do, or takes work again."""
+    def update(self, member: Registration, /) -> None:
+        """Note that an agent has more or less to do."""
 
 
 @dataclass(eq=False, slots=True)
@@ -71,29 +67,20 @@ class Registration:
     """Seconds from acceptance to outcome of the last 256; None before the first."""
     resolved: dict[bytes, Choice | None] = field(default_factory=dict)
     """What it makes of the capabilities that it was asked for by name; of the manifest that it has now."""
-    groups: dict[Group, None] = field(default_factory=dict)
-    """Where it is chosen from."""
-
-    takes_any: bool = True
-    """Whether every pattern of delegation is in its interface, as with most agents."""
+    replicas: Group | None = None
+    """Among which it is chosen."""
+    turn: int = 0
+    """When it was chosen last, or registered, among all choices."""
 
     @property
     def oldest_first(self) -> list[Any]:
         """Its ledger entries without an outcome, in the order in which they were accepted."""
         return sorted(self.work, key=attrgetter("number"))
 
-    def takes(self, kind: Interface) -> bool:
-        """Whether delegations of this kind are in its interface (spec 2 §5); whoever says nothing takes all."""
-        interface = self.manifest.interface
-        return kind in interface or Interface.DUAL_PHASE in interface or not interface
-
-    def load_fell(self) -> None:
-        """Tell those who choose it that it has less to do, or takes work again; that it has more they see by themselves."""
-        groups = self.groups
-        if len(groups) > FEW_GROUPS:
-            self.session.input.spend(len(groups) >> GROUPS_SHIFT)
-        for group in groups:
-            group.update(self)
+    def changed(self) -> None:
+        """Tell those who choose it that it has more or less to do."""
+        if self.replicas is not None:
+            self.replicas.update(self)
 
 
 def places_of(manifest: Manifest) -> int:

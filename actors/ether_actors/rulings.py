@@ -99,9 +99,7 @@ class Rulings:
             self._accept(session, header, envelope)
         except Refusal as refusal:
             self._refuse(session, header, envelope, refusal, is_anothers=is_known is None)
-        if records.registry.filled:  # it was the first to ask for something under that name
-            session.input.spend(records.registry.filled >> HOLDERS_SHIFT)
-            records.registry.filled = 0
+        session.input.spend(records.registry.looked() >> HOLDERS_SHIFT)
 
     def _refuse(
         self, session: Session, header: Header, envelope: bytes, refusal: Refusal, *, is_anothers: bool

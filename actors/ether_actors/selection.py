@@ -78,7 +78,7 @@ class Selection:
         access, registry = self._records.access, self._records.registry
         if access.is_open and parent is None and not header.target:
             choice = registry.choose(header.capability)
-            if choice is not None and choice.agent.takes_any:
+            if choice is not None:
                 return choice
         grant = EVERYTHING if access.is_open else access.grant(node, name_of(header.source))
         try:
@@ -137,7 +137,7 @@ class Selection:
         if agent.condition is _DOWN or agent.condition is _DRAINING:
             message = f"{agent.manifest.agent} is {agent.condition.value}."
             raise self._refused(grant, header, parent, f"agent_{agent.condition.value}", message, retryable=True)
-        if not agent.takes(_kind(parent)):
+        if not agent.manifest.takes(_kind(parent)):
             raise self._refused(grant, header, parent, "not_in_interface", _interface(agent, parent))
         if parent is not None and _is_cycle(agent, parent):
             raise cycle(parent, agent)
@@ -151,7 +151,7 @@ class Selection:
             return choice
         if parent is not None and (choice := self._best(capability, grant, parent, set())) is not None:
             raise cycle(parent, choice.agent)
-        if (choice := registry.choose(capability, grant)) is not None:
+        if (choice := registry.choose(capability, _CHAINED if parent is None else _SINGLE, grant)) is not None:
             raise self._refused(grant, header, parent, "not_in_interface", _interface(choice.agent, parent))
         holders = list(islice(registry.holders(capability, grant), _SHOWN))
         if holders:
@@ -169,11 +169,7 @@ class Selection:
         self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
     ) -> Choice | None:  # fmt: skip
         """The best of those that take such a delegation."""
-        registry = self._records.registry
-        choice = registry.choose(capability, grant, without)
-        if choice is None or choice.agent.takes_any or choice.agent.takes(kind := _kind(parent)):
-            return choice
-        return registry.choose(capability, grant, without, kind)
+        return self._records.registry.choose(capability, _kind(parent), grant, without)
 
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False,

@@ -49,7 +49,7 @@ CAPABILITY: Final = 2
 MANIFEST_SHIFT: Final = 8
 """Bytes of a manifest that is not known yet."""
 HOLDERS_SHIFT: Final = 3
-"""Agents that are looked through for the first who asks for a capability under a name."""
+"""Capabilities and manifests that a choice looks at in vain, or to compare."""
 FEW_GROUPS: Final = 8
 GROUPS_SHIFT: Final = 2
 """Groups in which an agent's place is found anew when it takes work again; few cost nothing."""

@@ -69,7 +69,7 @@ class Mailbox(Generic[_L]):
     Every method is O(1), amortised; nothing here reads a clock.
     """
 
-    __slots__ = ("_open", "_waiting", "in_flight", "limits", "on_fall", "waiting_bytes", "waiting_count")
+    __slots__ = ("_open", "_waiting", "in_flight", "limits", "on_change", "waiting_bytes", "waiting_count")
 
     in_flight: int
     """Letters that the node holds, and so credit taken."""
@@ -77,8 +77,8 @@ class Mailbox(Generic[_L]):
     """Letters that wait."""
     waiting_bytes: int
     """Bytes that wait."""
-    on_fall: Callable[[], None] | None
-    """Called when `outstanding` has fallen."""
+    on_change: Callable[[], None] | None
+    """Called when `outstanding` has changed."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -87,7 +87,7 @@ class Mailbox(Generic[_L]):
         self.waiting_count = 0
         self.waiting_bytes = 0
         self._open = True
-        self.on_fall = None
+        self.on_change = None
 
     @property
     def outstanding(self) -> int:
@@ -99,41 +99,43 @@ class Mailbox(Generic[_L]):
         limits = self.limits
         if self._open and self.in_flight < limits.window and not self.waiting_count:
             self.in_flight += 1
+            if self.on_change is not None:
+                self.on_change()
             return _SEND
         if self.waiting_count >= limits.count or self.waiting_bytes + letter.size > limits.size:
             return _FULL
         self._waiting.append(letter)
-        self.waiting_count += 1
-        self.waiting_bytes += letter.size
+        self._count(letter, 1)
         return _QUEUED
 
     def put_back(self, letter: _L) -> None:
         """Place a letter that was accepted before at the front, whatever the bounds: it is not refused now."""
         self._waiting.appendleft(letter)
-        self.waiting_count += 1
-        self.waiting_bytes += letter.size
+        self._count(letter, 1)
 
     def restore(self, letter: _L) -> None:
         """Place a letter that was accepted before at the end, whatever the bounds: its broker was started anew."""
         self._waiting.append(letter)
-        self.waiting_count += 1
-        self.waiting_bytes += letter.size
+        self._count(letter, 1)
 
     def forget(self, letter: _L) -> None:
         """Make room for another: the letter waits here and has ended. It is taken out when its turn comes."""
-        self.waiting_count -= 1
-        self.waiting_bytes -= letter.size
+        self._count(letter, -1)
         if len(self._waiting) > 2 * self.waiting_count + _SLACK:
             self._waiting = deque(other for other in self._waiting if not other.is_over)
-        if self.on_fall is not None:
-            self.on_fall()
+
+    def _count(self, letter: _L, more: int) -> None:
+        self.waiting_count += more
+        self.waiting_bytes += more * letter.size
+        if self.on_change is not None:
+            self.on_change()
 
     def release(self) -> None:
         """Give one credit back: the node has answered."""
         assert self.in_flight > 0
         self.in_flight -= 1
-        if self.on_fall is not None:
-            self.on_fall()
+        if self.on_change is not None:
+            self.on_change()
 
     def next(self) -> _L | None:
         """The next letter to send, its credit taken; None when there is none or no credit."""
@@ -157,17 +159,19 @@ class Mailbox(Generic[_L]):
         self._open = True
         if reset:
             self.in_flight = 0
+            if self.on_change is not None:
+                self.on_change()
 
     def close(self) -> None:
         """Let go of what has ended and of who is told: the agent is taken out, and nothing of its waits any more."""
         self._waiting.clear()
-        self.on_fall = None
+        self.on_change = None
 
     def drain(self) -> list[_L]:
         """Take out everything that waits and has not ended, in order."""
         letters = [letter for letter in self._waiting if not letter.is_over]
         self._waiting.clear()
         self.waiting_count = self.waiting_bytes = 0
-        if self.on_fall is not None:
-            self.on_fall()
+        if self.on_change is not None:
+            self.on_change()
         return letters

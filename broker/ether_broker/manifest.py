@@ -124,6 +124,10 @@ class Manifest(Model):
             return min(below, key=lambda item: (item.latency_weight, -item.confidence, item.name))
         return self.capability(ANY)
 
+    def takes(self, kind: Interface) -> bool:
+        """Whether a pattern of delegation is in its interface (spec 2 §5): `dual-phase`, or nothing, is all of them."""
+        return kind in self.interface or Interface.DUAL_PHASE in self.interface or not self.interface
+
     def excludes(self, name: str) -> bool:
         """Whether an exclusion names it or a prefix of it."""
         return bool(self.exclusions) and not set(_begins(name)).isdisjoint(self.exclusions)

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 from operator import itemgetter
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 __all__ = ["SortedKeys"]
 
 _CHUNK: Final = 512
 """Keys that one chunk has at most before it is cut in two."""
-_K = TypeVar("_K", bytes, int, str)
+_K = TypeVar("_K", bytes, int, str, tuple[Any, ...])
 
 
 class SortedKeys(Generic[_K]):

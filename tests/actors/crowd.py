@@ -8,6 +8,7 @@ from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import Capability, Manifest
 from ether_broker.payload import pack, unpack
+from ether_broker.security.access import Access
 from ether_broker.wire import Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.work_counter import WorkCounter
@@ -26,9 +27,9 @@ class Crowd:
     monitors of agents (by `boss`), and claims in line for one lease.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, access: Access | None = None) -> None:
         self.size = size
-        self.bus = Bus(limits=Limits(count=2 * size, window=128))
+        self.bus = Bus(limits=Limits(count=2 * size, window=128), access=access)
         self.bus.records.journal = MemoryJournal()  # the fold that `Bus` keeps is not what is counted
         self._names = 0
         self.boss = self.bus.delegator("boss")

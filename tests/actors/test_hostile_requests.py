@@ -224,7 +224,7 @@ def paid(bus: Bus, peer: Peer, *asked: str, **named: str) -> int:
     return peer.session.input.tag - before
 
 
-def test_holders_that_do_not_take_such_work_cost_one_look_and_the_first_who_asks_pays_for_it() -> None:
+def test_holders_that_do_not_take_such_work_cost_nothing() -> None:
     bus = Bus()
     peer, d = bus.node("n"), bus.delegator("d")
     declared = pack({"capabilities": [{"name": "x.y"}], "interface": ["chained"]})
@@ -233,7 +233,6 @@ def test_holders_that_do_not_take_such_work_cost_one_look_and_the_first_who_asks
         peer.send(Kind.REGISTER, request_id=request_id(9_000 + first), body={"agents": names, "manifest": declared})
     peer.register("free", "x.y")
     bus.step()
-    assert 4_096 >> HOLDERS_SHIFT < paid(bus, d) < 1_024
     assert paid(bus, d) < 8
 
     with WorkCounter() as counter:
@@ -241,18 +240,20 @@ def test_holders_that_do_not_take_such_work_cost_one_look_and_the_first_who_asks
         bus.step()
 
     assert counter.work < 10_000
-    assert len(bus.agent("free").work) == 3
+    assert len(bus.agent("free").work) == 2
 
 
-@pytest.mark.parametrize("excluding", [200, 4_096])
-def test_of_fallback_agents_that_exclude_a_capability_so_many_are_passed_over_and_paid_for(excluding: int) -> None:
+@pytest.mark.parametrize("excluding", [200, 1_000])
+def test_of_fallback_agents_that_exclude_a_capability_so_many_kinds_are_passed_over_and_paid_for(
+    excluding: int,
+) -> None:
     bus = Bus()
     peer, d = bus.node("n"), bus.delegator("d")
-    declared = pack({"capabilities": [{"name": "*"}], "exclusions": ["no"]})
-    for first in range(0, excluding, 64):
-        names = [f"c{number}" for number in range(first, min(first + 64, excluding))]
-        peer.send(Kind.REGISTER, request_id=request_id(9_000 + first), body={"agents": names, "manifest": declared})
-    bus.step()
+    for number in range(excluding):
+        peer.send(
+            Kind.REGISTER, request_id=request_id(9_000 + number), source=b"c%d" % number,
+            body={"capabilities": [{"name": "*"}], "exclusions": ["no", f"no{number}"]},
+        )  # fmt: skip
     peer.send(
         Kind.REGISTER, request_id=request_id(1), source=b"last",
         body={"capabilities": [{"name": "*", "latency_weight": 2.0}]},
@@ -262,8 +263,8 @@ def test_of_fallback_agents_that_exclude_a_capability_so_many_are_passed_over_an
     with WorkCounter() as counter:
         points = paid(bus, d, "no.such")
 
-    assert 100 < points < 600
-    assert counter.work < 250_000
+    assert 200 >> HOLDERS_SHIFT < points < 300
+    assert counter.work < 150_000
     assert len(bus.agent("last").work) == (1 if excluding <= MOST_PASSED else 0)
 
 

@@ -5,9 +5,10 @@ Patterns are fnmatch's: `*` is anything, `review-*` a beginning, `[ab]` one of. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from typing import Any, Final, Self
 
 from ether_broker.errors import InvalidSpec
@@ -66,15 +67,30 @@ class Grant:
     What it may not reach it is not told of either: no alternative, no "did you mean", no condition.
     """
 
-    __slots__ = ("_decided", "_rules")
+    __slots__ = ("_decided", "_marks", "_rules", "_targets")
 
-    def __init__(self, rules: Iterable[DelegateRule]) -> None:
+    def __init__(self, rules: Iterable[DelegateRule], targets: Mapping[tuple[str, ...], int] | None = None) -> None:
         self._rules = tuple(rules)
+        self._targets = targets or {}
         self._decided: dict[tuple[str | None, str | None], bool] = {}
+        self._marks: dict[str, int] = {}
 
     def permits(self, capability: str, target: str) -> bool:
         """Whether it may delegate a capability, by its declared name, to an agent."""
         return self._decide(capability, target)
+
+    def marks(self, capability: str) -> int:
+        """To whom it may delegate a capability, by its declared name: agents with one of these bits in `Access.marks`."""
+        found = self._marks.get(capability)
+        if found is None:
+            if len(self._marks) >= _MOST_CACHED:
+                self._marks.clear()
+            found = 0
+            for rule in self._rules:
+                if _match(rule.what, capability):
+                    found |= self._targets.get(tuple(rule.to), 0)
+            self._marks[capability] = found
+        return found
 
     def knows_capability(self, name: str) -> bool:
         """Whether it may know of a capability: there is somebody to whom it might delegate it."""
@@ -134,6 +150,9 @@ class Access:
         self._change = _patterns(change, "administer: change")
         self._register = tuple(register)
         self._owners = frozenset(owners)
+        targets = dict.fromkeys(tuple(rule.to) for rule in self._delegate)
+        self._targets = {to: 1 << number for number, to in enumerate(targets)}
+        self._matchers = [(re.compile("|".join(map(translate, to))).match, bit) for to, bit in self._targets.items()]
         self._grants: dict[tuple[str, str], Grant] = {}
         self._grants_of_rules: dict[tuple[DelegateRule, ...], Grant] = {}
 
@@ -159,7 +178,11 @@ class Access:
         if self._everything(node):
             return EVERYTHING
         rules = tuple(rule for rule in self._delegate if _match(rule.who, node, source))
-        return self._grants_of_rules.setdefault(rules, Grant(rules))
+        return self._grants_of_rules.setdefault(rules, Grant(rules, self._targets))
+
+    def marks(self, agent: str) -> int:
+        """To which of the rules' sets of agents (`DelegateRule.to`) an agent belongs, a bit for each; 0 without rules."""
+        return sum(bit for match, bit in self._matchers if match(agent))
 
     def may_observe(self, node: str) -> bool:
         """Whether a node may see every message."""

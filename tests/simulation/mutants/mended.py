@@ -150,8 +150,8 @@ def _never_let_go(_let_go: Any) -> Any:
     return lambda agent: None
 
 
-def _permit(_permits: Any) -> Any:
-    return lambda self, capability, target: True
+def _permit_all(_marks: Any) -> Any:
+    return lambda self, capability: -1
 
 
 def _tell_anybody(came_before: Any) -> Any:
@@ -252,7 +252,7 @@ MENDED: Final = (
             "fold", (Departures, "remove", _nobodys_word), "node", seed=3),
     _mutant("nothing is said of outcomes that were removed",
             "gc deleted uncollected outcomes and their delegators heard nothing",
-            "liveness", (Collecting, "_look_up", _silent_when_removed), "gc", seed=258),
+            "liveness", (Collecting, "_look_up", _silent_when_removed), "gc", seed=690),
     _mutant("only what is remembered has ended",
             "a delegation that was sent again ran again, though the journal had its outcome",
             "one outcome, at most once", (Records, "outcome", _only_remembered), "forgetful again", seed=33),
@@ -283,7 +283,7 @@ MENDED: Final = (
             "each restart of an agent counted against its session",
             "fold", (ether_actors.departures, "let_go", _never_let_go), "crowd", seed=14),
     _mutant("the access list bars nobody",
-            "least capability", "least capability", (Grant, "permits", _permit), "access", seed=32),
+            "least capability", "least capability", (Grant, "marks", _permit_all), "access", seed=32),
     _mutant("who knows a request id is told its outcome",
             "identity", "identity", (Rulings, "_came_before", _tell_anybody), "again hostile", seed=42),
     _mutant("a connection speaks for agents of others",

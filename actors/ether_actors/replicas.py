@@ -1,0 +1,120 @@
+"""Agents that are alike in all that decides who may have a delegation, by what they have to do. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any, Final, Protocol
+
+from ether_actors.ranking import FEW, Ranking
+from ether_actors.registration import Condition, Registration
+from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
+from ether_broker.manifest import Interface, Manifest
+
+__all__ = ["Replicas", "Watcher"]
+
+_RESTARTING: Final = 128
+"""Delegations that an agent which restarts counts as having, besides those that it has."""
+_MOST_RESOLVED: Final = 64
+"""Names of capabilities that are remembered."""
+_UP: Final = Condition.UP  # a member of an Enum is looked up in Python each time that it is named
+
+
+class Watcher(Protocol):
+    """Who is told of replicas."""
+
+    def update(self, member: Replicas, /) -> None:
+        """Note that the first of them is another, or has more or less to do."""
+
+
+class Replicas(Ranking[Registration]):
+    """Agents of one manifest, whom an access list does not tell apart: by what they have to do, and then by their turn.
+
+    Args:
+        manifest: of one of them.
+        kind: the one pattern of delegation that they take; None takes all.
+        marks: what the access list tells of them; see `Access.marks`.
+    """
+
+    __slots__ = ("_told", "kind", "manifest", "marks", "resolved", "watchers")
+
+    def __init__(self, manifest: Manifest, kind: Interface | None, marks: int) -> None:
+        super().__init__()
+        self.manifest = manifest
+        self.kind = kind
+        self.marks = marks
+        self.resolved: dict[bytes, bytes | None] = {}
+        """{a name that was asked for: what they declare of it}."""
+        self.watchers: dict[Watcher, None] = {}
+        self._told: tuple[Any, ...] | None = None
+        """What they were told last."""
+
+    def _rank(self, member: Registration) -> tuple[int, int, Registration]:
+        mailbox = member.mailbox
+        load = mailbox.waiting_count + mailbox.in_flight
+        return load if member.condition is _UP else load + _RESTARTING, member.turn, member
+
+    def best(self, without: Container[Registration] = ()) -> tuple[int, int, Registration] | None:
+        """The one with the least to do, of equals the one that was chosen longest ago, but for those in `without`."""
+        if self._order is not None:
+            return next((key for key in self._order.after(None) if key[2] not in without), None)
+        found: tuple[int, int, Registration] | None = None
+        for agent in self._keys:
+            if agent not in without:
+                rank = self._rank(agent)
+                if found is None or rank < found:
+                    found = rank
+        return found
+
+    def resolve(self, name: bytes) -> bytes | None:
+        """Which of the capabilities that they declare a name asks for (G10)."""
+        if name not in self.resolved:
+            if len(self.resolved) >= _MOST_RESOLVED:
+                self.resolved.clear()
+            capability = self.manifest.resolve(name.decode(errors="replace"))
+            self.resolved[name] = None if capability is None else capability.name.encode()
+        return self.resolved[name]
+
+    # -- what changes --------------------------------------------------------------------------------------------
+
+    def add(self, member: Registration) -> None:
+        """Enter an agent."""
+        super().add(member)
+        member.replicas = self
+        if len(self) == FEW + 1:
+            self._listen()
+        elif self._order is not None or self.watchers:
+            member.mailbox.on_change = member.changed
+        self._tell(member)
+
+    def discard(self, member: Registration) -> None:
+        """Take an agent out; the last one is taken out of `Holders` before."""
+        super().discard(member)
+        member.replicas, member.mailbox.on_change = None, None
+        if self._keys:
+            self._tell(member)
+
+    def update(self, member: Registration) -> None:
+        """Note that an agent has more or less to do."""
+        super().update(member)
+        self._tell(member)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell somebody from now on."""
+        self._told = self.best()
+        self.watchers[watcher] = None
+        if len(self.watchers) == 1:
+            self._listen()
+
+    def _listen(self) -> None:
+        for agent in self._keys:
+            agent.mailbox.on_change = agent.changed
+
+    def _tell(self, member: Registration) -> None:
+        watchers = self.watchers
+        if not watchers or (best := self.best()) == self._told:
+            return
+        self._told = best
+        if len(watchers) > FEW_GROUPS:
+            member.session.input.spend(len(watchers) >> GROUPS_SHIFT)
+        for watcher in watchers:
+            watcher.update(self)
