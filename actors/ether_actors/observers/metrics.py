@@ -25,6 +25,7 @@ from ether_actors.observers.window import Count, Sliding
 from ether_actors.records import SUPERVISOR
 from ether_broker.clock import Clock, SystemClock
 from ether_broker.errors import EtherError, InvalidSpec
+from ether_broker.ids import to_bytes
 from ether_broker.response import Response
 from ether_broker.status import Status
 
@@ -146,6 +147,8 @@ class Metrics(Observer):
             self._suggest(str(event.get("suggestion_id")), observation.time)
         elif name == "dead_letter":
             self._dead_letters[str(event.get("reason"))] += 1
+        elif name == "reassigned":
+            self._open.move(to_bytes(event["request_id"]), event["agent"].encode(), event["capability"].encode())
 
     def _suggest(self, suggestion: str, time: float) -> None:
         if suggestion in self._suggested:

@@ -23,7 +23,7 @@ class OpenDelegation(NamedTuple):
     deadline: float
     capability: bytes
     target: bytes
-    """The agent that it was given to; empty when nobody was found or named."""
+    """The agent that it was last given to; empty when nobody was found or named."""
 
 
 class OpenTable:
@@ -61,6 +61,12 @@ class OpenTable:
     def get(self, request_id: bytes) -> OpenDelegation | None:
         """The delegation of that id, if it is open."""
         return self._entries.get(request_id)
+
+    def move(self, request_id: bytes, target: bytes, capability: bytes) -> None:
+        """Note that the delegation of that id, if it is open, was given to another agent."""
+        opened = self._entries.get(request_id)
+        if opened is not None:
+            self._entries[request_id] = opened._replace(target=target, capability=capability)
 
     def discard(self, request_id: bytes) -> None:
         """Take out the delegation of that id, if it is open: it has ended."""

@@ -17,7 +17,7 @@ from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.views.subgoal import AgentResponse
 from ether_broker.wire import Kind, pack_envelope
-from tests.actors.observers.stream import START, Stream
+from tests.actors.observers.stream import START, Stream, request_id
 
 TERMINAL = [status for status in Status if status.is_terminal]
 
@@ -267,6 +267,19 @@ def test_rejections_are_counted_by_capability(metrics: Metrics, stream: Stream) 
     assert window.rejections == {"clarify.intent": 3, "x.do": 1}
     assert window.by_agent[NOBODY].rejection_rate == 1.0
     assert window.by_capability["x.do"].rejection_rate == 0.5
+
+
+def test_a_ruling_counts_for_the_agent_that_work_was_reassigned_to(metrics: Metrics, stream: Stream) -> None:
+    stream.delegation("moved", to="ann")
+    stream.delegation("stays", to="ann")
+    stream.event("reassigned", request_id=request_id("moved"), agent="bob", capability="x.do", attempt=2, returns=0)
+    stream.event("reassigned", request_id=request_id("unseen"), agent="bob", capability="x.do", attempt=2, returns=0)
+    stream.ruling("moved", Status.TIMEOUT)
+    stream.ruling("stays", Status.TIMEOUT)
+
+    by_agent = metrics.snapshot().windows["all"].by_agent
+    assert {name: figures.timeout_rate for name, figures in by_agent.items()} == {"ann": 1.0, "bob": 1.0}
+    assert metrics.snapshot().open == 0
 
 
 def test_a_ruling_counts_for_the_agent_that_was_given_the_delegation(metrics: Metrics, stream: Stream) -> None:

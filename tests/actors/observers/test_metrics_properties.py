@@ -14,7 +14,7 @@ from ether_actors.observers.sketch import ACCURACY
 from ether_broker.clock import ManualClock
 from ether_broker.status import Status
 from tests.actors.observers.naive import Naive, Outcome
-from tests.actors.observers.stream import Stream
+from tests.actors.observers.stream import Stream, request_id
 
 AGENTS = ["ann", "bob"]
 CAPABILITIES = ["x.do", "x.undo"]
@@ -36,8 +36,9 @@ outcomes = st.tuples(
     }),
 )  # fmt: skip
 progress = st.tuples(st.just("progress"), st.integers(0, 5), st.sampled_from(AGENTS))
+moves = st.tuples(st.just("move"), st.integers(0, 5), st.sampled_from(AGENTS), st.sampled_from(CAPABILITIES))
 time = st.tuples(st.just("time"), st.floats(0, 40) | st.floats(0, 0.1))
-streams = st.lists(delegations | delegations | outcomes | outcomes | progress | time, max_size=60)
+streams = st.lists(delegations | delegations | outcomes | outcomes | progress | moves | time, max_size=60)
 
 
 @settings(max_examples=150)
@@ -69,6 +70,14 @@ def play(steps: list[Any], stream: Stream) -> Naive:
             under_way.append((str(number), stream.now, capability, to))
         elif kind == "time":
             stream.passes(rest[0])
+        elif kind == "move":
+            which, to, capability = rest
+            if under_way:
+                name, began, _, _ = under_way.pop(which % len(under_way))
+                stream.event(
+                    "reassigned", request_id=request_id(name), agent=to, capability=capability, attempt=2, returns=0
+                )
+                under_way.append((name, began, capability, to))
         elif under_way:
             which, told = rest
             name, began, capability, to = under_way[which % len(under_way)]
