@@ -12,7 +12,7 @@ from ether_actors.registration import Registration
 from ether_broker.dead_letters import Reason
 from ether_broker.response import ErrorInfo
 from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, pack_envelope, read_header
+from ether_broker.wire import Flag, Kind, pack_envelope
 
 __all__ = ["Delivery"]
 
@@ -129,12 +129,11 @@ class Delivery:
     def answer(self, entry: Entry, status: Status, error: ErrorInfo | None = None, **fields: object) -> None:
         """Give a delegation the supervisor's own outcome."""
         records, session = self._records, entry.asking_session
-        header = read_header(entry.envelope)
         was_waiting = entry.state is _QUEUED
         records.ledger.advance(entry, _ENDED)
         if was_waiting:
             entry.agent.mailbox.forget(entry)
-        envelope = records.answer(session, header, status, error, Flag.NONE, attempt=entry.attempt, **fields)
+        envelope = records.answer(session, entry.envelope, status, error, Flag.NONE, attempt=entry.attempt, **fields)
         if session.lost and not session.is_expected:
             records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self.count(status, entry)

@@ -9,7 +9,7 @@ from ether_actors.leases import Leases
 from ether_actors.ledger import Ledger
 from ether_actors.registration import Registration
 from ether_actors.registry import Registry
-from ether_broker.codec import pack_response
+from ether_broker.codec import external_id, pack_response
 from ether_broker.cost import ANSWER, DEAD_LETTER
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.errors import EtherError
@@ -101,11 +101,15 @@ class Records:
         return None if entry is None or entry.parent is None else entry.parent.request_id
 
     def answer(
-        self, session: Session, header: Header, status: Status, error: ErrorInfo | None, flag: Flag,
+        self, session: Session, asked: bytes, status: Status, error: ErrorInfo | None, flag: Flag,
         **fields: object,
     ) -> bytes:  # fmt: skip
-        """Send the supervisor's own response to a delegation, REFUSED if that was not accepted; observers see it too."""
-        response = self._own(header.request_id, status, error, **fields)
+        """Send the supervisor's own response to a delegation, REFUSED if that was not accepted; observers see it too.
+
+        `asked` is the delegation's envelope.
+        """
+        header = read_header(asked)
+        response = self._own(header.request_id, status, error, external_id=external_id(header, asked), **fields)
         envelope = mark(pack_response(response, capability=header.capability, target=header.source), flag)
         source = b"" if header.capability.startswith(BUS_PREFIX) else header.source
         session.input.spend(ANSWER)

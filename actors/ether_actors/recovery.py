@@ -132,12 +132,12 @@ def _restore_work(
     if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
         message = f"{header.target.decode(errors='replace')} is not there any more."
         error = ErrorInfo(code="agent_gone", message=message, retryable=True)
-        records.answer(delegator, header, Status.REJECTED_CAPABILITY, error, Flag.NONE)
+        records.answer(delegator, accepted.envelope, Status.REJECTED_CAPABILITY, error, Flag.NONE)
         return None
     parent = records.ledger.get(header.parent)
     if header.parent != NO_ID and parent is None and agent is not records.bus:
         error = ErrorInfo(code="parent_ended", message="The delegation that it was made for has ended.")
-        records.answer(delegator, header, Status.CANCELLED, error, Flag.NONE)
+        records.answer(delegator, accepted.envelope, Status.CANCELLED, error, Flag.NONE)
         return None
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(

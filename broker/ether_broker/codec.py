@@ -27,6 +27,7 @@ except ImportError:
     from ether_broker import msgpack_fallback as ormsgpack  # type: ignore[no-redef]  # the same functions
 
 __all__ = [
+    "external_id",
     "id_bytes",
     "pack_delegation",
     "pack_outcome",
@@ -68,6 +69,11 @@ _COMPLETED: Final = int(Status.COMPLETED)
 _VOLATILE: Final = int(Flag.VOLATILE)
 _MOST_FOLDED: Final = 1 << 53
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
+_EXTERNAL_ID: Final = ormsgpack.packb("external_id")
+_MAP_SIZES: Final = {b"\xde": 3, b"\xdf": 5}
+"""Bytes before the first key of a map; else it is one."""
+_LONGEST_ID: Final = 1_003
+"""Bytes of an `external_id` that is read by itself, with those that say how long it is."""
 _packb = ormsgpack.packb
 _M = TypeVar("_M", bound=Model)
 
@@ -93,8 +99,10 @@ def id_bytes(request_id: str, field: str = "request_id") -> bytes:
 
 
 def _body(envelope: Model) -> bytes:
-    body: dict[str, Any] = {}
     fields = envelope.__dict__
+    body: dict[str, Any] = {}
+    if fields["external_id"] is not None:
+        body["external_id"] = fields["external_id"]  # first, where `external_id` looks for it
     for name in envelope.__pydantic_fields_set__:
         if name in _IN_HEADER:
             continue
@@ -154,6 +162,22 @@ def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int
     if len(envelope) > limit:
         raise PayloadTooLarge(len(envelope), limit)
     return envelope
+
+
+def external_id(header: Header, envelope: bytes) -> str | None:
+    """The `external_id` of a delegation, where it is the first field of the body and no longer than 1,000 bytes; else None.
+
+    For the broker, which reads no more of a body than this, however large it is.
+    """
+    begin = header.body + _MAP_SIZES.get(envelope[header.body : header.body + 1], 1)
+    value = begin + len(_EXTERNAL_ID)
+    if envelope[begin:value] != _EXTERNAL_ID:
+        return None
+    try:
+        found = unpack(envelope[value : value + _LONGEST_ID])
+    except InvalidEnvelope:
+        return None
+    return found if type(found) is str else None
 
 
 def pack_response(

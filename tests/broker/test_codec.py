@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether_broker.codec import (
+    external_id,
     id_bytes,
     pack_delegation,
     pack_outcome,
@@ -20,7 +21,7 @@ from ether_broker.codec import (
 from ether_broker.delegation import Delegation
 from ether_broker.errors import EtherError, IncompatibleVersion, InvalidEnvelope, PayloadTooLarge
 from ether_broker.ids import new_id, to_text
-from ether_broker.payload import Payload
+from ether_broker.payload import Payload, pack
 from ether_broker.response import Response
 from ether_broker.status import Status
 from ether_broker.wire import Header, Kind, pack_envelope, read_header
@@ -259,3 +260,37 @@ def test_a_bomb_among_the_fields_of_an_envelope_is_refused(bomb: bytes):
 
     with pytest.raises(InvalidEnvelope, match=r"values, each map and list|maps and lists"):
         read_response(read_header(envelope), envelope)
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (pack({"external_id": "task-7", "params": b"x" * 2_000}), "task-7"),
+        (pack({"external_id": "ä" * 500}), "ä" * 500),
+        (pack({"external_id": "t", **{f"key{number}": number for number in range(20)}}), "t"),
+        (b"\xdf\x00\x00\x00\x01" + pack("external_id") + pack("t"), "t"),
+        (pack({"params": b"", "external_id": "task-7"}), None),
+        (pack({"external_id": "ä" * 501}), None),
+        (pack({"external_id": 7}), None),
+        (pack({"external_id": ["t"] * 100_000}), None),
+        (pack({"external_id": "task-7"})[:-1], None),
+        (pack({"external_id": ""})[:-1] + b"\xa1\xff", None),
+        (pack("external_id"), None),
+        (pack({}), None),
+        (b"", None),
+    ],
+)
+def test_of_a_delegation_nobody_else_reads_more_than_the_external_id_that_comes_first(body: bytes, found: str | None):
+    envelope = pack_envelope(Kind.DELEGATION, request_id=bytes(16), source=b"a", body=body)
+
+    assert external_id(read_header(envelope), envelope) == found
+
+
+def test_the_external_id_comes_first_whatever_else_is_said():
+    said = {
+        "request_id": "018f6b1e-0000-7000-8000-000000000001", "capability": "x", "params": {"a": 1}, "objective": "o",
+        "timestamp": 1.0, "timeout": 2.0, "budget": {"max_cost": 1.0}, "external_id": "task-7",
+    }  # fmt: skip
+    envelope = pack_delegation(Delegation.parse(said))
+
+    assert external_id(read_header(envelope), envelope) == "task-7"

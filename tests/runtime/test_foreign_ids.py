@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from ether import Agent, AgentCrash, Status, Task, capability
+from ether import Agent, AgentCrash, Runtime, Status, Task, capability
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether.views import AgentInput, AgentOutput, AgentResponse, RequestEnvelope, ResponseEnvelope, SubgoalRequest
@@ -111,3 +112,22 @@ def test_observers_see_the_foreign_id_in_all_that_the_specialist_says(bus: TestR
 
     told = [seen.response for seen in probe.observations if seen.kind is Kind.RESPONSE and seen.capability == "a.do"]
     assert [AgentOutput.from_response(response).task_id for response in told] == ["task-7"] * 2
+
+
+def test_a_task_id_comes_back_with_a_ruling_that_is_collected_in_another_life(tmp_path: Path):
+    asked = {
+        "task-7": AgentInput(task_id="task-7", agent="a", action="do", params={}),
+        "task-8": AgentInput(task_id="task-8", agent="nobody", action="do", params={"long": "x" * 70_000}),
+        "task-9": AgentInput(
+            task_id="task-9", agent="a", action="sleep", params={"seconds": 60}, context={"budget": {"max_time_sec": 0.2}}
+        ),
+    }  # fmt: skip
+    with Runtime(name="desk", journal=tmp_path / "j.db", drain=0.0) as bus:
+        bus.start(Worker, name="a")
+        handles = [bus.send(one.to_delegation()) for one in asked.values()]
+        first = [handle.result().status for handle in handles]
+    with Runtime(name="desk", journal=tmp_path / "j.db", drain=0.0) as bus:
+        again = [handle.result() for handle in bus.collect([handle.request_id for handle in handles])]
+
+    assert first == [Status.COMPLETED, Status.REJECTED_CAPABILITY, Status.TIMEOUT]
+    assert {AgentOutput.from_response(one).task_id: one.status for one in again} == dict(zip(asked, first, strict=True))
