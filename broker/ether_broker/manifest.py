@@ -6,7 +6,7 @@ from collections import Counter
 from enum import StrEnum, unique
 from typing import Annotated, ClassVar, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import FailFast, Field, model_validator
 
 from ether_broker.errors import InvalidManifest, UsageError
 from ether_broker.frozen import FrozenDict
@@ -19,6 +19,8 @@ MOST_CAPABILITIES: Final = 512
 """Capabilities that an agent may declare, and as many exclusions: reading them costs their product."""
 ANY: Final = "*"
 """The capability of a fallback agent: it takes what nobody else holds."""
+_Words = Annotated[tuple[str, ...], FailFast()]
+"""Of which the first that is none is told: a peer may send 65,536 of them, and pydantic takes 0.3 µs for each."""
 
 
 @unique
@@ -47,7 +49,7 @@ class Capability(Model):
 
     name: CapabilityName
     confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
-    constraints: tuple[str, ...] = ()
+    constraints: _Words = ()
     latency_weight: Annotated[float, Field(ge=0)] = 1.0
     """Relative cost in time; lighter holders are preferred among equally busy ones."""
     idempotent: bool = False
@@ -72,10 +74,10 @@ class Manifest(Model):
     capabilities: Annotated[tuple[Capability, ...], Field(max_length=MOST_CAPABILITIES)] = ()
     exclusions: Annotated[tuple[CapabilityName, ...], Field(max_length=MOST_CAPABILITIES)] = ()
     """Capabilities, or prefixes of such, that it never takes, whatever else would route them to it."""
-    interface: tuple[Interface, ...] = (Interface.SINGLE, Interface.CHAINED)
-    artifacts_produced: tuple[str, ...] = ()
+    interface: Annotated[tuple[Interface, ...], FailFast()] = (Interface.SINGLE, Interface.CHAINED)
+    artifacts_produced: _Words = ()
     max_depth: Depth = Depth.DEEP
-    tools: tuple[str, ...] = ()
+    tools: _Words = ()
     max_concurrency: Annotated[int, Field(ge=1, strict=True)] = 1
     """Delegations that it works on at a time."""
     notes: str = ""

@@ -175,6 +175,11 @@ def test_a_manifest_with_thousands_of_mistakes_is_told_a_few_of_them_and_their_n
     assert costs[1] < costs[0] + 400 * 200
 
     peer.inbox.clear()
+    peer.send(Kind.REGISTER, source=b"a", body={f"c{number}": 1 for number in range(10_000)})
+    bus.step()
+    assert peer.refusal().body["message"] == "Manifest is not valid: 10,000 of its fields and values do not fit."
+
+    peer.inbox.clear()
     peer.send(Kind.REGISTER, source=b"a", body=pack({"tools": [1] * 60_000}))
     bus.step()
-    assert peer.refusal().body["message"] == "Manifest is not valid: 60,000 of its fields and values do not fit."
+    assert peer.refusal().body["message"] == "Manifest is not valid: tools.0: Input should be a valid string"
