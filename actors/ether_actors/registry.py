@@ -182,7 +182,7 @@ class Registry:
     def best_of(self, agent: Registration) -> Choice | None:
         """The lightest, then most confident of all that an agent declares: for who names it, and no capability."""
         declared = agent.manifest.capabilities
-        self.filled += len(declared) >> _RESOLVED_SHIFT
+        self._takers.looked += len(declared) >> RESOLVED_SHIFT
         best = min(declared, key=lambda item: (item.latency_weight, -item.confidence, item.name), default=None)
         return None if best is None else self.resolve(agent, best.name.encode())
 
