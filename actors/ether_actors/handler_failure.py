@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Any
+from typing import Any, Final
 
 from ether_actors.capability import WrongResult
 from ether_actors.misfit import Misfit
 from ether_actors.work import Work
-from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError
+from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError, LeaseLost
 from ether_broker.ids import to_text
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
 
 __all__ = ["is_crash", "judge", "refusal", "told_of"]
+
+_RETRYABLE: Final = frozenset({AgentCrash.code, "agent_crashed", LeaseLost.code, "node_full"})
+"""Codes of what may go well the next time."""
 
 
 def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Response, bool]:
@@ -56,8 +59,8 @@ def refusal(  # noqa: PLR0917  an error's parts, in the order of the response's
     task = work.task
     return Response(
         request_id=to_text(work.header.request_id), status=status, from_agent=agent, summary=message,
-        error=ErrorInfo(code=code, message=message, traceback=traceback), attempt=work.header.attempt,
-        elapsed=None if task is None else task.elapsed, timestamp=now, **fields,
+        error=ErrorInfo(code=code, message=message, retryable=code in _RETRYABLE, traceback=traceback),
+        attempt=work.header.attempt, elapsed=None if task is None else task.elapsed, timestamp=now, **fields,
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ def test_an_agent_that_crashes_is_made_anew_and_its_mailbox_is_kept(error: BaseE
         after = bus.delegate("work.say", {"word": "after"})
 
         assert (crash.result().status, crash.result().error.code) == (Status.FAILED_EXECUTION, "agent_crash")
+        assert crash.result().error.retryable
         assert after.result().data == "after"
         assert log == ["made", "started", f"failed with {type(error).__name__}", "made", "started", "after"]
 
@@ -77,6 +78,7 @@ def test_a_crash_ends_what_the_agent_had_begun_with_it():
         bus.delegate("work.call", {"what": "it"}).result()
 
         assert (other.result().status, other.result().error.code) == (Status.FAILED_EXECUTION, "agent_crashed")
+        assert other.result().error.retryable
         assert bus.delegate("work.say").result().ok
 
 

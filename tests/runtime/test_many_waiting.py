@@ -130,6 +130,7 @@ def test_where_as_many_wait_as_can_the_rest_is_refused_at_once(bus: Runtime) -> 
     gate.set()
 
     assert {(response.status, response.error.code) for response in refused} == {(Status.REJECTED_OVERLOAD, "node_full")}
+    assert all(response.error.retryable for response in refused)
     assert {response.retry_after for response in refused} == {1.0}
     ended = [handle.result() for handle in handles]
     assert sum(response.status is Status.COMPLETED for response in ended) == len(handles) - len(refused)
