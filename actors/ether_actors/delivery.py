@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,6 +11,7 @@ from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registration import Registration
 from ether_broker.dead_letters import Reason
 from ether_broker.response import ErrorInfo
+from ether_broker.router import Session
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, pack_envelope
 
@@ -30,10 +31,10 @@ class Delivery:
         self._records = records
         self.orphans: deque[Entry] = deque()
         """What has to be called off yet, because what it was made for has ended."""
-        self.unpumped: dict[Registration, None] = {}
+        self.unpumped: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
         self.left = SHARE
-        """How much of it this step may still call off."""
+        """How much of both this step may still end."""
 
     # -- to specialists ------------------------------------------------------------------------------------------
 
@@ -48,17 +49,17 @@ class Delivery:
 
     def pump(self, agent: Registration) -> None:
         """Send what waits in an agent's mailbox as far as there is credit."""
-        mailbox, left = agent.mailbox, SHARE
+        mailbox = agent.mailbox
         while (entry := mailbox.next()) is not None:
             if entry.deadline > self._records.now:
                 self.send(entry)
                 continue
             mailbox.release()  # its slot of time has not ended yet, but it must not be started any more (G4)
             mailbox.put_back(entry)
-            if not left:
+            if self.left <= 0:
                 self.unpumped[agent] = None
                 return
-            left -= 1
+            self.left -= 1
             self.expire(entry)
 
     def pump_holders(self, entries: Iterable[Entry]) -> None:
@@ -99,41 +100,55 @@ class Delivery:
         if agent.mailbox.waiting_count:
             self.pump(agent)
 
-    def end_children(self, entry: Entry, message: str = _ENDED_PARENT) -> None:
-        """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `end_orphans`.
-
-        All of it at once for one that goes on, and is run again: a restart could not tell them from those of the next run.
-        """
+    def end_children(self, entry: Entry) -> None:
+        """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `go_on`."""
         for child in list(entry.children or ()):
-            if self.left <= 0 and entry.is_over:
+            if self.left <= 0:
                 self.orphans.append(child)
             elif not child.is_over:
                 self.left -= 1
-                self.rule(child, Status.CANCELLED, "parent_ended", message)
+                self.end_child(child)
 
-    def end_orphans(self) -> None:
-        """Call off more of what was delegated for delegations that have ended."""
+    def end_child(self, child: Entry, message: str = _ENDED_PARENT) -> None:
+        """Call off what was delegated for a delegation that has ended, or is run again."""
+        self.rule(child, Status.CANCELLED, "parent_ended", message)
+
+    def go_on(self) -> None:
+        """Begin a step: end more of what was delegated for delegations that have ended, and of what has expired."""
+        self.left = SHARE
         while self.orphans and self.left > 0:
             child = self.orphans.popleft()
             if not child.is_over:
                 self.left -= 1
-                self.rule(child, Status.CANCELLED, "parent_ended", _ENDED_PARENT)
+                self.end_child(child)
+        while self.unpumped and self.left > 0:
+            self.pump(self.unpumped.popitem(last=False)[0])
 
-    def rule(self, entry: Entry, status: Status, code: str, message: str) -> None:
-        """End a delegation by the supervisor's own word, and tell the specialist's node to stop."""
+    def rule(
+        self, entry: Entry, status: Status, code: str, message: str, *, payer: Session | None = None
+    ) -> None:  # fmt: skip
+        """End a delegation by the supervisor's own word, and tell the specialist's node to stop.
+
+        The payer is the node whose doing it is; None: the delegator's.
+        """
         if entry.holds_credit:
             self.stop(entry, status)
         error = ErrorInfo(code=code, message=message, retryable=status is Status.TIMEOUT or code == "node_lost")
-        self.answer(entry, status, error)
+        self.answer(entry, status, error, payer=payer)
 
-    def answer(self, entry: Entry, status: Status, error: ErrorInfo | None = None, **fields: object) -> None:
-        """Give a delegation the supervisor's own outcome."""
+    def answer(
+        self, entry: Entry, status: Status, error: ErrorInfo | None = None, *, payer: Session | None = None,
+        **fields: object,
+    ) -> None:  # fmt: skip
+        """Give a delegation the supervisor's own outcome; the payer is as of `rule`."""
         records, session = self._records, entry.asking_session
         was_waiting = entry.state is _QUEUED
         records.ledger.advance(entry, _ENDED)
         if was_waiting:
             entry.agent.mailbox.forget(entry)
-        envelope = records.answer(session, entry.envelope, status, error, Flag.NONE, attempt=entry.attempt, **fields)
+        envelope = records.answer(
+            session, entry.envelope, status, error, Flag.NONE, payer=payer, attempt=entry.attempt, **fields
+        )
         if session.lost and not session.is_expected:
             records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self.count(status, entry)

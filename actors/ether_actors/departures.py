@@ -1,11 +1,12 @@
-"""Agents that go: their work is ruled on a share a step, and the names of those whose nodes were lost are kept. Sans-IO."""
+"""Agents that go, or come back: their work is ruled on a share a step. The names of those who were lost are kept. Sans-IO."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
+from ether_actors.delivery import Delivery
 from ether_actors.quota import let_go
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
@@ -18,116 +19,199 @@ __all__ = ["SHARE", "Departures"]
 
 _NODE_LOST: Final = "node_lost"
 _LEFT: Final = "left"
-_DRAINS: Final = ""
+_DRAINS: Final = "drains"
+_RETURNED: Final = "returned"
 SHARE: Final = 128
-"""Agents and delegations of agents that go that one step rules on, and what the last agent has above them."""
+"""Delegations that one step rules on or moves, and agents that go in it; and half of it more for those that say REGISTER."""
+_TURN: Final = 16
+"""Of them those of one agent, after which another has its turn."""
+
+_Work = Generator[int, None, int | None]
+"""Says after each delegation that this was one of the share, and at its end what the agent itself was."""
 
 
 class Departures:
-    """The agents of nodes that are lost, or leave; and those that drain.
+    """The agents of nodes that are lost, or leave; those that drain; and those that are back with another manifest.
 
-    All of a node's take no work from that moment. The journal is told of each when its work is ruled on: a broker that is
-    started anew in between still knows that its node had that work.
+    What goes takes no work from that moment. The journal is told of it when its work has been ruled on: a broker that is
+    started anew in between still knows that its node had that work. The node of each pays for what is done.
 
     Args:
         records: of the broker.
+        delivery: sends what waited.
         reassignment: rules on work.
-        tell: tells those who monitor an agent, or `node:NAME`, why it went down; of a node at once.
+        tell: tells those who monitor an agent, or `node:NAME`, why it went down, and has a session pay for it.
     """
 
-    def __init__(self, records: Records, reassignment: Reassignment, tell: Callable[[bytes, str], None]) -> None:
+    def __init__(
+        self, records: Records, delivery: Delivery, reassignment: Reassignment,
+        tell: Callable[[bytes, str, Session], None],
+    ) -> None:  # fmt: skip
         self._records = records
+        self._delivery = delivery
         self._reassignment = reassignment
         self._tell = tell
         self.waiting: OrderedDict[Registration, str] = (
             OrderedDict()
         )  # a dict is slow where its first items were removed
-        """Those whose work has not been ruled on yet, in the order in which they went, and why they did; empty: it drains."""
-        self._nodes: dict[Session, int] = {}
-        """How many of them each node has that is lost, or leaves."""
+        """Those whose work has not all been ruled on yet, who is next first, and why it is."""
+        self._begun: dict[Registration, _Work] = {}
+        """What is left to do for those of them for whom something has been done."""
+        self._wanted: OrderedDict[Registration, None] = OrderedDict()
+        """Those of them whose names somebody waits for; they have every other turn."""
+        self._left = SHARE
+        """Of this step's share."""
         self.remembered = Remembered(records)
         """Agents of lost nodes whose work has been ruled on."""
+
+    # -- who goes, and who comes back ----------------------------------------------------------------------------
 
     def lost(self, session: Session) -> None:
         """Take the agents of a lost node out of every choice; their work is ruled on by `serve`, and their names are kept."""
         self._go(session, _NODE_LOST)
-        self._tell(b"node:" + session.node.encode(), session.lost)
+        self._tell(b"node:" + session.node.encode(), session.lost, session)
 
     def leave(self, session: Session) -> None:
         """Take the agents of a node that leaves out of every choice, by `serve` out of the registry, and tell it BYE then."""
         session.is_leaving = True
         self._go(session, _LEFT)
+        self._let_leave(session)
 
     def _go(self, session: Session, reason: str) -> None:
-        agents = _agents_of(session)
-        for agent in agents:
-            self._records.registry.condition(agent, Condition.DOWN)
-            if self.waiting.get(agent) != _LEFT:
-                self.waiting[agent] = reason
-        self._nodes[session] = len(agents)
-        self._is_through(session)
+        for name in sorted(session.agents):
+            agent = session.agents[name]
+            if agent in self.waiting or agent.condition is not Condition.DOWN:
+                self._records.registry.condition(agent, Condition.DOWN)
+                if self.waiting.get(agent) != _LEFT:
+                    self._begin(agent, reason)
+
+    def lost_alone(self, agent: Registration, why: str) -> None:
+        """Rule on the work of an agent that its node has lost."""
+        self._records.registry.condition(agent, Condition.DOWN)
+        self._begin(agent, _NODE_LOST, self._lose(agent, why))
+
+    def remove(self, agent: Registration, reason: str) -> None:
+        """Take out an agent that left for good, as soon as what it had is answered for."""
+        if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
+            reason = _LEFT
+        self._reassignment.call_off(agent)
+        self._records.registry.condition(agent, Condition.DOWN)
+        self._begin(agent, _LEFT, self._leave(agent, reason))
+        self._run(agent, self._left)
 
     def drain(self, agents: Iterable[Registration]) -> None:
         """Give agents nothing new; what waits for them goes to others with `serve`, and never to another of them."""
         for agent in agents:
-            if agent.condition is not Condition.DRAINING and agent not in self.waiting:
+            if agent.condition is not Condition.DRAINING and agent.condition is not Condition.DOWN:
                 self._records.registry.condition(agent, Condition.DRAINING)
-                self.waiting[agent] = _DRAINS
+                self._begin(agent, _DRAINS)
+
+    def returned(self, agent: Registration, *, is_changed: bool) -> None:
+        """Send what waited for an agent that has registered again, what it does not declare any more to others."""
+        if agent.condition is Condition.UP and agent.mailbox.waiting_count:
+            if is_changed:
+                self._begin(agent, _RETURNED)
+            if agent in self.waiting:
+                agent.mailbox.pause()
+                self._run(agent, self._left)
+            else:
+                self._delivery.pump(agent)
+
+    # -- what is done for them -----------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Rule on the work of the next of them."""
-        left = SHARE
-        while self.waiting and left > 0:
-            agent = next(iter(self.waiting))
-            left -= agent.places + len(agent.work)
-            self.settle(agent)
+        """Rule on the work of the next of them; once in each step."""
+        self._left = max(self._left, SHARE // 2)
+        while self.waiting and self._left > 0:
+            for agents in (self._wanted, self.waiting):
+                if agents and self._left > 0:
+                    agent = next(iter(agents))
+                    agents.move_to_end(agent)
+                    self._run(agent, min(_TURN, self._left))
+        self._left = SHARE
 
-    def settle(self, agent: Registration) -> None:
-        """Rule on the work of an agent now, if that waits: somebody takes its name."""
-        reason, session = self.waiting.pop(agent, None), agent.session
-        if reason is None:
+    def settle(self, agent: Registration) -> bool:
+        """Rule on the work of an agent that is down, as somebody takes its name: as much as this step may.
+
+        Returns:
+            Whether all of it has been ruled on, and the name can be taken. If not, it will be soon.
+        """
+        if not self.is_waiting(agent.name):
+            return True
+        self._wanted[agent] = None
+        self._run(agent, self._left)
+        return agent not in self.waiting
+
+    def is_waiting(self, name: bytes) -> bool:
+        """Whether the work of an agent that is down has not all been ruled on."""
+        agent = self._records.registry.get(name)
+        return agent is not None and agent.condition is Condition.DOWN and agent in self.waiting
+
+    def _begin(self, agent: Registration, reason: str, work: _Work | None = None) -> None:
+        """Let an agent wait; what had been begun for it for another reason ends where it is."""
+        begun = self._begun.pop(agent, None)
+        if begun is not None:
+            begun.close()
+        self.waiting[agent] = reason
+        if work is not None:
+            self._begun[agent] = work
+
+    def _run(self, agent: Registration, share: int) -> None:
+        if share <= 0:
             return
-        if reason == _DRAINS:
-            self._records.event("agent_draining", agent=agent.manifest.agent, node=session.node)
-            self._reassignment.drained(agent)
-            return
+        work = self._begun.get(agent)
+        if work is None:
+            work = self._begun[agent] = self._work(agent, self.waiting[agent])
+        session, done = agent.session, 0
+        try:
+            while done < share:
+                done += next(work)
+        except StopIteration as end:
+            done += end.value or 1
+            del self.waiting[agent], self._begun[agent]
+            self._wanted.pop(agent, None)
+        self._left -= done
+        session.input.spend(done)
+
+    def _work(self, agent: Registration, reason: str) -> _Work:
         if reason == _NODE_LOST:
-            self._gone(agent, reason)
-            self._reassignment.lost(agent, session.lost)
-            if agent.manifest.capabilities or agent.work:
-                self.remembered.add(agent)
-            else:
-                self.remembered.forget(agent)
-        else:
-            self.remove(agent, reason)
-        self._nodes[session] -= 1
-        self._is_through(session)
+            return self._lose(agent, agent.session.lost)
+        if reason == _LEFT:
+            return self._leave(agent, reason)
+        return self._reassignment.returned(agent) if reason == _RETURNED else self._drain(agent)
 
-    def remove(self, agent: Registration, reason: str = "") -> None:
-        """Take out an agent that left for good; what it had is answered for."""
-        if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
-            reason = _LEFT
-        self._records.registry.condition(agent, Condition.DOWN)
-        self._gone(agent, reason)
-        self._reassignment.gone(agent)
+    def _drain(self, agent: Registration) -> _Work:
+        self._records.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
+        return self._reassignment.drained(agent)
+
+    def _lose(self, agent: Registration, why: str) -> _Work:
+        self._tell(agent.name, _NODE_LOST, agent.session)
+        yield from self._reassignment.lost(agent, why)
+        self._down(agent, _NODE_LOST)
+        if agent.manifest.capabilities or agent.work:
+            self.remembered.add(agent)
+        else:
+            self.remembered.forget(agent)
+        return agent.places
+
+    def _leave(self, agent: Registration, reason: str) -> _Work:
+        session = agent.session
+        self._tell(agent.name, reason, session)
+        yield from self._reassignment.gone(agent)
+        self._down(agent, reason)
         self._records.ledger.forget_held(agent)
         let_go(agent)
-        agent.session.told.discard(agent.name)
+        session.told.discard(agent.name)
         self._records.registry.remove(agent)
+        if session.is_leaving:
+            self._let_leave(session)
+        return agent.places
 
-    def _gone(self, agent: Registration, reason: str) -> None:
+    def _down(self, agent: Registration, reason: str) -> None:
         self._records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
-        self._tell(agent.name, reason)
 
-    def _is_through(self, session: Session) -> None:
+    def _let_leave(self, session: Session) -> None:
         """Tell a node that leaves that it may, when the last of its agents has gone."""
-        if self._nodes[session]:
-            return
-        del self._nodes[session]
-        if not session.lost:
+        if not session.agents and not session.lost:
             self._records.router.send(session, pack_envelope(Kind.BYE))
             session.draining = True
-
-
-def _agents_of(session: Session) -> list[Registration]:
-    return [session.agents[name] for name in sorted(session.agents)]

@@ -10,13 +10,14 @@ from ether_actors.delivery import Delivery
 from ether_actors.departures import Departures
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry
-from ether_actors.quota import check_monitor, check_observer, load_of, said_of_itself
+from ether_actors.monitors import Monitors
+from ether_actors.quota import check_observer, load_of, said_of_itself
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registering import Registering
 from ether_actors.registration import Condition, Registration
 from ether_broker.bounded import CONTROL, read_map
-from ether_broker.cost import BLOCKED, LOADS_SHIFT, RIGHTS_SHIFT
+from ether_broker.cost import BLOCKED, LOADS_SHIFT
 from ether_broker.errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -25,13 +26,12 @@ from ether_broker.errors import (
     NodeRefused,
     TooMuch,
 )
-from ether_broker.ids import to_text
 from ether_broker.names import MAX_NAME, is_name, is_topic
 from ether_broker.payload import MAX_PAYLOAD, pack
 from ether_broker.router import Session
 from ether_broker.tap import Cursor
 from ether_broker.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
-from ether_broker.wire import Flag, Header, Kind, name_of, pack_envelope
+from ether_broker.wire import Flag, Header, Kind, pack_envelope
 
 if TYPE_CHECKING:
     from ether_broker.security.identity import Identity
@@ -55,14 +55,13 @@ class Membership:
         self, records: Records, delivery: Delivery, reassignment: Reassignment, collecting: Collecting, broker: str
     ) -> None:  # fmt: skip
         self._records = records
-        self._reassignment = reassignment
         self._broker = broker
-        self._monitors: dict[bytes, dict[tuple[Session, bytes], None]] = {}
-        """{agent or `node:NAME`: (who wants to be told, its token)}."""
+        self.monitors = Monitors(records)
+        """Who is told when one goes down."""
         self._homecoming = Homecoming(records, delivery, reassignment, collecting)
-        self.departures = Departures(records, reassignment, self._tell_monitors)
-        """Agents of lost nodes."""
-        self.registering = Registering(records, self._homecoming, self.departures, reassignment)
+        self.departures = Departures(records, delivery, reassignment, self.monitors.tell)
+        """Agents that go."""
+        self.registering = Registering(records, self._homecoming, self.departures)
         """Takes in agents."""
         self._collecting = collecting
         self._identities: dict[Session, Identity] = {}
@@ -183,8 +182,16 @@ class Membership:
                 self._lost(session)
             for session in self._homecoming.overdue():
                 self._lost(session)
-        if self.departures.waiting:
-            self.departures.serve()
+
+    def serve(self) -> None:
+        """Go on with what is done a share a step: once in each."""
+        self.departures.serve()
+        self.monitors.serve()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the next step should come at once."""
+        return bool(self.departures.waiting or self.monitors.telling)
 
     @property
     def next_beat(self) -> float:
@@ -214,8 +221,7 @@ class Membership:
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)
         self.departures.lost(session)
-        for token in list(session.monitors):
-            self._take_back(session, token)
+        self.monitors.clear(session)
 
     # -- agents --------------------------------------------------------------------------------------------------
 
@@ -237,13 +243,10 @@ class Membership:
             if agent.condition is not Condition.DRAINING:
                 self._records.registry.condition(agent, Condition.RESTARTING)
             self._records.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
-            self._tell_monitors(agent.name, reason or "crashed")
+            self.monitors.tell(agent.name, reason or "crashed", session)
         elif header.flags & Flag.HANDED_BACK:
             self.departures.drain([agent])
         else:
-            session.input.spend(agent.places)
-            self.departures.settle(agent)
-            self._reassignment.call_off(agent)
             self.departures.remove(agent, reason)
 
     # -- watchers ------------------------------------------------------------------------------------------------
@@ -273,58 +276,6 @@ class Membership:
         body = pack({"next": position})
         answer = pack_envelope(Kind.OBSERVE, request_id=header.request_id, body=body)
         self._records.router.send_aside(session, answer)  # what is observed waits for the journal
-
-    def monitor(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).
-
-        What the access list hides from it is not there for it. With `stop` it is told no more; a refusal is told as DOWN.
-        """
-        target, token = header.target, header.request_id
-        self._take_back(session, token)
-        if _map(header, envelope).get("stop"):
-            return
-        try:
-            if not self._may_watch(session, target):
-                raise AccessDenied(f"it may not watch {name_of(target[:200])!r}")  # noqa: TRY301  one way out for all
-            if not self._is_there(target):
-                self._send_down(session, token, target, "unknown")
-                return
-            check_monitor(session)
-        except (AccessDenied, TooMuch) as error:
-            self._records.router.refusals.note(session.node, error.code, error)
-            self._send_down(session, token, target, error.code)
-            return
-        self._monitors.setdefault(target, {})[session, token] = None
-        session.monitors[token] = target
-
-    def _take_back(self, session: Session, token: bytes) -> None:
-        target = session.monitors.pop(token, None)
-        watchers = self._monitors.get(target, {}) if target is not None else {}
-        watchers.pop((session, token), None)
-        if target is not None and not watchers:
-            self._monitors.pop(target, None)
-
-    def _may_watch(self, session: Session, target: bytes) -> bool:
-        access, node = self._records.access, session.node
-        if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
-            return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
-        session.input.spend(len(session.agents) >> RIGHTS_SHIFT)
-        return any(access.grant(node, name_of(agent)).knows_agent(name_of(target)) for agent in session.agents)
-
-    def _is_there(self, target: bytes) -> bool:
-        if target.startswith(b"node:"):
-            return self._records.router.find(target[5:].decode(errors="replace")) is not None
-        agent = self._records.registry.get(target)
-        return agent is not None and agent.condition is not Condition.DOWN
-
-    def _tell_monitors(self, target: bytes, reason: str) -> None:
-        for session, token in self._monitors.pop(target, {}):
-            session.monitors.pop(token, None)
-            self._send_down(session, token, target, reason)
-
-    def _send_down(self, session: Session, token: bytes, target: bytes, reason: str) -> None:
-        body = pack({"reason": reason, "monitor": to_text(token)})
-        self._records.router.send(session, pack_envelope(Kind.DOWN, request_id=token, target=target, body=body))
 
 
 def _check_name(node: str) -> None:

@@ -5,13 +5,16 @@ Others get it where they may; the rest waits, or is answered for.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from operator import attrgetter
 from typing import Final
 
 from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
-from ether_actors.registration import Registration
+from ether_actors.registration import Condition, Registration
 from ether_actors.selection import Selection
+from ether_broker.cost import MOVED
 from ether_broker.dead_letters import Reason
 from ether_broker.ids import to_text
 from ether_broker.response import ErrorInfo
@@ -26,11 +29,15 @@ MAX_ATTEMPTS: Final = 5
 MAX_RETURNS: Final = 16
 """How often a delegation is handed back before that ends it: two holders would pass it between them until its deadline."""
 _RETRY: Final = 1.0
-_WITH_NODE: Final = frozenset({State.SENT, State.RUNNING})
+_EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 
 
 class Reassignment:
-    """Takes work from agents, and gives it to others."""
+    """Takes work from agents, and gives it to others.
+
+    What an agent has is gone through a share a step: such a method says after each delegation how much it has done (1), and
+    goes on when it is asked for the next. Meanwhile delegations may end, and others come.
+    """
 
     def __init__(self, records: Records, delivery: Delivery, selection: Selection) -> None:
         self._records = records
@@ -43,52 +50,65 @@ class Reassignment:
             if entry.holds_credit:
                 self._delivery.stop(entry, Status.CANCELLED)
 
-    def lost(self, agent: Registration, why: str) -> None:
+    def lost(self, agent: Registration, why: str) -> Generator[int, None, None]:
         """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it.
+
+        What is run again waits until all that was delegated for its last run has ended: a restart could not tell that from
+        what the next run delegates.
 
         Args:
             agent: is down.
             why: for people.
         """
         self._records.ledger.forget_held(agent)
-        if not agent.work:
-            return
-        self.drained(agent)
-        sent = [entry for entry in agent.oldest_first if entry.state in _WITH_NODE]
-        again = [entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]
-        for entry in reversed(again):
-            if entry.is_over:
-                continue  # it was made for another of them
-            self.reopen(entry, again=True)
-            self._delivery.end_children(entry, "The run that it was made for was lost with its node.")
-            if entry.pinned or not self._reroute(entry):
-                agent.mailbox.put_back(entry)
+        yield from self.drained(agent)
+        sent = sorted((entry for entry in agent.work if entry.state is not State.QUEUED), key=attrgetter("number"))
+        moved: list[Entry] = []
+        try:
+            for entry in reversed([entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]):
+                for child in list(entry.children or ()):
+                    if not child.is_over:
+                        self._delivery.end_child(child, _EARLIER_RUN)
+                        yield 1
+                if not _is_with(agent, entry):
+                    continue  # it was made for another of them, or its deadline has passed meanwhile
+                self.reopen(entry, again=True)
+                if self._reroute(entry, first=True):
+                    moved.append(entry)
+                else:
+                    agent.mailbox.put_back(entry)
+                yield 1
+        finally:
+            self._delivery.pump_holders(moved)
         for entry in sent:
-            if entry.state is State.QUEUED or entry.is_over:
+            if not _is_with(agent, entry):
                 continue
             entry.holds_credit = False
             self._records.bury(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
             message = f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part."
-            self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
-        self._delivery.pump_holders(again)
+            self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message, payer=agent.session)
+            yield 1
 
-    def drained(self, agent: Registration) -> None:
+    def drained(self, agent: Registration) -> Generator[int, None, None]:
         """Find other holders for what waits for an agent that takes nothing new."""
-        moved: list[Entry] = []
-        for entry in reversed(agent.mailbox.drain()):
-            if not entry.pinned and self._reroute(entry):
-                moved.append(entry)
-            else:
-                agent.mailbox.put_back(entry)
-        self._delivery.pump_holders(moved)
+        mailbox = agent.mailbox
+        kept: list[Entry] = []
+        try:
+            while (entry := mailbox.take()) is not None:
+                if not self._move(entry):
+                    kept.append(entry)
+                yield 1
+        finally:
+            mailbox.keep(kept)
 
-    def gone(self, agent: Registration) -> None:
+    def gone(self, agent: Registration) -> Generator[int, None, None]:
         """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost."""
-        self.lost(agent, "it left")
-        for entry in agent.oldest_first:
-            if entry.is_over:
-                continue  # it ended with its parent, a moment ago
-            self._refuse(entry, "agent_gone", "has left", retryable=True)
+        yield from self.lost(agent, "it left")
+        while agent.work:  # what was handed back meanwhile too
+            for entry in agent.oldest_first:
+                if not entry.is_over and entry.agent is agent:
+                    self._refuse(entry, "agent_gone", "has left", retryable=True)
+                    yield 1
 
     def handed_back(self, entry: Entry) -> None:
         """Take back work that its node had not started, and give it to another holder, or keep it for the same one.
@@ -102,11 +122,11 @@ class Reassignment:
             entry.holds_credit = False
             message = f"It was handed back {entry.returns} times, last by {agent.manifest.agent}; it was never started."
             error = ErrorInfo(code="handed_back", message=message, retryable=True)
-            self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, retry_after=_RETRY)
+            self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, payer=agent.session, retry_after=_RETRY)
             self._delivery.pump(agent)
             return
         self.reopen(entry, again=False)
-        if entry.pinned or not self._reroute(entry):
+        if not self._reroute(entry, first=True):
             agent.mailbox.put_back(entry)
             self._tell_reassigned(entry)
             if not self._declares(agent, entry):
@@ -114,23 +134,25 @@ class Reassignment:
         self._delivery.pump(agent)
         self._delivery.pump_holders([entry])
 
-    def returned(self, agent: Registration) -> None:
-        """Send what waited for an agent that is up again, but for what it does not declare any more (G10)."""
-        moved: list[Entry] = []
-        unfit: list[Entry] = []
-        for entry in reversed(agent.mailbox.drain()):
-            is_declared = self._declares(agent, entry)
-            if not is_declared and not entry.pinned and self._reroute(entry):
-                moved.append(entry)
-                continue
-            agent.mailbox.put_back(entry)
-            if not is_declared:
-                unfit.append(entry)
-        for entry in unfit:
-            if not entry.is_over:
-                self._undeclared(entry)
-        self._delivery.pump(agent)
-        self._delivery.pump_holders(moved)
+    def returned(self, agent: Registration) -> Generator[int, None, None]:
+        """Send what waited for an agent that is up again, but for what it does not declare any more (G10).
+
+        Its mailbox is paused until all of it was looked at.
+        """
+        mailbox = agent.mailbox
+        kept: list[Entry] = []
+        try:
+            while (entry := mailbox.take()) is not None:
+                if self._declares(agent, entry):
+                    kept.append(entry)
+                elif not self._move(entry):
+                    self._undeclared(entry)
+                yield 1
+        finally:
+            mailbox.keep(kept)
+        if agent.condition is Condition.UP:
+            mailbox.resume()
+            self._delivery.pump(agent)
 
     def _declares(self, agent: Registration, entry: Entry) -> bool:
         choice = self._records.registry.resolve(agent, entry.capability)
@@ -140,13 +162,20 @@ class Reassignment:
         self._refuse(entry, "not_declared", f"came back and does not declare {name_of(entry.capability)!r} any more")
 
     def _refuse(self, entry: Entry, code: str, why: str, *, retryable: bool = False) -> None:
-        """Refuse what its agent has no more, and say who else takes it."""
+        """Refuse what its agent has no more, and say who else takes it; whoever might have got it has no room."""
         choice = self._selection.alternative(entry)
-        other = None if choice is None else choice.agent.manifest.agent
+        agent, other = entry.agent, None if choice is None else choice.agent.manifest.agent
         what = name_of(entry.capability)
         rest = f"nobody else takes {what!r} now" if other is None else f"{other} takes {what!r}"
-        error = ErrorInfo(code=code, message=f"{entry.agent.manifest.agent} {why}; {rest}.", retryable=retryable)
-        self._delivery.answer(entry, Status.REJECTED_CAPABILITY, error, alternative_agent=other)
+        error = ErrorInfo(code=code, message=f"{agent.manifest.agent} {why}; {rest}.", retryable=retryable)
+        if entry.pinned or self._selection.another(entry) is None:
+            self._delivery.answer(
+                entry, Status.REJECTED_CAPABILITY, error, payer=agent.session, alternative_agent=other
+            )  # fmt: skip
+            return
+        message = f"{agent.manifest.agent} {why}; {other} takes {what!r}, and its mailbox is full."
+        error = ErrorInfo(code="mailbox_full", message=message, retryable=True)
+        self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, payer=agent.session, retry_after=_RETRY)
 
     def reopen(self, entry: Entry, *, again: bool) -> None:
         """Let what had been sent wait again; `again` when it may have been begun, which makes it another attempt."""
@@ -161,15 +190,28 @@ class Reassignment:
         if again or was_running:
             self._tell_reassigned(entry)
 
-    def _reroute(self, entry: Entry) -> bool:
-        """Put a waiting entry into another holder's mailbox; its holder's `pump` sends it."""
-        choice = self._selection.another(entry)
-        if choice is None:
+    def _move(self, entry: Entry) -> bool:
+        """Give what was taken from its agent's mailbox to another holder."""
+        before = entry.agent.mailbox
+        if not self._reroute(entry):
             return False
+        before.forget(entry)
+        self._delivery.pump(entry.agent)
+        return True
+
+    def _reroute(self, entry: Entry, *, first: bool = False) -> bool:
+        """Put a waiting entry into another holder's mailbox, if there is room; its holder's `pump` sends it.
+
+        `first` is for what had been sent before: it has had its turn.
+        """
+        choice = None if entry.pinned else self._selection.another(entry)
+        if choice is None or not choice.agent.mailbox.has_room(entry):
+            return False
+        entry.agent.session.input.spend(MOVED)
         header = read_header(entry.envelope)
         self._records.ledger.move(entry, choice)
         entry.envelope = rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
-        choice.agent.mailbox.put_back(entry)
+        (choice.agent.mailbox.put_back if first else choice.agent.mailbox.restore)(entry)
         self._tell_reassigned(entry)
         return True
 
@@ -179,3 +221,8 @@ class Reassignment:
             "reassigned", request_id=to_text(entry.request_id), agent=entry.agent.manifest.agent,
             capability=name_of(entry.capability), attempt=entry.attempt, returns=entry.returns,
         )  # fmt: skip
+
+
+def _is_with(agent: Registration, entry: Entry) -> bool:
+    """Whether an agent's node has a delegation that has not ended."""
+    return entry.agent is agent and entry.holds_credit and not entry.is_over

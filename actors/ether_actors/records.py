@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.ended import REMEMBERED, Ended
 from ether_actors.leases import Leases
@@ -102,17 +102,24 @@ class Records:
 
     def answer(
         self, session: Session, asked: bytes, status: Status, error: ErrorInfo | None, flag: Flag,
-        **fields: object,
+        *, payer: Session | None = None, **fields: object,
     ) -> bytes:  # fmt: skip
         """Send the supervisor's own response to a delegation, REFUSED if that was not accepted; observers see it too.
 
-        `asked` is the delegation's envelope.
+        Args:
+            session: the delegator's node.
+            asked: the delegation's envelope.
+            status: of the response.
+            error: of it.
+            flag: REFUSED or none.
+            payer: the node whose doing it is; None: the delegator's.
+            **fields: of the response.
         """
         header = read_header(asked)
         response = self._own(header.request_id, status, error, external_id=external_id(header, asked), **fields)
         envelope = mark(pack_response(response, capability=header.capability, target=header.source), flag)
         source = b"" if header.capability.startswith(BUS_PREFIX) else header.source
-        session.input.spend(ANSWER)
+        (payer or session).input.spend(ANSWER)
         by, is_volatile = b"" if flag else _SUPERVISOR, bool(header.flags & VOLATILE)
         self.end(session, header.request_id, by, source, envelope, is_volatile=is_volatile)
         return envelope

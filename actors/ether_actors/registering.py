@@ -8,8 +8,8 @@ from typing import Final
 from ether_actors.departures import Departures
 from ether_actors.homecoming import Homecoming
 from ether_actors.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
-from ether_actors.reassignment import Reassignment
 from ether_actors.records import SUPERVISOR, Records
+from ether_actors.registration import Condition
 from ether_broker.bounded import MANIFEST, read_map
 from ether_broker.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
 from ether_broker.errors import (
@@ -37,12 +37,11 @@ class Registering:
     """Takes REGISTER."""
 
     def __init__(
-        self, records: Records, homecoming: Homecoming, departures: Departures, reassignment: Reassignment
+        self, records: Records, homecoming: Homecoming, departures: Departures
     ) -> None:  # fmt: skip
         self._records = records
         self._homecoming = homecoming
         self._departures = departures
-        self._reassignment = reassignment
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
         """{as it was packed: what was read lately}; the oldest makes room."""
         self._manifest_bytes = 0
@@ -61,6 +60,10 @@ class Registering:
             session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
             for name in names:
                 self._check(session, name)
+            settled = [self._is_settled(session, name) for name in encoded]
+            if not all(settled):
+                session.input.hold(envelope, lambda: not any(map(self._departures.is_waiting, encoded)))
+                return
         except (
             AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion, TooMuch
         ) as error:  # fmt: skip
@@ -78,13 +81,9 @@ class Registering:
     def _enter(self, session: Session, manifest: Manifest, packed: bytes, said: dict[str, object]) -> None:
         records = self._records
         known = records.registry.get(manifest.agent.encode())
-        if known is not None:
-            self._departures.settle(known)
-            known = records.registry.get(known.name)  # it may have been forgotten
         self._departures.remembered.make_room(session, known, manifest)
         before = None if known is None else known.session
-        if known is not None and before is not None and self._homecoming.is_another_life(before, session):
-            self._reassignment.lost(known, "its node was started anew")
+        is_changed = known is not None and (before is not session or known.packed != packed)
         if known is not None:
             let_go(known)
         agent = records.registry.register(manifest, session)
@@ -97,7 +96,16 @@ class Registering:
         )  # fmt: skip
         self._homecoming.reclaim(agent, before)
         if known is not None:
-            self._reassignment.returned(agent)
+            self._departures.returned(agent, is_changed=is_changed)
+
+    def _is_settled(self, session: Session, name: bytes) -> bool:
+        """Whether nothing of a former holder's work has to be ruled on before a node takes the name."""
+        known = self._records.registry.get(name)
+        if known is None:
+            return True
+        if known.condition is not Condition.DOWN and self._homecoming.is_another_life(known.session, session):
+            self._departures.lost_alone(known, "its node was started anew")
+        return self._departures.settle(known)
 
     def _check(self, session: Session, name: str) -> None:
         """Raise for a name that is none, is the bus's own, is taken, or that the node may not host."""

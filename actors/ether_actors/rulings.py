@@ -15,7 +15,7 @@ from typing import Final
 from ether_actors.administration import Administration
 from ether_actors.collecting import Collecting
 from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
-from ether_actors.delivery import SHARE, Delivery
+from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.progress import Progress
 from ether_actors.reassignment import Reassignment
@@ -345,13 +345,7 @@ class Rulings:
 
     def due(self) -> None:
         """End what has passed its deadline, 128 at a time, and as much of what was made for what has ended."""
-        self._delivery.left = SHARE
-        if self._delivery.orphans:
-            self._delivery.end_orphans()
-        if self._delivery.unpumped:
-            agents, self._delivery.unpumped = self._delivery.unpumped, {}
-            for agent in agents:
-                self._delivery.pump(agent)
+        self._delivery.go_on()
         records, late = self._records, self._overdue
         late.extend(records.ledger.deadlines.due(records.now))
         for _ in range(min(_DUE, len(late))):

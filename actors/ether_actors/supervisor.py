@@ -174,6 +174,7 @@ class Supervisor:
             progress.due()
         self._rulings.due()
         self._membership.beat()
+        self._membership.serve()
         if self._collecting.asked:
             self._collecting.serve()
         if records.passing:
@@ -190,9 +191,11 @@ class Supervisor:
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         router = self.records.router
-        if router.turns.waiting or router.has_lost:  # a peer was found gone as the last answers left
+        if (
+            router.turns.waiting or router.turns.held or router.has_lost
+        ):  # a peer was found gone as the last answers left
             return self.records.now
-        if self._rulings.has_due or self._membership.departures.waiting:
+        if self._rulings.has_due or self._membership.is_serving:
             return self.records.now
         wake = min(self._membership.next_beat, self._feeding.next_feed)
         if self._rulings.progress.timed:
@@ -263,7 +266,7 @@ class Supervisor:
                 membership.observe(session, header, envelope)
                 self._feeding.must_feed = True
             case Kind.MONITOR:
-                membership.monitor(session, header, envelope)
+                membership.monitors.monitor(session, header, envelope)
             case Kind.HELLO:
                 membership.hello(queue.routing_id, header, envelope)
             case Kind.BYE:

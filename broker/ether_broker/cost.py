@@ -14,9 +14,10 @@ from ether_broker.wire import Kind
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "ASKED_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
     "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
-    "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "NAMED_SHIFT",
+    "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
+    "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
-    "reading",
+    "TOLD_SHIFT", "reading",
 ]  # fmt: skip
 
 DEAREST: Final = 1_024
@@ -43,6 +44,10 @@ ANSWER_SHIFT: Final = 9
 DEAD_LETTER: Final = 12
 HINT_SHIFT: Final = 5
 """Letters of the names that an unknown one is compared with, each name for 16 more."""
+MOVED: Final = 4
+"""A delegation that another agent gets, charged to the node of the one that had it."""
+TOLD_SHIFT: Final = 1
+"""Monitors that are told DOWN, charged to the node of whom they monitor."""
 AGENT: Final = 4
 CAPABILITY: Final = 2
 """Each agent of a REGISTER, and each capability of each."""

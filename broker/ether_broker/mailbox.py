@@ -167,11 +167,21 @@ class Mailbox(Generic[_L]):
         self._waiting.clear()
         self.on_change = None
 
-    def drain(self) -> list[_L]:
-        """Take out everything that waits and has not ended, in order."""
-        letters = [letter for letter in self._waiting if not letter.is_over]
-        self._waiting.clear()
-        self.waiting_count = self.waiting_bytes = 0
-        if self.on_change is not None:
-            self.on_change()
-        return letters
+    # Going through what waits, a few letters at a time: each that is taken goes elsewhere (`forget`), or is kept.
+
+    def has_room(self, letter: _L) -> bool:
+        """Whether a letter that waits elsewhere may wait here too."""
+        limits = self.limits
+        return self.waiting_count < limits.count and self.waiting_bytes + letter.size <= limits.size
+
+    def take(self) -> _L | None:
+        """Take the first that waits, whatever the credit; it counts as waiting until `forget`. None when there is none."""
+        while self._waiting:
+            letter = self._waiting.popleft()
+            if not letter.is_over:
+                return letter
+        return None
+
+    def keep(self, letters: list[_L]) -> None:
+        """Place letters that were taken at the front again, in their order."""
+        self._waiting.extendleft(reversed(letters))

@@ -47,8 +47,8 @@ class Session:
     """Bytes of progress that its agents told and that need not be in the journal yet."""
     progress_waiting: int = 0
     """Bytes of progress of its agents that waits to be passed on."""
-    monitors: dict[bytes, bytes] = field(default_factory=dict)
-    """What it wants to be told of: {token: agent or `node:NAME`}."""
+    monitors: dict[bytes, Any] = field(default_factory=dict)
+    """What it wants to be told of: {token: the agent or node}."""
     held: int = 0
     """Request ids that it said it holds, since it came."""
     cursors: dict[bytes, Cursor] = field(default_factory=dict)

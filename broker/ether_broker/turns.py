@@ -48,6 +48,7 @@ class InputQueue(Generic[_S]):
     __slots__ = (
         "envelopes",
         "frames",
+        "held",
         "is_waiting",
         "limit",
         "number",
@@ -77,6 +78,8 @@ class InputQueue(Generic[_S]):
         """Its bytes."""
         self.envelopes: list[bytes] = []
         """What is left of it, the next one last."""
+        self.held: Callable[[], bool] | None = None
+        """Says whether the next envelope may be given now; None: it may."""
 
     def has_room(self, message: bytes) -> bool:
         """Whether a message may wait too."""
@@ -85,6 +88,17 @@ class InputQueue(Generic[_S]):
     def spend(self, points: int) -> None:
         """Charge what handling an envelope turned out to cost beside what could be seen of it before."""
         self.tag += points
+
+    def hold(self, envelope: bytes, is_free: Callable[[], bool]) -> None:
+        """Have the envelope that is being handled given again, and nothing else of this queue before; it costs a turn.
+
+        Args:
+            envelope: that was given last, and changed nothing.
+            is_free: asked once in each step from the next one on, until it says so.
+        """
+        self.envelopes.append(envelope)
+        self.held = is_free
+        self.tag += QUANTUM
 
 
 class Turns(Generic[_S]):
@@ -102,6 +116,8 @@ class Turns(Generic[_S]):
         self._done = done
         self.waiting: list[tuple[int, int, InputQueue[_S]]] = []
         """The queues in which something waits, as a heap: (tag, order, queue)."""
+        self.held: list[InputQueue[_S]] = []
+        """Those whose next envelope may not be given yet."""
         self._order = itertools.count()
         self._tag = 0
         """Of the queue that was served last, before it was."""
@@ -121,10 +137,12 @@ class Turns(Generic[_S]):
             queue.tag = max(queue.tag, self._tag)
             heappush(self.waiting, (queue.tag, next(self._order), queue))
 
-    def take(self) -> Iterator[tuple[InputQueue[_S], bytes]]:
+    def take(self) -> Iterator[tuple[InputQueue[_S], bytes]]:  # noqa: C901  no call for each envelope
         """What this step handles: (queue, envelope), each asked for when the one before has been handled."""
         heap = self.waiting
         left = STEP
+        if self.held:
+            self._let_go_on()
         while heap and left > 0:
             before, _, queue = heap[0]
             if queue.tag > before:  # it was charged for something while it waited
@@ -151,14 +169,26 @@ class Turns(Generic[_S]):
                     queue.opened = 0
                     self._done(queue)
             left -= queue.tag - before
-            if envelopes or queue.frames:
+            if queue.held is None and (envelopes or queue.frames):
                 heapreplace(heap, (queue.tag, next(self._order), queue))
             else:
                 heappop(heap)
-                queue.is_waiting = False
+                queue.is_waiting = queue.held is not None
+                if queue.is_waiting:
+                    self.held.append(queue)
             self._last = max(self._last, queue.tag)
         if not heap:
             self._tag = self._last  # nothing waits, so all are equal again: whoever comes first is first
+
+    def _let_go_on(self) -> None:
+        held, self.held = self.held, []
+        for queue in held:
+            if queue.held is not None and not queue.held():
+                self.held.append(queue)
+                continue
+            queue.held = None
+            queue.tag = max(queue.tag, self._tag)
+            heappush(self.waiting, (queue.tag, next(self._order), queue))
 
     def clear(self, queue: InputQueue[_S]) -> None:
         """Forget what waits in a queue; its place is given up when its turn comes."""
@@ -166,6 +196,7 @@ class Turns(Generic[_S]):
         queue.size = queue.opened = 0
         queue.frames.clear()
         queue.envelopes.clear()
+        queue.held = None
 
     def shed(self) -> tuple[InputQueue[_S], int] | None:
         """Make the longest queue lose the newer half of its frames, if more waits in all than may.
@@ -175,7 +206,7 @@ class Turns(Generic[_S]):
         """
         if self.size <= MOST_WAITING:
             return None
-        queue = max((queue for _, _, queue in self.waiting), key=lambda queue: queue.size)
+        queue = max([*self.held, *(queue for _, _, queue in self.waiting)], key=lambda queue: queue.size)
         keep, first = queue.size // 2, 0
         while queue.frames and queue.size > keep:
             _, number, message = queue.frames.pop()

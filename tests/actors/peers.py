@@ -133,7 +133,7 @@ class Bus:
         _logger.addHandler(_BUGS)
         try:
             self.supervisor.step(arrivals, self.now, self.now + 1e9)
-            while self.records.router.turns.waiting:
+            while self.records.router.turns.waiting or self.records.router.turns.held:
                 self.supervisor.step([], self.now, self.now + 1e9)
         finally:
             _logger.removeHandler(_BUGS)

@@ -457,7 +457,7 @@ def test_a_watcher_that_is_lost_is_told_nothing_and_forgotten():
     watcher.die()
     bus.pass_time(5.0)
 
-    assert b"a" not in bus.supervisor._membership._monitors
+    assert b"a" not in bus.supervisor._membership.monitors._watched
 
 
 def test_an_observer_is_told_where_it_begins_and_may_stop():

@@ -235,7 +235,7 @@ def test_a_monitor_that_is_taken_back_does_not_fire_and_makes_room():
     bus.step()
 
     assert [down.number for down in peer.took(Kind.DOWN)] == [7]
-    assert (refused(bus), peer.session.monitors, bus.supervisor._membership._monitors) == ({}, {}, {})
+    assert (refused(bus), peer.session.monitors, bus.supervisor._membership.monitors._watched) == ({}, {}, {})
 
 
 def test_observers_that_acknowledge_nothing_have_a_bound_for_all_of_a_node():
@@ -268,7 +268,7 @@ def test_monitors_of_a_lost_node_are_forgotten_without_looking_at_all_others():
     watcher.die()
     bus.pass_time(5.0)
 
-    assert bus.supervisor._membership._monitors == {}
+    assert bus.supervisor._membership.monitors._watched == {}
 
 
 def test_a_bus_lets_so_many_nodes_in_and_of_strangers_so_much_waits():

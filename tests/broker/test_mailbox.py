@@ -135,14 +135,30 @@ def test_credit_stays_with_a_node_that_restarts_its_agent_and_comes_back_from_on
     assert box.in_flight == 0
 
 
-def test_draining_gives_what_waits_in_order_without_what_ended():
+def test_what_was_taken_in_order_counts_until_it_is_forgotten_and_may_be_kept_at_its_place():
     box = mailbox(window=1)
-    _, second, third, fourth = filled(box, 4)
+    _, second, third, fourth, fifth = filled(box, 5)
     third.is_over = True
     box.forget(third)
 
-    assert box.drain() == [second, fourth]
-    assert (box.waiting_count, box.waiting_bytes, box.in_flight) == (0, 0, 1)
+    assert (box.take(), box.take()) == (second, fourth)
+    assert (box.waiting_count, box.in_flight) == (3, 1)
+    box.forget(second)
+    box.keep([fourth])
+    box.release()
+
+    assert (box.waiting_count, box.waiting_bytes) == (2, fourth.size + fifth.size)
+    assert (box.next(), box.next()) == (fourth, None)
+
+
+def test_there_is_room_for_what_waits_elsewhere_within_both_bounds():
+    box: Mailbox[Letter] = Mailbox(Limits(count=2, size=20, window=1))
+    filled(box, 2)
+
+    assert box.has_room(Letter(9, 10))
+    assert not box.has_room(Letter(9, 11))
+    box.offer(Letter(3, 1))
+    assert not box.has_room(Letter(9, 1))
 
 
 def test_more_credit_than_was_taken_is_a_bug():
@@ -216,10 +232,22 @@ class Box(RuleBasedStateMachine):
         if reset:
             self.with_node.clear()
 
-    @rule()
-    def drain(self) -> None:
-        assert self.box.drain() == self.waiting
-        self.waiting.clear()
+    @rule(data=st.data())
+    def some_go_elsewhere(self, data: st.DataObject) -> None:
+        kept: list[Letter] = []
+        taken: list[Letter] = []
+        for _ in range(data.draw(st.integers(0, 5))):
+            letter = self.box.take()
+            assert letter is (self.waiting[len(taken)] if len(taken) < len(self.waiting) else None)
+            if letter is None:
+                break
+            taken.append(letter)
+            if data.draw(st.booleans()):
+                kept.append(letter)
+            else:
+                self.box.forget(letter)
+        self.box.keep(kept)
+        self.waiting[: len(taken)] = kept
 
     def bytes(self) -> int:
         return sum(letter.size for letter in self.waiting)

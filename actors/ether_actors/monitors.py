@@ -1,0 +1,125 @@
+"""Who is told when an agent or a node goes down: each once, a share a step. Sans-IO."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from ether_actors.quota import check_monitor
+from ether_actors.records import Records
+from ether_actors.registration import Condition
+from ether_broker.bounded import CONTROL, read_map
+from ether_broker.cost import RIGHTS_SHIFT, TOLD_SHIFT
+from ether_broker.errors import AccessDenied, TooMuch
+from ether_broker.ids import to_text
+from ether_broker.payload import pack
+from ether_broker.router import Session
+from ether_broker.wire import Header, Kind, name_of, pack_envelope
+
+__all__ = ["SHARE", "Monitors"]
+
+SHARE: Final = 128
+"""Monitors that one step tells."""
+_TURN: Final = 16
+"""Of them those of one target, after which another has its turn."""
+
+
+class _Watched:
+    """An agent, or `node:NAME`, that is monitored: until it goes down, and all have been told."""
+
+    __slots__ = ("by", "reason", "target")
+
+    def __init__(self, target: bytes) -> None:
+        self.target = target
+        self.by: dict[tuple[Session, bytes], None] = {}
+        """(Who has not been told yet, its token)."""
+        self.reason = ""
+        """Why it went down."""
+
+
+class Monitors:
+    """The monitors of all nodes."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._watched: dict[bytes, _Watched] = {}
+        """By name; those that nobody monitors any more are not among them."""
+        self.telling: deque[_Watched] = deque()
+        """Those that went down and of which not all have been told, whose turn it is first."""
+
+    def monitor(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).
+
+        What the access list hides from it is not there for it. With `stop` it is told no more; a refusal is told as DOWN.
+        """
+        target, token = header.target, header.request_id
+        self._take_back(session, token)
+        if read_map(envelope[header.body :], CONTROL).get("stop"):
+            return
+        try:
+            if not self._may_watch(session, target):
+                raise AccessDenied(f"it may not watch {name_of(target[:200])!r}")  # noqa: TRY301  one way out for all
+            if not self._is_there(target):
+                self._send_down(session, token, target, "unknown")
+                return
+            check_monitor(session)
+        except (AccessDenied, TooMuch) as error:
+            self._records.router.refusals.note(session.node, error.code, error)
+            self._send_down(session, token, target, error.code)
+            return
+        watched = self._watched.get(target)
+        if watched is None:
+            watched = self._watched[target] = _Watched(target)
+        watched.by[session, token] = None
+        session.monitors[token] = watched
+
+    def tell(self, target: bytes, reason: str, payer: Session) -> None:
+        """Tell who monitors an agent or a node, with the next `serve` calls, that it went down; one session pays for that."""
+        watched = self._watched.pop(target, None)
+        if watched is not None:
+            payer.input.spend(len(watched.by) >> TOLD_SHIFT)
+            watched.reason = reason
+            self.telling.append(watched)
+
+    def serve(self) -> None:
+        """Tell the next of them; once in each step."""
+        left = SHARE
+        while self.telling and left > 0:
+            watched = self.telling.popleft()
+            for _ in range(min(_TURN, left, len(watched.by))):
+                session, token = watched.by.popitem()[0]
+                del session.monitors[token]
+                self._send_down(session, token, watched.target, watched.reason)
+                left -= 1
+            if watched.by:
+                self.telling.append(watched)
+
+    def clear(self, session: Session) -> None:
+        """Forget the monitors of a node that is lost."""
+        for token in list(session.monitors):
+            self._take_back(session, token)
+
+    def _take_back(self, session: Session, token: bytes) -> None:
+        watched: _Watched | None = session.monitors.pop(token, None)
+        if watched is not None:
+            del watched.by[session, token]
+            target = watched.target
+            if not watched.by and self._watched.get(target) is watched:
+                del self._watched[target]
+
+    def _may_watch(self, session: Session, target: bytes) -> bool:
+        access, node = self._records.access, session.node
+        if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
+            return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
+        session.input.spend(len(session.agents) >> RIGHTS_SHIFT)
+        return any(access.grant(node, name_of(agent)).knows_agent(name_of(target)) for agent in session.agents)
+
+    def _is_there(self, target: bytes) -> bool:
+        if target.startswith(b"node:"):
+            return self._records.router.find(target[5:].decode(errors="replace")) is not None
+        agent = self._records.registry.get(target)
+        return agent is not None and agent.condition is not Condition.DOWN
+
+    def _send_down(self, session: Session, token: bytes, target: bytes, reason: str) -> None:
+        body = pack({"reason": reason, "monitor": to_text(token)})
+        self._records.router.send(session, pack_envelope(Kind.DOWN, request_id=token, target=target, body=body))
