@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ether_actors.ended import REMEMBERED, Ended
 from ether_actors.leases import Leases

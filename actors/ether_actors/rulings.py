@@ -118,7 +118,7 @@ class Rulings:
         if is_anothers:
             self._records.tell(session, header.request_id, status, error, b"", **refusal.fields)
             return
-        records.answer(session, envelope, status, error, Flag.REFUSED, **refusal.fields)
+        records.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **refusal.fields)
         if not is_question:
             self._delivery.count(status, None)
 
