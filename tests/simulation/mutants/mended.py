@@ -16,7 +16,6 @@ from ether_actors.feeding import Feeding
 from ether_actors.history import History
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry, Ledger
-from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.remembered import Remembered
 from ether_actors.rulings import Rulings
@@ -66,10 +65,10 @@ def _forget_silently(_forget: Any) -> Any:
 
 def _nobodys_word(remove: Any) -> Any:
     def mutated(self: Departures, agent: Any, reason: str = "") -> None:
-        gone = self._gone
-        self._gone = lambda agent, _reason: gone(agent, reason or "left")  # type: ignore[method-assign]
+        down = self._down
+        self._down = lambda agent, _reason: down(agent, reason or "left")  # type: ignore[method-assign]
         remove(self, agent, reason)
-        del self._gone
+        del self._down
 
     return mutated
 
@@ -198,10 +197,10 @@ def _pinned_when_recovered(restore: Any) -> Any:
     return mutated
 
 
-def _named_stays_named(reroute: Any) -> Any:
-    def mutated(self: Reassignment, entry: Entry) -> bool:
+def _named_stays_named(another: Any) -> Any:
+    def mutated(self: Selection, entry: Entry) -> Any:
         flags = read_header(entry.envelope).flags
-        return not (flags & Flag.FALLTHROUGH and not flags & Flag.ROUTED) and bool(reroute(self, entry))
+        return None if flags & Flag.FALLTHROUGH and not flags & Flag.ROUTED else another(self, entry)
 
     return mutated
 
@@ -296,5 +295,5 @@ MENDED: Final = (
             "fold", (ether_actors.recovery, "_restore_work", _pinned_when_recovered), "falls broker", seed=19),
     _mutant("what falls through stays with the agent that it names",
             "work whose agent left was refused, though another held its capability",
-            "falling through", (Reassignment, "_reroute", _named_stays_named), "falls", seed=15),
+            "falling through", (Selection, "another", _named_stays_named), "falls", seed=15),
 )  # fmt: skip

@@ -30,10 +30,10 @@ def _release_early(release: Any) -> Any:
 def _run_again(lost: Any) -> Any:
     """What had been sent to a node that is lost is given to another, whatever it is."""
 
-    def mutated(self: Reassignment, agent: Any, *more: Any) -> None:
+    def mutated(self: Reassignment, agent: Any, *more: Any) -> Any:
         for entry in agent.work:
             entry.idempotent = True
-        lost(self, agent, *more)
+        return lost(self, agent, *more)
 
     return mutated
 
@@ -125,7 +125,7 @@ PLANTED: Final = (
     _mutant("ended delegations are forgotten", "one outcome", (Rulings, "delegation", _forget_ended), 1),
     _mutant("deadlines five slots late", "deadline", (Deadlines, "set", _late_slot), 1),
     _mutant("deadlines two slots early", "deadline", (Deadlines, "set", _early_slot), 1),
-    _mutant("put back at the wrong end", "order", (Mailbox, "put_back", _wrong_end), 1),
+    _mutant("put back at the wrong end", "order", (Mailbox, "put_back", _wrong_end), 63),
     _mutant("observers before the commit", "complete tap", (Router, "send", _tap_at_once), 2),
     _mutant("mailboxes without a bound", "bounded queues", (Mailbox, "offer", _no_bound), 6),
     _mutant("credit is never given back", "liveness, accounting", (Mailbox, "release", _leaky_credit), 1),
