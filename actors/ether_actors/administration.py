@@ -198,7 +198,7 @@ class Administration:
                 "left": asked.deadline - records.now,
             }
             for asked in records.ledger.asked_by(source)
-            if asked.asking_session.lost and asked.agent is not records.bus
+            if (asked.asking_session.lost or source not in asked.asking_session.agents) and asked.agent is not records.bus
         }  # fmt: skip
         for request_id in records.ended.uncollected_of(source):
             running[request_id] = {"request_id": request_id, "capability": "", "ended": True, "left": None}

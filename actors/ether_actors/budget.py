@@ -69,10 +69,10 @@ class BudgetAccount:
             Whether the budget still holds; a handler that gets False should end PARTIAL.
 
         Raises:
-            ValueError: a use is negative.
+            ValueError: a use is negative, or no number.
         """
-        if min(cost, tokens, iterations) < 0:
-            msg = f"A use is not negative: cost={cost}, tokens={tokens}, iterations={iterations}."
+        if not all(use >= 0 for use in (cost, tokens, iterations)):  # min() would let a NaN pass
+            msg = f"A use is a number and not negative: cost={cost}, tokens={tokens}, iterations={iterations}."
             raise ValueError(msg)
         with self._lock:
             for name, use in zip(_FIELDS, (cost, tokens, iterations), strict=True):

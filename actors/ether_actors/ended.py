@@ -13,8 +13,10 @@ __all__ = ["REMEMBERED", "Ended", "Ending"]
 
 REMEMBERED: Final = 65_536
 """Ended delegations that are told apart from unknown ones at least."""
-_SKEW: Final = 2.0
-"""Seconds by which the clock of a node that makes ids may be ahead."""
+_APART: Final = 86_400.0
+"""Seconds by which wall clocks may differ, where nothing but the time tells what was before and what after."""
+_MAKER: Final = slice(11, None)
+"""Of a UUIDv7: what is the same in all ids of one process; see `ether_broker.ids`."""
 _MOST_BYTES: Final = 64 << 20
 
 
@@ -51,12 +53,12 @@ class Ended:
         """{request id: (delegator, outcome)}, oldest first."""
         self._of: dict[bytes, dict[bytes, None]] = {}
         self._bytes = 0
-        self.wall = 0.0
-        """The time, as Unix time; whoever notes endings sets it."""
         self.has_dropped = False
         """Whether there are ended delegations that are not remembered any more."""
         self._dropped = b""
-        """The newest UUIDv7 among them."""
+        """The highest UUIDv7 among them."""
+        self._since: OrderedDict[bytes, bytes] = OrderedDict()
+        """{incarnation: the id above which its process's ids are new}; each broker has its own, no checkpoint has them."""
 
     def __contains__(self, request_id: bytes) -> bool:
         return request_id in self._newer or request_id in self._older
@@ -75,26 +77,46 @@ class Ended:
 
     def _drop(self, endings: dict[bytes, tuple[bytes, bytes, int]]) -> None:
         self.has_dropped = self.has_dropped or bool(endings)
-        self._dropped = max((self._dropped, *filter(self._is_timed, endings)))
+        highest = {request_id[_MAKER]: request_id for request_id in sorted(filter(_is_rising, endings))}
+        self._dropped = max((self._dropped, *highest.values()))
+        for incarnation, since in self._since.items():
+            self._since[incarnation] = max(since, highest.get(since[_MAKER], b""))
 
-    def _is_timed(self, request_id: bytes) -> bool:
-        """Whether the id says when it was made; one from the future says nothing, or it would stand for all to come."""
-        made = made_at(request_id)
-        return made is not None and made <= self.wall + _SKEW
+    # -- when an id was made, and whether it may have been seen; no clock is asked where the ids themselves tell --------
 
-    def may_know(self, request_id: bytes) -> bool:
+    def joined(self, incarnation: bytes, request_id: bytes) -> None:
+        """Note the id that a process gave its REGISTER: the first one counts, which it made when it knew this broker."""
+        if _is_rising(request_id):
+            self._since.setdefault(incarnation, request_id)
+            if len(self._since) > REMEMBERED:
+                self._since.popitem(last=False)  # the ids of that process are looked for in the journal from now on
+
+    def is_new(self, request_id: bytes, incarnation: bytes) -> bool:
+        """Whether that process made this id after it had joined this broker, and after all of its that are forgotten.
+
+        So no broker before this one has seen it, and it is not among what ended so long ago that it is not remembered. The ids
+        of one process rise whatever its clock does, and end alike.
+        """
+        since = self._since.get(incarnation, b"")
+        return request_id > since and request_id[_MAKER] == since[_MAKER]
+
+    def may_know(self, request_id: bytes, incarnation: bytes) -> bool:
         """Whether that delegation has ended, or may have ended so long ago that it is not remembered; cheap, and often false.
 
-        The first bytes of a UUIDv7 say when it was made: one that was made after all that are not remembered is not among them.
+        An id that is above all that are not remembered is not among them. One that is far ahead of the time would stand for
+        all to come: those of the processes that are in are compared with their own.
         """
         if request_id in self._newer or request_id in self._older:
             return True
-        return self.has_dropped and (request_id <= self._dropped or not self._is_timed(request_id))
+        return self.has_dropped and not (self._is_above(request_id) or self.is_new(request_id, incarnation))
 
-    def is_after(self, request_id: bytes, wall: float) -> bool:
-        """Whether what has this id passed after a Unix time for certain: the id says so, and is not from the future."""
+    def _is_above(self, request_id: bytes) -> bool:
+        return request_id > self._dropped and _is_rising(request_id)
+
+    def is_after(self, request_id: bytes, until: float, now: float) -> bool:
+        """Whether what has this id cannot have ended before `until`, as far as clocks are at most a day apart; Unix times."""
         made = made_at(request_id)
-        return made is not None and wall + _SKEW < made <= self.wall + _SKEW
+        return self._is_above(request_id) or (made is not None and until + _APART < made <= now + _APART)
 
     # -- what nobody has collected -------------------------------------------------------------------------------
 
@@ -187,6 +209,11 @@ class Ended:
         ids, sources = _columns(state["uncollected"], bytes, bytes)
         ended._wait_for({request_id: (source, b"") for request_id, source in zip(ids, sources, strict=True)})
         return ended
+
+
+def _is_rising(request_id: bytes) -> bool:
+    """Whether it is a UUIDv7: those rise."""
+    return request_id[6] >> 4 == 7  # noqa: PLR2004  the version
 
 
 def _columns(rows: list[list[Any]], *types: type) -> list[tuple[Any, ...]]:

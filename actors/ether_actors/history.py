@@ -108,7 +108,6 @@ class History:
             for accepted in self.open.values():
                 accepted.shift(ahead)
         self.boot, self.clock, self.wall = boot, now, wall
-        self.ended.wall = wall  # what cannot go on is ended before the first step
 
     def apply(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         """Go on with what one step let pass.
@@ -116,7 +115,6 @@ class History:
         Raises:
             JournalCorrupt: an envelope is not what a broker writes.
         """
-        self.ended.wall = wall
         try:
             self._fold(first, time, envelopes)
         except _NOT_OURS as error:

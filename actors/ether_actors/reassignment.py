@@ -216,7 +216,11 @@ class Reassignment:
         return True
 
     def _tell_reassigned(self, entry: Entry) -> None:
-        """Say who has it now and how often it was given; the journal and the observers would not know otherwise."""
+        """Say who has it now and how often it was given; the journal and the observers would not know otherwise.
+
+        Nobody is given it before that is in the journal, or another broker would give it to somebody else (G3).
+        """
+        entry.is_volatile = False
         self._records.event(
             "reassigned", request_id=to_text(entry.request_id), agent=entry.agent.manifest.agent,
             capability=name_of(entry.capability), attempt=entry.attempt, returns=entry.returns,

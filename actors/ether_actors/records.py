@@ -93,8 +93,8 @@ class Records:
         self.outcomes: dict[int, int] = {}
         """Delegations that ended: {status: count}."""
         self.accepted = 0
-        self.recovered_at: float | None = None
-        """When this broker took up what another had left, as Unix time; None if it began with nothing."""
+        self.has_recovered = False
+        """Whether this broker took up what another had left."""
 
     def _parent_of(self, holder: bytes) -> bytes | None:
         entry = self.ledger.get(holder)
@@ -130,17 +130,17 @@ class Records:
         """Give a delegator the outcome of a delegation that was accepted, or refused, and remember it.
 
         Args:
-            session: the delegator's node; while it is lost the outcome is kept to be collected.
+            session: the delegator's node; if that is lost, or the delegator has left it, the outcome is kept to be collected.
             request_id: the delegation's.
             by: as of `Ending`.
             source: the delegator; empty for a question to the bus, whose answer is of the moment and is not kept for anybody.
             envelope: the outcome.
             is_volatile: whether it may leave before it is in the journal.
         """
-        if session.lost and source:
+        if source and (session.lost or source not in session.agents):
             envelope = mark(envelope, Flag.UNCOLLECTED)
             self.ended.keep(request_id, source, b"" if self.journal.identity else envelope)
-        elif is_volatile:
+        if is_volatile:
             self.router.send_aside(session, envelope)
         else:
             self.router.send(session, envelope)
@@ -165,7 +165,7 @@ class Records:
     def may_be_removed(self, request_id: bytes) -> bool:
         """Whether the outcome of what is not known any more may have been in the part of the journal that was removed."""
         until = self.journal.removed_until
-        return until > 0.0 and not self.ended.is_after(request_id, until)
+        return until > 0.0 and not self.ended.is_after(request_id, until, self.wall)
 
     def refuse_unwritten(self, session: Session, header: Header, trouble: EtherError) -> None:
         """Refuse a delegation for the journal's trouble: at once, as the refusal itself cannot wait for the disk."""

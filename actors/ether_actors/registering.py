@@ -50,6 +50,7 @@ class Registering:
     def register(self, session: Session, header: Header, envelope: bytes) -> None:
         """Enter the agents of a REGISTER into the registry, all or none, and tell their node which."""
         records = self._records
+        records.ended.joined(session.incarnation, header.request_id)
         try:
             names, packed = _read(header, envelope)
             session.input.spend(AGENT * len(names))

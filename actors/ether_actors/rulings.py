@@ -25,7 +25,7 @@ from ether_actors.selection import Selection
 from ether_broker.cost import HOLDERS_SHIFT, LOOK_UP
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
-from ether_broker.ids import NO_ID, made_at, to_text
+from ether_broker.ids import NO_ID, to_text
 from ether_broker.mailbox import Offer
 from ether_broker.manifest import ANY
 from ether_broker.names import BUS_PREFIX, check_names
@@ -84,7 +84,9 @@ class Rulings:
         """Accept a delegation, or answer it at once."""
         records = self._records
         request_id = header.request_id
-        may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(request_id)
+        may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(
+            request_id, session.incarnation
+        )
         is_known = may_be_known and self._is_known(session, header, envelope)
         if is_known:
             return
@@ -204,7 +206,7 @@ class Rulings:
         now = records.now
         if header.source not in session.agents:
             raise forged(header)
-        if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(header.request_id):
+        if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):
             raise Refusal(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         parent = self._selection.parent(header) if header.parent != NO_ID else None
         deadline = header.deadline
@@ -248,11 +250,10 @@ class Rulings:
         if offer is _SEND:
             self._delivery.send(entry)
 
-    def _may_have_run(self, request_id: bytes) -> bool:
+    def _may_have_run(self, session: Session, header: Header) -> bool:
         """Whether a broker before this one may have given it out: what did not wait for the journal may not be in there."""
-        recovered = self._records.recovered_at
-        made = made_at(request_id)
-        return recovered is not None and (made is None or made < recovered)
+        records = self._records
+        return records.has_recovered and not records.ended.is_new(header.request_id, session.incarnation)
 
     # -- responses -----------------------------------------------------------------------------------------------
 

@@ -143,8 +143,7 @@ class Supervisor:
         records = self.records
         records.now, records.wall = now, wall
         history = read_history(records.journal, remembered=self._remembered)
-        if history.next > 1:
-            records.recovered_at = wall
+        records.has_recovered = history.next > 1
         history.begin(boot, now, wall)
         recover(records, self._membership, self._administration, self.leasing, history)
         records.journal.put_checkpoint(history.next, history.pack())
@@ -161,7 +160,7 @@ class Supervisor:
         if now - records.now > _STOOD_STILL and records.router.sessions:
             records.router.stood_still(now)
         records.now = now
-        records.wall = records.ended.wall = wall
+        records.wall = wall
         records.router.release(records.journal.committed)
         while self._appended and self._appended[0][0] <= records.journal.committed:
             records.durable = self._appended.popleft()[1]

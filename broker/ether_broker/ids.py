@@ -1,4 +1,8 @@
-"""Request ids: UUIDv7 (RFC 9562), so that they sort by the time they were made."""
+"""Request ids: UUIDv7 (RFC 9562), so that they sort by the time they were made.
+
+Those of one process rise, whatever its clock does, and their last 5 bytes are the same: the bus tells by them what it cannot
+have seen before (`ether_actors.ended`).
+"""
 
 from __future__ import annotations
 
@@ -37,17 +41,20 @@ class _Source:
     def next(self) -> bytes:
         now = time.time()
         with self._lock:
-            if now >= self._until or now < self._until - 1.0:
+            if now >= self._until:  # of a clock that is set back the last time stays: ids rise
                 self._until = now + _PREFIX_SECONDS
                 self._high = int(now * 1000) << 80
             self._count = count = (self._count + 1) & 0xFFFFFFFF
+            if not count:
+                self._until += _PREFIX_SECONDS
+                self._high += 1 << 80
             high = self._high
         bits = high | 0x7 << 76 | (count >> 20) << 64 | 0b10 << 62 | (count & 0xFFFFF) << 42 | self._node
         return bits.to_bytes(16)
 
 
 new_id = _Source().next
-"""Make a request id of 16 bytes; unique among processes and hosts, rising within a process to the millisecond."""
+"""Make a request id of 16 bytes; unique among processes and hosts, rising within a process."""
 
 
 def to_text(request_id: bytes) -> str:
@@ -66,7 +73,7 @@ def to_bytes(text: str) -> bytes:
 
 
 def made_at(request_id: bytes) -> float | None:
-    """When a request id was made, as Unix time by the clock of who made it; None where it does not say: it is no UUIDv7."""
+    """When a request id was made, by the highest Unix time that its maker's clock had shown; None where it is no UUIDv7."""
     return int.from_bytes(request_id[:6]) / 1000 if request_id[6] >> 4 == 7 else None  # noqa: PLR2004  the version
 
 

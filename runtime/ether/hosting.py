@@ -21,7 +21,6 @@ from ether_actors.quota import at_a_time
 from ether_actors.work import Work
 from ether_broker import errors
 from ether_broker.errors import EtherError
-from ether_broker.ids import new_id
 from ether_broker.payload import pack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Header, Kind, pack_envelope
@@ -140,7 +139,7 @@ class Hosting:
             return error
 
     def _announce(self, cells: list[Cell]) -> BaseException | None:
-        wanted = list(_registrations(cells))
+        wanted = list(self._registrations(cells))
         for first in range(0, len(wanted), _AT_A_TIME):  # so that what else this node says does not stand behind it all
             part = wanted[first : first + _AT_A_TIME]
             for reply in self._questions.ask([envelope for _, envelope in part], [token for token, _ in part]):
@@ -150,7 +149,9 @@ class Hosting:
 
     def registrations(self) -> list[bytes]:
         """REGISTER of every agent, for a broker that does not know them any more."""
-        return [envelope for _, envelope in _registrations([cell for cell in self.cells if cell.agent is not None])]
+        return [
+            envelope for _, envelope in self._registrations([cell for cell in self.cells if cell.agent is not None])
+        ]
 
     def holding(self) -> dict[str, dict[bytes, int]]:
         """What each agent has and has not answered: {agent: {request id: attempt}}."""
@@ -323,26 +324,27 @@ class Hosting:
         idle = [self._machinery.wait(inbox.idle(), max(0.0, end - time.monotonic())) for inbox in inboxes]
         return all(idle)
 
+    def _registrations(self, cells: list[Cell]) -> Iterator[tuple[bytes, bytes]]:
+        """(token, REGISTER) of the agents, those of one class together: their manifest travels once."""
+        kinds: dict[type[Agent], list[str]] = {}
+        for cell in cells:
+            assert cell.agent is not None
+            kinds.setdefault(type(cell.agent), []).append(cell.name)
+        for kind, names in kinds.items():
+            manifest, most = kind.packed_manifest(), at_a_time(len(kind.manifest().capabilities))
+            for first in range(0, len(names), most):
+                some, token = names[first : first + most], self._machinery.make_id()
+                if len(some) == 1:
+                    yield token, pack_envelope(Kind.REGISTER, request_id=token, source=some[0].encode(), body=manifest)
+                else:
+                    yield (
+                        token,
+                        pack_envelope(
+                            Kind.REGISTER, request_id=token, body=pack({"agents": some, "manifest": manifest})
+                        ),
+                    )
+
     def close(self) -> None:
         """Stop the agents; nothing is said of them any more."""
         for cell in self.cells:
             cell.stop()
-
-
-def _registrations(cells: list[Cell]) -> Iterator[tuple[bytes, bytes]]:
-    """(token, REGISTER) of the agents, those of one class together: their manifest travels once."""
-    kinds: dict[type[Agent], list[str]] = {}
-    for cell in cells:
-        assert cell.agent is not None
-        kinds.setdefault(type(cell.agent), []).append(cell.name)
-    for kind, names in kinds.items():
-        manifest, most = kind.packed_manifest(), at_a_time(len(kind.manifest().capabilities))
-        for first in range(0, len(names), most):
-            some, token = names[first : first + most], new_id()
-            if len(some) == 1:
-                yield token, pack_envelope(Kind.REGISTER, request_id=token, source=some[0].encode(), body=manifest)
-            else:
-                yield (
-                    token,
-                    pack_envelope(Kind.REGISTER, request_id=token, body=pack({"agents": some, "manifest": manifest})),
-                )

@@ -24,7 +24,6 @@ from ether.uplink import Uplink
 from ether.watching import Watching
 from ether_actors.handle import Handle
 from ether_broker import errors
-from ether_broker.ids import new_id
 from ether_broker.link import Receiver
 from ether_broker.payload import pack, unpack
 from ether_broker.status import INTERIM
@@ -120,7 +119,7 @@ class Session:
             "node": self._name, "pid": os.getpid(), "host": os.uname().nodename, "schema_version": SCHEMA_VERSION,
             "version": __version__,
         }  # fmt: skip
-        self._uplink.link.greet(pack_envelope(Kind.HELLO, request_id=new_id(), body=pack(info)))
+        self._uplink.link.greet(pack_envelope(Kind.HELLO, request_id=self._machinery.make_id(), body=pack(info)))
 
     def _begin(self, welcome: dict[str, Any]) -> None:
         now = self._machinery.monotonic()
@@ -135,7 +134,7 @@ class Session:
 
     def _registration(self) -> bytes:
         body = pack({"role": "delegator"})
-        return pack_envelope(Kind.REGISTER, request_id=new_id(), source=self._name.encode(), body=body)
+        return pack_envelope(Kind.REGISTER, request_id=self._machinery.make_id(), source=self._name.encode(), body=body)
 
     # -- staying -------------------------------------------------------------------------------------------------
 

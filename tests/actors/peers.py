@@ -92,12 +92,19 @@ class Bus:
         self.supervisor = Supervisor(limits=limits, journal=_Folding(self.history), **options)
         self.records = self.supervisor.records
         self.now = now
+        self.ahead = 0.0
+        """Seconds that the broker's wall clock is set to be later."""
         self.peers: list[Peer] = []
         self._arrivals: list[tuple[bytes, bytes]] = []
         self._ids = itertools.count(1)
         self._cursor = Cursor()
         self.tapped: list[Received] = []
         """Everything that the tap numbered."""
+
+    @property
+    def wall(self) -> float:
+        """Unix time as the broker's machine shows it."""
+        return self.now + 1e9 + self.ahead
 
     def node(self, name: str, *agents: str, **registration: Any) -> Peer:
         """A peer that has joined and registered these agents; each declares `x.y` unless told otherwise."""
@@ -132,9 +139,9 @@ class Bus:
         arrivals = self.take_arrivals()
         _logger.addHandler(_BUGS)
         try:
-            self.supervisor.step(arrivals, self.now, self.now + 1e9)
+            self.supervisor.step(arrivals, self.now, self.wall)
             while self.records.router.turns.waiting or self.records.router.turns.held:
-                self.supervisor.step([], self.now, self.now + 1e9)
+                self.supervisor.step([], self.now, self.wall)
         finally:
             _logger.removeHandler(_BUGS)
         for routing_id, frame in self.records.router.outgoing():

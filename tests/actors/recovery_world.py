@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ether_actors.ended import REMEMBERED
 from ether_actors.supervisor import Supervisor
 from ether_broker.channel import Channel, receive
 from ether_broker.ids import to_bytes
@@ -60,6 +61,14 @@ class Asked:
     was_given: bool = False
     source: bytes = b""
     """The incarnation that asked; another one may collect."""
+    envelope: bytes = b""
+    """As it was first said."""
+    before: list[tuple[Status, str]] = field(default_factory=list)
+    """What it heard before it asked once more; it has to hear the same."""
+
+    @property
+    def is_volatile(self) -> bool:
+        return bool(read_header(self.envelope).flags & Flag.VOLATILE)
 
 
 @dataclass(eq=False)
@@ -82,7 +91,12 @@ class Life:
         self.agents = agents
         self.capabilities = CAPABILITIES
         """What each of them declares."""
-        self.incarnation = b"%16d" % next(world.ids)
+        self.ahead = 0.0
+        """Seconds that its machine takes it to be later."""
+        self._highest = 0
+        """The latest time that its machine has shown, in milliseconds."""
+        self._process = next(world.ids)
+        self.incarnation = b"%16d" % self._process
         self.channel = Channel(0)
         self.broker = ""
         self.offset = 0.0
@@ -105,8 +119,13 @@ class Life:
 
     # -- speaking ------------------------------------------------------------------------------------------------
 
+    def make_number(self) -> int:
+        """The number of a new request id: a UUIDv7, of which those of one process rise and end alike."""
+        self._highest = max(self._highest, int((self.world.wall + self.ahead) * 1000))
+        return self._highest << 80 | 7 << 76 | 2 << 62 | next(self.world.ids) << 40 | self._process
+
     def greet(self) -> None:
-        hello = pack_envelope(Kind.HELLO, request_id=request_id(next(self.world.ids)), body=pack({"node": self.name}))
+        hello = pack_envelope(Kind.HELLO, request_id=request_id(self.make_number()), body=pack({"node": self.name}))
         self.world.post(self, b"r", join_frame([hello]))
 
     def say(self, envelope: bytes) -> None:
@@ -132,15 +151,26 @@ class Life:
         self, capability: str, *, to: str = "", timeout: float = 10.0, flags: int = 0, source: str = "",
         parent: int = 0, params: Any = None,
     ) -> Asked:  # fmt: skip
-        number = next(self.world.ids)
+        number = self.make_number()
         asked = Asked(number, self, to, capability, self.world.wall + timeout, source=self.incarnation)
         self.pending[number] = self.world.asked[number] = asked
-        self.say(pack_envelope(
+        asked.envelope = pack_envelope(
             Kind.DELEGATION, request_id=request_id(number), source=(source or self.name).encode(), target=to.encode(),
             capability=capability.encode(), deadline=asked.until - self.offset, flags=flags, parent=request_id(parent),
             body=pack({} if params is None else {"params": pack(params)}),
-        ))  # fmt: skip
+        )  # fmt: skip
+        self.say(asked.envelope)
         return asked
+
+    def ask_again(self, asked: Asked, flags: int = 0) -> None:
+        """Send once more what it had asked, however long ago."""
+        asked.before, asked.outcomes = asked.outcomes or asked.before, []
+        self.pending[asked.number] = asked
+        header = read_header(asked.envelope)
+        again = rehead(
+            header, asked.envelope, deadline=self.world.wall + 10.0 - self.offset, flags=header.flags | flags
+        )
+        self.say(again)
 
     def register_anew(self, capabilities: dict[str, bool]) -> None:
         """Declare others from now on."""
@@ -227,7 +257,7 @@ class Life:
         assert agent in self.agents, "given to a node that does not host the agent"
         assert header.attempt not in asked.given, "G3: the same run was given twice"
         assert CAPABILITIES[asked.capability] or not asked.given, "G3: may run twice"
-        if asked.target and not asked.was_given:
+        if asked.target and not asked.was_given and not asked.is_volatile:
             self.world.first_runs.setdefault((asked.source, agent), []).append(number)
         asked.was_given = True
         asked.given.append(header.attempt)
@@ -242,6 +272,7 @@ class Life:
         elif status.is_terminal:
             assert not asked.outcomes, "G1: a second outcome"
             asked.outcomes.append((status, code))
+            assert asked.before in ([], asked.outcomes), "G2: another outcome than before"
             del self.pending[number]
             self.data[number] = body
 
@@ -273,7 +304,7 @@ class Life:
                 capabilities=tuple(Capability(name=name, idempotent=may_repeat) for name, may_repeat in capabilities),
             )
             fields = manifest.model_dump(mode="json", exclude_defaults=True)
-            number = next(self.world.ids)
+            number = self.make_number()
             found.append(pack_envelope(
                 Kind.REGISTER, request_id=request_id(number), source=fields.pop("agent").encode(), body=pack(fields)
             ))  # fmt: skip
@@ -303,7 +334,9 @@ class Life:
 class World:
     """One bus."""
 
-    def __init__(self, *, synced: bool = True, window: int = 2, count: int = 1000) -> None:
+    def __init__(
+        self, *, synced: bool = True, window: int = 2, count: int = 1000, remembered: int = REMEMBERED
+    ) -> None:  # fmt: skip
         self.ids = itertools.count(1)
         self.wall = 1e9
         """The time."""
@@ -312,7 +345,7 @@ class World:
         self.boot = "boot-1"
         self.offset = self.wall - 1000.0
         self.limits = Limits(count=count, window=window)
-        self.journal = StoredJournal(Disk(), synced=synced)
+        self.journal = StoredJournal(Disk(), synced=synced, remembered=remembered)
         self.lives: list[Life] = []
         self.asked: dict[int, Asked] = {}
         self.first_runs: dict[tuple[bytes, str], list[int]] = {}
@@ -324,7 +357,9 @@ class World:
 
     def _start(self) -> Supervisor:
         make_id: Callable[[], bytes] = lambda: request_id(next(self.ids))  # noqa: E731  short
-        supervisor = Supervisor(limits=self.limits, journal=self.journal, patience=2.0, make_id=make_id)
+        supervisor = Supervisor(
+            limits=self.limits, journal=self.journal, patience=2.0, make_id=make_id, remembered=self.journal.remembered,
+        )  # fmt: skip
         supervisor.recover(self.now, self.wall + self.ahead, self.boot)
         self.journal.live.begin(self.boot, self.now, self.wall + self.ahead)
         self.has_stepped = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ether_actors.ended import REMEMBERED
 from ether_actors.recovery import read_history
 from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.journal.journal import Replayed
@@ -35,20 +36,22 @@ class StoredJournal:
     Args:
         disk: whose.
         synced: whether each append is committed at once; else when `sync` is called.
+        remembered: ended delegations that its broker remembers.
     """
 
     first = 1
     removed_until = 0.0
 
-    def __init__(self, disk: Disk, *, synced: bool = True) -> None:
+    def __init__(self, disk: Disk, *, synced: bool = True, remembered: int = REMEMBERED) -> None:
         self.disk = disk
         self.synced = synced
+        self.remembered = remembered
         self.committed = 0
         self.next = 1 + len(disk.envelopes)
         self.trouble: EtherError | None = None
         self.on_commit: Callable[[], None] = lambda: None
         self._tickets = 0
-        self.live = read_history(self)
+        self.live = read_history(self, remembered=remembered)
         """The fold of all that it has and was given, as its broker began and went on."""
         self.live.ended.restarted()
         self._pending: list[Replayed | tuple[int, bytes]] = []
@@ -104,7 +107,7 @@ class StoredJournal:
 
     def crash(self) -> StoredJournal:
         """The next opening of the disk; what waited is lost."""
-        return StoredJournal(self.disk, synced=self.synced)
+        return StoredJournal(self.disk, synced=self.synced, remembered=self.remembered)
 
     def read(self, number: int) -> Batch | None:
         for first, time, _, envelopes in self.disk.commits:

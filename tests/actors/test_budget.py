@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -53,8 +55,10 @@ def test_what_has_no_limit_runs_out_never():
     assert spending.remaining == Budget(max_tokens=1)
 
 
-@pytest.mark.parametrize("use", [{"cost": -0.1}, {"tokens": -1}, {"iterations": -1}])
-def test_a_negative_use_is_refused_and_changes_nothing(use: dict[str, float]):
+@pytest.mark.parametrize("use", [
+    {"cost": -0.1}, {"tokens": -1}, {"iterations": -1}, {"cost": math.nan}, {"iterations": math.nan}
+])  # fmt: skip
+def test_a_use_that_is_negative_or_no_number_is_refused_and_changes_nothing(use: dict[str, float]):
     spending = account(max_tokens=1)
 
     with pytest.raises(ValueError, match="not negative"):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from ether_broker.manifest import Manifest
+from ether_broker.payload import unpack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
@@ -25,6 +28,36 @@ def test_the_same_request_of_the_same_delegator_gets_its_outcome_again():
 
     assert desk.outcomes() == {number: Status.COMPLETED}
     assert worker.work() == [number]
+
+
+def test_a_delegator_that_moved_while_its_old_node_lives_finds_its_work_by_collecting():
+    bus = Bus()
+    here, worker = bus.delegator("desk"), bus.node("w", "w")
+    ended, running = here.delegate("desk", timeout=100.0), here.delegate("desk", timeout=100.0)
+    bus.step()
+    here.send(Kind.UNREGISTER, source=b"desk", body={})
+    worker.respond("w", ended)
+    bus.step()
+    there = bus.node("there")
+    there.register_manifest(Manifest(agent="desk"))
+    bus.step()
+    there.inbox.clear()
+
+    there.delegate("desk", "ether.outcomes", to="ether")
+    bus.step()
+
+    (told,) = there.took(Kind.RESPONSE)
+    found = {int.from_bytes(item["request_id"]): item["ended"] for item in unpack(told.body["data"])["items"]}
+    assert found == {ended: True, running: False}
+    assert here.outcomes() == {ended: Status.COMPLETED}, "a handler of the agent that left may still wait there"
+    there.send(Kind.RESUME, body={"awaiting": [request_id(ended), request_id(running)]})
+    bus.pass_time(1.0)
+    worker.work()
+    worker.respond("w", running)
+    bus.step()
+    assert there.outcomes() == {ended: Status.COMPLETED, running: Status.COMPLETED}
+    assert here.outcomes() == {}
+    assert differences(bus.supervisor, bus.history) == []
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
@@ -209,9 +242,57 @@ def test_an_id_is_the_same_request_by_whichever_name_its_capability_was_asked_fo
     assert desk.outcome().status is Status.COMPLETED
 
 
-def timed(wall: float, number: int = 0) -> bytes:
-    """A UUIDv7 that was made at a Unix time."""
-    return (int(wall * 1000) << 80 | 7 << 76 | 2 << 62 | number).to_bytes(16)
+DAY = 86_400.0
+
+
+def timed(wall: float, number: int = 0, process: int = 1) -> bytes:
+    """A UUIDv7 that a process made when its machine showed that Unix time."""
+    return (int(wall * 1000) << 80 | 7 << 76 | 2 << 62 | number << 40 | process).to_bytes(16)
+
+
+@pytest.mark.parametrize("flags", [0, int(Flag.RESENT)], ids=["new", "resent"])
+@pytest.mark.parametrize("later", [1.0, 30.0, 4_000.0])
+@pytest.mark.parametrize(("ahead", "others"), [
+    (0.0, 0.0), (1.5, 0.0), (10.0, 0.0), (3600.0, 0.0), (0.0, -3600.0), (3600.0, -3600.0), (1e9, 0.0)
+])  # fmt: skip
+def test_what_ended_and_is_forgotten_does_not_run_again_whatever_the_clocks_show(
+    ahead: float, others: float, later: float, flags: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that is ahead; one that is set back while others end, and right again when the first is sent again."""
+    bus = Bus(remembered=8)
+    worker, desk = bus.node("w", "w"), bus.delegator("desk")
+    monkeypatch.setattr(bus.records.journal, "outcome", lambda id_: outcome_of(bus, id_), raising=False)
+    desk.send(Kind.REGISTER, request_id=timed(bus.wall), source=b"desk", body={})
+    bus.step()
+    mine, ran = timed(bus.wall + ahead, 999), Counter[int]()
+
+    def ask(id_: bytes, flags: int = 0) -> None:
+        desk.delegate("desk", request_id=id_, flags=flags)
+        bus.step()
+        for number in worker.work():
+            ran[number] += 1
+            worker.respond("w", number)
+        bus.step()
+
+    ask(mine)
+    (first,) = desk.outcomes().values()
+    bus.ahead = others
+    for number in range(1, 40):
+        ask(timed(bus.wall, number, process=2))
+    bus.ahead = 0.0
+    desk.inbox.clear()
+    bus.pass_time(later)
+    ask(mine, flags)
+
+    assert first is Status.COMPLETED
+    assert ran[int.from_bytes(mine)] == 1
+    assert desk.outcomes() == {int.from_bytes(mine): first}
+
+
+def outcome_of(bus: Bus, id_: bytes) -> bytes | None:
+    """As the journal tells it."""
+    answers = [seen for seen in bus.tapped if seen.kind is Kind.RESPONSE and seen.header.request_id == id_]
+    return next((seen.envelope for seen in answers if seen.status.is_terminal), None)
 
 
 def bus_that_removed(wall: float) -> tuple[Bus, Peer, Peer]:
@@ -230,11 +311,11 @@ def bus_that_removed(wall: float) -> tuple[Bus, Peer, Peer]:
 
 @pytest.mark.parametrize(
     ("made", "is_lost"),
-    [(3.0, True), (1.0, False), (-60.0, False), (500.0, False), (None, False)],
-    ids=["after", "perhaps before", "before", "in the future", "nobody knows"],
+    [(DAY + 3.0, True), (DAY - 1.0, False), (-60.0, False), (3 * DAY, True), (None, False)],
+    ids=["after", "perhaps before", "before", "above all that is forgotten", "nobody knows"],
 )
 def test_what_is_sent_again_and_is_not_known_begins_if_it_cannot_have_been_removed(made: float | None, is_lost: bool):
-    removed = 1e9 + 990.0
+    removed = 1e9 + 1000.0 - 1.5 * DAY
     bus, worker, desk = bus_that_removed(removed)
     id_ = request_id(1 << 90) if made is None else timed(removed + made, 99)
 
@@ -245,9 +326,9 @@ def test_what_is_sent_again_and_is_not_known_begins_if_it_cannot_have_been_remov
     assert [told.code for told in desk.took(Kind.RESPONSE)] == ([] if is_lost else ["outcome_removed"])
 
 
-@pytest.mark.parametrize(("made", "code"), [(3.0, "broker_lost"), (1.0, "outcome_removed")])
+@pytest.mark.parametrize(("made", "code"), [(DAY + 3.0, "broker_lost"), (DAY - 1.0, "outcome_removed")])
 def test_who_waits_for_what_is_not_known_hears_whether_it_may_have_been_removed(made: float, code: str):
-    removed = 1e9 + 990.0
+    removed = 1e9 + 1000.0 - 1.5 * DAY
     bus, _, desk = bus_that_removed(removed)
 
     desk.send(Kind.RESUME, body={"awaiting": [timed(removed + made, 99)]})

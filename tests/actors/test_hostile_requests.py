@@ -310,20 +310,24 @@ def test_a_manifest_that_many_agents_have_is_in_a_checkpoint_once() -> None:
 
 
 def test_an_id_from_the_future_does_not_stand_for_all_that_come_after_it() -> None:
-    ended = Ended(most=2)
-    ended.wall = 1_000_000.0
+    ended, node = Ended(most=2), b"n" * 16
+    ended.joined(node, timed(999_980))
     for seconds in (999_990, 2_000_000, 999_991, 999_992, 999_993, 999_994):
         ended.note(timed(seconds), b"a", b"d", 1)
 
     assert ended.has_dropped
-    assert not ended.may_know(timed(999_999))
-    assert ended.may_know(timed(999_000))
-    assert ended.may_know(timed(2_000_000)), "it says nothing of when it was made"
+    assert not ended.may_know(timed(999_995), node), "this process has made no such id that is forgotten"
+    assert ended.may_know(timed(999_991), node)
+    assert ended.may_know(timed(999_970), node), "it made that one before it joined"
+    assert ended.may_know(timed(999_995, process=2), node), "another process made that one"
+    assert ended.may_know(timed(999_995), b"m" * 16)
+    assert ended.may_know(timed(2_000_000, process=2), node)
 
 
-def timed(seconds: int) -> bytes:
-    """A UUIDv7 of that Unix time."""
-    return (seconds * 1000).to_bytes(6) + b"\x70" + bytes(9)
+def timed(seconds: int, process: int = 1) -> bytes:
+    """A UUIDv7 of that Unix time and process; the one from the year after next is not of the first."""
+    process = 2 if seconds == 2_000_000 else process
+    return (seconds * 1000).to_bytes(6) + b"\x70" + process.to_bytes(9)
 
 
 def test_many_deadlines_at_once_are_ended_over_several_steps() -> None:

@@ -548,6 +548,54 @@ def test_volatile_work_does_not_wait_for_the_journal():
     assert world.journal.pending
 
 
+@pytest.mark.parametrize("ahead", [0.0, 1.5, 60.0, 1e7])
+@pytest.mark.parametrize("jump", [0.0, -1.0, -3600.0, 3600.0])
+@pytest.mark.parametrize("set_right", [False, True])
+@pytest.mark.parametrize("late", [0.0, 5.0, 90.0])
+def test_volatile_work_that_may_have_run_is_not_given_out_again_whatever_the_clocks_show(ahead, jump, set_right, late):
+    world = World(synced=False)
+    a, d = world.life("na", "a"), world.life("nd")
+    world.settle()
+    d.ahead = ahead
+    asked = d.ask("once", to="a", timeout=1000.0, flags=Flag.VOLATILE)
+    world.step()
+    a.hear()
+    assert list(a.works) == [asked.number]
+    d.ahead = 0.0 if set_right else ahead
+    world.crash(clock=None, jump=jump)
+
+    d.is_mute = True
+    world.pass_time(late)
+    d.is_mute = False
+    world.pass_time(10.0)
+
+    assert asked.given == [1]
+    assert asked.outcomes == [(Status.FAILED_EXECUTION, "broker_lost")]
+
+
+def test_volatile_work_of_a_delegator_whose_clock_is_ahead_runs_once():
+    test_volatile_work_that_may_have_run_is_not_given_out_again_whatever_the_clocks_show(60.0, 0.0, False, 0.0)
+
+
+@pytest.mark.parametrize("ahead", [0.0, -3600.0, 3600.0])
+def test_volatile_work_that_only_this_broker_can_have_seen_begins_though_its_session_was_lost(ahead):
+    world = World()
+    a, d = world.life("na", "a"), world.life("nd")
+    d.ahead = ahead
+    world.settle()
+    world.crash(clock=None)
+    world.pass_time(5.0)
+    d.ahead = 0.0
+    asked = d.ask("once", to="a", timeout=1000.0, flags=Flag.VOLATILE)
+    world.lose_frames(d, both=True)
+    d.is_mute = True
+    world.pass_time(6.0)
+    d.is_mute = False
+    world.pass_time(10.0)
+
+    assert list(a.works) == [asked.number]
+
+
 # -- what recovery makes of the records --------------------------------------------------------------------------
 
 
@@ -660,7 +708,7 @@ def test_what_a_recovery_drops_of_the_endings_is_still_known_as_one_that_may_hav
 
     ended = supervisor.records.ended
     assert done not in ended
-    assert ended.may_know(done)
+    assert ended.may_know(done, b"")
     assert all(journal.outcome(id_) for id_ in (done, *left))
 
 

@@ -13,11 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ether_actors.registration import Condition
 from ether_broker.status import Status
-from ether_broker.wire import Kind, read_header
+from ether_broker.wire import Flag, Kind, read_header
 from tests.actors.recovery_world import LATEST, Asked, Life, World
 
 HOMES = {"d": [], "na": ["a"], "nb": ["b"]}
 """{process: its specialists}."""
+CLOCKS = st.sampled_from([0.0, -3600.0, -1.0, 1.0, 30.0, 3600.0])
+"""Seconds that a machine takes it to be later."""
 TIMEOUTS = st.sampled_from([0.5, 3.0, 15.0, 60.0, 60.0])
 
 
@@ -48,11 +50,31 @@ class Restarts(RuleBasedStateMachine):
     # -- work ----------------------------------------------------------------------------------------------------
 
     @rule(data=st.data(), capability=st.sampled_from(["once", "twice"]), to=st.sampled_from(["", "a", "b"]),
-          timeout=TIMEOUTS, count=st.integers(1, 3))  # fmt: skip
-    def somebody_delegates(self, data: st.DataObject, capability: str, to: str, timeout: float, count: int) -> None:
+          timeout=TIMEOUTS, count=st.integers(1, 3), flags=st.sampled_from([0, 0, int(Flag.VOLATILE)]))  # fmt: skip
+    def somebody_delegates(
+        self, data: st.DataObject, *, capability: str, to: str, timeout: float, count: int, flags: int
+    ) -> None:  # fmt: skip
         life = self.life(data)
         for _ in range(count):
-            life.ask(capability, to=to, timeout=timeout)
+            life.ask(capability, to=to, timeout=timeout, flags=flags)
+
+    @property
+    def ended(self) -> list[Asked]:
+        """What was not volatile, has an outcome and is its delegator's still."""
+        asked = self.world.asked.values()
+        return [one for one in asked if one.outcomes and not one.is_volatile and one.life in self.living]
+
+    @precondition(lambda self: self.ended)
+    @rule(data=st.data(), flags=st.sampled_from([0, int(Flag.RESENT)]))
+    def somebody_sends_again_what_has_ended(self, data: st.DataObject, flags: int) -> None:
+        asked = data.draw(st.sampled_from(self.ended))
+        if asked.life.channel.session:
+            asked.life.ask_again(asked, flags)
+
+    @rule(data=st.data(), ahead=CLOCKS)
+    def a_clock_is_set(self, data: st.DataObject, ahead: float) -> None:
+        """The ids of that process say so."""
+        self.life(data).ahead = ahead
 
     @precondition(lambda self: self.working)
     @rule(data=st.data(), status=st.sampled_from([Status.ACCEPTED, Status.COMPLETED, Status.COMPLETED]))
@@ -87,10 +109,13 @@ class Restarts(RuleBasedStateMachine):
     def somebody_hears(self, data: st.DataObject, count: int) -> None:
         self.life(data).hear(count)
 
-    @rule(data=st.data(), rounds=st.lists(st.integers(0, 3), min_size=2, max_size=5), crashes=st.booleans())
-    def much_happens_while_the_journal_is_behind(self, data: st.DataObject, rounds: list[int], crashes: bool) -> None:
+    @rule(data=st.data(), rounds=st.lists(st.integers(0, 3), min_size=2, max_size=5), crashes=st.booleans(),
+          flags=st.sampled_from([0, int(Flag.VOLATILE)]))  # fmt: skip
+    def much_happens_while_the_journal_is_behind(
+        self, data: st.DataObject, *, rounds: list[int], crashes: bool, flags: int
+    ) -> None:  # fmt: skip
         """A delegation goes its way as far as the commits let it, which is where a crash hurts most."""
-        self.life(data).ask(data.draw(st.sampled_from(["once", "twice"])), timeout=60.0)
+        self.life(data).ask(data.draw(st.sampled_from(["once", "twice"])), timeout=60.0, flags=flags)
         for commits in rounds:
             self.world.step()
             self.world.journal.sync(commits)
@@ -202,7 +227,7 @@ class Restarts(RuleBasedStateMachine):
 
     @invariant()
     def nobody_hears_that_the_broker_was_lost(self) -> None:
-        codes = {code for asked in self.world.asked.values() for _, code in asked.outcomes}
+        codes = {code for asked in self.world.asked.values() if not asked.is_volatile for _, code in asked.outcomes}
         assert "broker_lost" not in codes, "G2: it forgot what it had accepted"
         if not self.someone_was_lost:
             assert "node_lost" not in codes, "G3: lost, though its node came back"

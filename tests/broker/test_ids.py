@@ -106,28 +106,32 @@ def test_two_processes_of_the_same_millisecond_have_other_random_bits(monkeypatc
     assert ids._Source().next()[11:] != ids._Source().next()[11:]
 
 
-def test_a_clock_that_goes_back_a_little_keeps_ids_rising(monkeypatch: pytest.MonkeyPatch):
+def test_a_clock_that_is_set_back_and_right_again_keeps_ids_rising(monkeypatch: pytest.MonkeyPatch):
     now = [1_700_000_000.0]
     monkeypatch.setattr(ids.time, "time", lambda: now[0])
     source = ids._Source()
 
     made = [source.next()]
-    for step in (-0.5, 0.25, -0.25, 1.0):
+    for step in (-0.5, 0.25, -0.25, 1.0, -3600.0, 1.0, 3600.0, -1e9, 1e9):
         now[0] += step
         made.append(source.next())
 
     assert made == sorted(made)
 
 
-def test_a_clock_that_is_set_back_is_followed(monkeypatch: pytest.MonkeyPatch):
-    now = [1_700_000_000.0]
-    monkeypatch.setattr(ids.time, "time", lambda: now[0])
+def test_ids_rise_over_the_turn_of_the_counter(monkeypatch: pytest.MonkeyPatch):
+    now = 1_700_000_000.0
+    monkeypatch.setattr(ids.time, "time", lambda: now)
     source = ids._Source()
     source.next()
+    source._count = 0xFFFFFFFD
 
-    now[0] -= 3600
+    made = [source.next() for _ in range(6)]
+    now += 0.001
+    made += [source.next() for _ in range(2)]
 
-    assert milliseconds(source.next()) == 1_699_996_400_000
+    assert made == sorted(made)
+    assert len({one[11:] for one in made}) == 1
 
 
 @given(st.uuids())

@@ -18,7 +18,7 @@ from ether_actors.recovery import read_history
 from ether_actors.registration import Condition, Registration
 from ether_actors.supervisor import Supervisor
 from ether_broker.channel import UNTOLD
-from ether_broker.ids import NO_ID, made_at, to_bytes
+from ether_broker.ids import NO_ID, to_bytes
 from ether_broker.payload import unpack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Header, Kind, read_header
@@ -38,8 +38,6 @@ __all__ = ["Auditor", "Violation", "has_work"]
 
 WINDOW: Final = 0.25
 """Seconds after a deadline in which TIMEOUT comes (G4)."""
-_APART: Final = 2.0
-"""Seconds that an id has to be younger than all that was given up, so that nothing of it can have been."""
 _ROUNDING: Final = 1e-6
 _AT_REST: Final = UNTOLD + 4
 """Frames that may be kept for a node when nothing new happens: it acknowledges each 16th, or with its heartbeats."""
@@ -421,9 +419,8 @@ class Auditor:
         elif code == "duplicate_request" and plan.request_id in self.taken:
             return  # before its delegator had heard of the refusal, somebody who knows the id took it
         elif code == "outcome_removed":
-            made, is_told = made_at(plan.request_id), "clocks" not in world.scenario.draws
-            is_younger = is_told and made is not None and made > world.disk.removed_until + _APART
-            if plan.request_id in world.disk.readable or world.disk.first == 1 or is_younger:
+            is_above = plan.request_id > max(self._past)  # all that has ended
+            if plan.request_id in world.disk.readable or world.disk.first == 1 or is_above:
                 self.fail("no loss", f"{name} was told that its outcome was given up, and it was not")
             return
         elif code == "broker_lost":

@@ -156,8 +156,12 @@ class Storm:
             member.life.collect_garbage(self._world.broker.clock.wall() - age)
 
     def _clocks(self) -> None:
-        """The wall clock of the broker's host is set; half of the time it is started anew, with another zero too."""
+        """The wall clock of the broker's host is set; half of the time it is started anew, with another zero too.
+
+        So is the clock of a node's host: its ids say other times then.
+        """
         broker, chance = self._world.broker, self._chance
+        chance.choice(self._world.members).clock.jump(chance.choice((-3600.0, -60.0, -5.0, 5.0, 60.0, 3600.0)))
         broker.clock.jump(chance.choice((-3600.0, -5.0, 5.0, 3600.0, 1e7)))
         if chance.random() < 0.5:
             self._broker()

@@ -19,6 +19,7 @@ from ether_broker.wire import Flag, Header, Kind, read_header, rehead
 from tests.simulation.link import SimulatedLink
 from tests.simulation.machinery import SimulatedMachinery
 from tests.simulation.network import Connection
+from tests.simulation.timeline import Ids
 from tests.simulation.workload import Plan, Wide, Worker
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class Life:
         self._frozen = 0
         self._parked: list[Callable[[], None]] = []
         world = member.world
-        machinery = SimulatedMachinery(self, world.make_id, Random(chance.random()))
+        world.processes += 1
+        machinery = SimulatedMachinery(self, Ids(member.clock, world.processes), Random(chance.random()))
         incarnation = world.make_id()
         world.honest.add(incarnation)
         self.link = SimulatedLink(self, world.network, incarnation)
@@ -171,7 +173,7 @@ class Life:
         return self.node.hosting.agent_names
 
     def _attach(self, watcher: Watcher) -> None:
-        watching, token = self.node.watching, self.member.world.make_id()
+        watching, token = self.node.watching, self.node.machinery.make_id()
         observing = self.node.machinery.make_observing(watcher, partial(watching._acknowledge, token))
         watching._observing[token] = observing
         observing.start(watcher.position)
@@ -188,7 +190,7 @@ class Life:
         params, world = Payload.of({"plan": plan.number}), self.member.world
         if plan.is_volatile or plan.parent or plan.falls:
             delegation = Delegation(
-                request_id=to_text(world.make_id()), from_agent=self.member.name, to_agent=plan.target,
+                request_id=self.node.machinery.new_id(), from_agent=self.member.name, to_agent=plan.target,
                 capability=plan.capability, params=params, timeout=plan.timeout,
                 parent=to_text(plan.parent) if plan.parent else None, durability="memory" if plan.is_volatile else None,
                 fallback=plan.falls,

@@ -211,6 +211,11 @@ def draw_more(scenario: Scenario, chance: Random) -> None:
             "MOST_AGENTS": chance.choice((4, 20)), "MOST_MONITORS": 8, "MOST_DOWN": chance.choice((1, 20)), "_FORGET_AFTER": 2,
             "SHARE": 3,
         }  # fmt: skip
+    if (
+        "volatile" in draws and "forgetful" not in draws
+    ):  # what is lost with a broker is what a slow disk had not got yet
+        scenario.weather.commit = chance.choice((scenario.weather.commit, 0.2, 0.5))
+        scenario.skew = chance.choice((scenario.skew, 5.0, 60.0))
 
 
 def draw_falls(scenario: Scenario, chance: Random) -> None:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["BEGIN", "SkewedClock", "Timeline"]
+__all__ = ["BEGIN", "Ids", "SkewedClock", "Timeline"]
 
 
 class Timeline:
@@ -77,3 +77,25 @@ class SkewedClock:
     def truth(self, shown: float) -> float:
         """The timeline's time at which `monotonic` shows that."""
         return (shown - self.zero) / self.rate
+
+
+class Ids:
+    """The ids of one process, as `ether_broker.ids` makes them: they rise, and end alike.
+
+    Args:
+        clock: of its host.
+        process: which it is, among all.
+    """
+
+    __slots__ = ("_clock", "_count", "_highest", "_process")
+
+    def __init__(self, clock: SkewedClock, process: int) -> None:
+        self._clock = clock
+        self._process = process
+        self._highest = self._count = 0
+
+    def __call__(self) -> bytes:
+        """Make one."""
+        self._highest = max(self._highest, int(self._clock.wall() * 1000))
+        self._count += 1
+        return (self._highest << 80 | 0x7 << 76 | 0b10 << 62 | self._count << 40 | self._process).to_bytes(16)

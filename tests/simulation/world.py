@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-import ether.hosting
 import ether.questions
-import ether.session
 import ether.watching
 from ether_actors.handle import Handle
 from ether_broker.wire import Kind, read_header
@@ -42,7 +40,7 @@ REST: Final = 60.0
 _LOOK: Final = 0.5
 _SETTLE: Final = 1.5
 """Seconds that the world has to stay at rest: longer than between two heartbeats."""
-_WITH_IDS: Final = (ether.hosting, ether.questions, ether.session, ether.watching)
+_WITH_IDS: Final = (ether.questions, ether.watching)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +93,8 @@ class World:
         """Until when something may be late through no fault of the bus."""
         self._trace = hashlib.sha256()
         self._ids = 0
+        self.processes = 0
+        """Lives of members that have begun."""
         self._orders: dict[str, int] = {}
         self.honest: set[bytes] = set()
         """Incarnations of the nodes that mean well."""

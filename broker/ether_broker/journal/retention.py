@@ -19,6 +19,9 @@ _BODIES: Final = 32
 _PAGES: Final = 128
 _ROOM: Final = 1 << 20
 """Bytes that a disk has at least which is not full."""
+_OLD_BEHIND_CHECKPOINT: Final = (
+    "SELECT EXISTS (SELECT 1 FROM commits WHERE wall < ? AND next > (SELECT coalesce(max(number), 0) FROM checkpoints))"
+)
 
 
 class Removed(NamedTuple):
@@ -93,7 +96,8 @@ def collect_closed(path: Path, older_than: float) -> Removed:
 
     Raises:
         JournalLocked: a broker has it; `SqliteJournal.gc` does it there.
-        JournalFull: nothing could be removed, and the disk has no room for the checkpoint that this would take.
+        JournalFull: nothing could be removed of what is old enough, and the disk has no room for the checkpoint that this
+            would take.
         JournalUnavailable, JournalCorrupt, JournalTooNew: as `connect_writer`.
     """
     with exclusive(path) as store:
@@ -104,8 +108,9 @@ def collect_closed(path: Path, older_than: float) -> Removed:
             except StopIteration as done:
                 removed: Removed = done.value
                 break
+        (stays,) = store.connection.execute(_OLD_BEHIND_CHECKPOINT, (older_than,)).fetchone()
     disk = os.statvfs(path)
-    if not removed.commits and (free := disk.f_bavail * disk.f_frsize) < _ROOM:
+    if stays and not removed.commits and (free := disk.f_bavail * disk.f_frsize) < _ROOM:
         raise JournalFull(
             f"Nothing of the journal {path} was removed, and its disk is full ({free:,} bytes are free): what is behind the "
             "last checkpoint stays until there is another one, which needs room. Make some, or move the journal to a larger "
@@ -116,6 +121,15 @@ def collect_closed(path: Path, older_than: float) -> Removed:
 
 def _remove_commits(store: Store, older_than: float) -> tuple[int, int] | None:
     """Remove the next few commits and move the anchor; None when the next one has to stay."""
+    before = store.removed_until
+    try:
+        return _remove_next(store, older_than)
+    except BaseException:
+        store.removed_until = before  # nothing was removed
+        raise
+
+
+def _remove_next(store: Store, older_than: float) -> tuple[int, int] | None:
     with store.relaxed() as connection:
         number, carrier = connection.execute("SELECT max(number), seq FROM checkpoints").fetchone()
         rows = connection.execute(

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ether_broker.errors import JournalLocked, JournalUnavailable
+from ether_broker.errors import JournalFull, JournalLocked, JournalUnavailable
+from ether_broker.journal import retention
 from ether_broker.journal.reader import JournalReader
 from ether_broker.journal.retention import Removed, collect_closed
 from ether_broker.journal.sqlite import SqliteJournal
@@ -148,6 +150,35 @@ def test_a_journal_that_does_not_tell_until_when_it_was_removed_says_the_oldest_
     journal = SqliteJournal(path)
     assert journal.removed_until == until
     journal.close()
+
+
+def test_a_removal_that_fails_has_removed_nothing(path: Path):
+    journal = SqliteJournal(path)
+    fill(journal)
+    checkpoint(journal, 301)
+    store = journal._store
+    store.connection.execute("CREATE TRIGGER full BEFORE DELETE ON commits BEGIN SELECT RAISE(ABORT, 'full'); END")
+
+    with pytest.raises(JournalUnavailable):
+        journal.gc(9999.0)
+    assert (journal.first, journal.removed_until) == (1, 0.0)
+
+    store.connection.execute("DROP TRIGGER full")
+    journal.gc(9999.0)
+    assert (journal.first, journal.removed_until) == (301, 1029.0)
+    journal.close()
+
+
+def test_nothing_to_remove_is_no_error_on_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch):
+    journal = SqliteJournal(path)
+    fill(journal)
+    journal.close()
+    disk = SimpleNamespace(f_bavail=230, f_frsize=4096)
+    monkeypatch.setattr(retention.os, "statvfs", lambda _path: disk)
+
+    assert collect_closed(path, 0.0) == Removed()
+    with pytest.raises(JournalFull, match="942,080 bytes are free"):
+        collect_closed(path, 9999.0)
 
 
 def test_a_closed_journal_of_a_living_broker_is_not_touched(journal: SqliteJournal):

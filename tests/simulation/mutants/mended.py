@@ -12,6 +12,7 @@ import ether_broker.turns
 from ether.session import Session as Stay
 from ether_actors.collecting import Collecting
 from ether_actors.departures import Departures
+from ether_actors.ended import Ended
 from ether_actors.feeding import Feeding
 from ether_actors.history import History
 from ether_actors.homecoming import Homecoming
@@ -20,6 +21,7 @@ from ether_actors.records import Records
 from ether_actors.remembered import Remembered
 from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
+from ether_broker.ids import made_at
 from ether_broker.security.access import Grant
 from ether_broker.status import Status
 from ether_broker.wire import Flag, read_header
@@ -90,7 +92,7 @@ def _only_remembered(outcome: Any) -> Any:
 
 
 def _never_ran(_may_have_run: Any) -> Any:
-    return lambda self, request_id: False
+    return lambda self, session, header: False
 
 
 def _same_life(_is_another: Any) -> Any:
@@ -230,6 +232,26 @@ def _mutant(
     )
 
 
+def _believe_the_time(drop: Any) -> Any:
+    def mutated(self: Ended, endings: Any) -> None:
+        highest, found = self._dropped, [made for made in map(made_at, endings) if made is not None]
+        drop(self, endings)
+        if found:
+            timely = [id_ for id_ in endings if (made_at(id_) or 0.0) <= found[-1] + 2.0]
+            self._dropped = max((highest, *timely))
+
+    return mutated
+
+
+def _ran_by_the_time(_may_have_run: Any) -> Any:
+    def mutated(self: Rulings, _session: Any, header: Any) -> bool:
+        records, made = self._records, made_at(header.request_id)
+        began = vars(self).setdefault("began", records.wall)
+        return records.has_recovered and (made is None or made < began)
+
+    return mutated
+
+
 MENDED: Final = (
     _mutant("a parent that nobody knows counts as none",
             "two delegations that name each other hung the broker",
@@ -251,13 +273,20 @@ MENDED: Final = (
             "fold", (Departures, "remove", _nobodys_word), "node", seed=3),
     _mutant("nothing is said of outcomes that were removed",
             "gc deleted uncollected outcomes and their delegators heard nothing",
-            "liveness", (Collecting, "_look_up", _silent_when_removed), "gc", seed=690),
+            "liveness", (Collecting, "_look_up", _silent_when_removed), "gc", seed=327),
     _mutant("only what is remembered has ended",
             "a delegation that was sent again ran again, though the journal had its outcome",
             "one outcome, at most once", (Records, "outcome", _only_remembered), "forgetful again", seed=33),
     _mutant("volatile work is given out again",
             "a broker that was killed before its commit ran work twice",
-            "at most once", (Rulings, "_may_have_run", _never_ran), "volatile broker", seed=24),
+            "at most once", (Rulings, "_may_have_run", _never_ran), "volatile broker", seed=253),
+    _mutant("volatile work may have run if its id was made before",
+            "a delegator's clock that was ahead, or the broker's that was set back, had work run twice",
+            "at most once", (Rulings, "_may_have_run", _ran_by_the_time), "",
+            proof="tests.actors.test_recovery:test_volatile_work_of_a_delegator_whose_clock_is_ahead_runs_once"),
+    _mutant("an id from the future is not among what is forgotten",
+            "when its time had come, what had ended ran again",
+            "one outcome, at most once", (Ended, "_drop", _believe_the_time), "forgetful again", seed=118),
     _mutant("an agent that is back is the one that went",
             "an agent started anew while the broker was down ran work twice",
             "at most once, deadline, liveness, bounded queues, no bug",
@@ -277,7 +306,7 @@ MENDED: Final = (
             "fold", (Ledger, "_end", _keep_ended_children), "children", seed=7),
     _mutant("what a lost node held is counted for ever",
             "the bound of all delegations was eaten up",
-            "bounded queues", (Ledger, "forget_held", _keep_held), "node", seed=17),
+            "bounded queues", (Ledger, "forget_held", _keep_held), "node", seed=8),
     _mutant("manifests count after their agents have left",
             "each restart of an agent counted against its session",
             "fold", (ether_actors.departures, "let_go", _never_let_go), "crowd", seed=14),
