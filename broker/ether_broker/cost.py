@@ -42,8 +42,8 @@ ANSWER: Final = 12
 ANSWER_SHIFT: Final = 9
 """Bytes that a question is answered."""
 DEAD_LETTER: Final = 12
-HINT_SHIFT: Final = 5
-"""Letters of the names that an unknown one is compared with, each name for 16 more."""
+HINT_SHIFT: Final = 4
+"""Letters of the names that an unknown one is compared with, each name for 8 more."""
 MOVED: Final = 4
 """A delegation that another agent gets, charged to the node of the one that had it."""
 TOLD_SHIFT: Final = 1

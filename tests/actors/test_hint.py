@@ -92,13 +92,13 @@ def test_a_hint_costs_the_same_whatever_there_is_and_is_paid(
     assert large <= 1.25 * small + looked_through
     assert large < _MOST + looked_through
     assert "Did you mean" in message
-    assert 24 + 20 < points < 24 + 64
+    assert 24 + 32 < points < 24 + 72
 
 
 def test_the_price_is_that_of_the_names_that_were_looked_at() -> None:
     points = [_refused(*_bus(count, is_long=False), "no_holder", capability="z0040.do")[1] for count in (2, 20, 200)]
 
-    assert points[0] < points[1] < points[2] <= points[0] + 32
+    assert points[0] < points[1] < points[2] <= points[0] + 48
 
 
 def test_a_name_that_an_agent_is_asked_for_anew_costs_as_many_capabilities_as_it_has() -> None:
