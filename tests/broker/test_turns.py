@@ -299,3 +299,56 @@ def test_a_queue_takes_no_more_than_its_limit():
 
     assert queue.has_room(bytes(744))
     assert not queue.has_room(bytes(745))
+
+
+def step_holding(router: Router, kind: Kind, free: list[bool]) -> list[tuple[str, int]]:
+    """Who was given which envelope in one step; those of a kind are held until `free` has something in it."""
+    given = []
+    for queue, envelope in router.turns.take():
+        assert queue.session is not None
+        given.append((queue.session.node, int.from_bytes(read_id(envelope))))
+        if envelope[0] == kind and not free:
+            queue.hold(envelope, lambda: bool(free))
+    return given
+
+
+def test_what_is_held_is_given_again_once_it_is_free_before_all_else_of_its_queue_and_others_go_on():
+    router, free = Router(), list[bool]()
+    waits, other = Peer(router, 1), Peer(router, 2)
+    waits.say((Kind.CANCEL, 0), (Kind.REGISTER, 0), (Kind.CANCEL, 0))
+    waits.say((Kind.CANCEL, 0))
+    other.say((Kind.CANCEL, 0))
+
+    assert step_holding(router, Kind.REGISTER, free) == [("n1", 1), ("n1", 2), ("n2", 1)]
+    other.say((Kind.CANCEL, 0))
+    assert step_holding(router, Kind.REGISTER, free) == [("n2", 2)]
+    assert (router.turns.waiting, waits.session.handled, waits.session.input.is_waiting) == ([], 0, True)
+    free.append(True)
+    assert step_holding(router, Kind.REGISTER, free) == [("n1", 2), ("n1", 3), ("n1", 4)]
+    assert (waits.session.handled, router.turns.held, router.turns.size) == (2, [], 0)
+
+
+def test_who_was_held_has_saved_no_turns_meanwhile():
+    router, free = Router(), list[bool]()
+    waits, other = Peer(router, 1), Peer(router, 2)
+    waits.say((Kind.REGISTER, 0), *[(Kind.CANCEL, 0)] * 1_000)
+    assert step_holding(router, Kind.REGISTER, free) == [("n1", 1)]
+    for _ in range(4):
+        other.say(*[(Kind.CANCEL, 0)] * 1_000)
+    for _ in range(8):
+        assert {node for node, _ in step_holding(router, Kind.REGISTER, free)} == {"n2"}
+    free.append(True)
+
+    given = [node for _ in range(3) for node, _ in step_holding(router, Kind.REGISTER, free)]
+    assert 0.4 < given.count("n1") / len(given) < 0.6
+
+
+def test_a_session_that_ends_while_it_is_held_leaves_nothing():
+    router = Router()
+    waits = Peer(router, 1)
+    waits.say((Kind.REGISTER, 0), (Kind.CANCEL, 0))
+    assert step_holding(router, Kind.REGISTER, []) == [("n1", 1)]
+    router.close(waits.session, "its connection is gone")
+
+    assert step_holding(router, Kind.REGISTER, []) == []
+    assert (router.turns.waiting, router.turns.held, router.turns.size) == ([], [], 0)

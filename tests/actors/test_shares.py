@@ -1,0 +1,348 @@
+"""Nothing rules on, moves or tells more than a share in one step, and whoever causes it pays: counted, not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from ether_actors.departures import SHARE
+from ether_actors.monitors import SHARE as TOLD
+from ether_broker.cost import ANSWER, MOVED
+from ether_broker.mailbox import Limits
+from ether_broker.status import Status
+from ether_broker.wire import Flag, Kind
+from tests.actors.fold import differences
+from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.work_counter import WorkCounter
+
+FEW: Final = 2 * SHARE
+MANY: Final = 3 * FEW
+MOST: Final = SHARE + SHARE // 2
+"""Of a step: what is done at once for those who say REGISTER or UNREGISTER, and `Departures.serve`."""
+
+
+class World:
+    """A delegator, and a node `w` whose agents do `x.y`."""
+
+    def __init__(self, *agents: str, limits: Limits | None = None, **registration: object) -> None:
+        self.bus = Bus(limits or Limits(window=8))
+        self.d = self.bus.delegator("d")
+        self.w = self.bus.node("w", *agents, **registration)
+        self.costs: list[int] = []
+        """Of each step."""
+        self.ended: list[int] = []
+        """Delegations that each step ended."""
+        self.moved: list[int] = []
+        """Delegations that each step gave to others."""
+
+    def give(self, count: int, *, to: str = "", capability: str = "x.y") -> list[int]:
+        numbers = [self.d.delegate("d", capability, to=to, timeout=900.0) for _ in range(count)]
+        self.bus.step()
+        assert self.d.outcomes() == {}
+        return numbers
+
+    def step(self) -> None:
+        """One step, and what recovery would make of it."""
+        bus, before, events = self.bus, len(self.bus.records.ledger), len(self.bus.events("reassigned"))
+        with WorkCounter() as counter:
+            bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now + 1e9)
+        self.costs.append(counter.work)
+        assert differences(bus.supervisor, bus.history) == []
+        self.ended.append(before - len(bus.records.ledger))
+        self._hear()
+        self.moved.append(len(bus.events("reassigned")) - events)
+
+    def _hear(self) -> None:
+        """Give the peers what has left, without a step."""
+        step, self.bus.supervisor.step = self.bus.supervisor.step, lambda *_args: None
+        held, waiting = self.bus.records.router.turns.held, self.bus.records.router.turns.waiting
+        self.bus.records.router.turns.held, self.bus.records.router.turns.waiting = [], []
+        self.bus.step()
+        self.bus.supervisor.step = step
+        self.bus.records.router.turns.held, self.bus.records.router.turns.waiting = held, waiting
+
+    def run(self) -> None:
+        """Step until nothing is left to do."""
+        self.step()
+        while self.bus.supervisor.next_wake() <= self.bus.now:
+            self.step()
+
+
+def several_leave(count: int) -> World:
+    world = World("a", "b", "c")
+    for name in "abc":
+        world.give(count // 3, to=name)
+    for name in "abc":
+        world.w.send(Kind.UNREGISTER, source=name.encode(), body={"condition": "gone"})
+    world.run()
+    assert len(world.d.outcomes()) == count // 3 * 3
+    return world
+
+
+def one_leaves_and_another_takes_its_work(count: int) -> World:
+    world = World("a", idempotent=True)
+    world.give(count)
+    world.w.register("b", idempotent=True)
+    world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    world.run()
+    assert world.bus.agent("b").mailbox.outstanding == count
+    return world
+
+
+def several_drain(count: int) -> World:
+    world = World("a", "b", "c")
+    world.give(count)
+    world.w.register("e")
+    world.w.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=b"a")
+    world.w.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=b"b")
+    world.w.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=b"c")
+    world.run()
+    assert world.bus.agent("e").mailbox.outstanding == count - 3 * 8
+    return world
+
+
+def one_comes_back_without_what_waits_for_it(count: int) -> World:
+    world = World("a")
+    world.give(count)
+    world.w.register("a", "z.z")
+    world.run()
+    assert len(world.d.outcomes()) == count - 8
+    return world
+
+
+def a_node_is_lost(count: int) -> World:
+    world = World("a", limits=Limits(window=4 * MANY))
+    world.give(count)
+    world.bus.records.router.unreachable(world.w.session.receiver)
+    world.run()
+    assert set(world.d.outcomes().values()) == {Status.FAILED_EXECUTION}
+    return world
+
+
+def a_run_that_has_children_is_lost(count: int) -> World:
+    world = World("p", idempotent=True)
+    x = world.bus.node("x")
+    x.register("c", "child.work")
+    parent = world.d.delegate("d", timeout=900.0)
+    world.bus.step()
+    for _ in range(count):
+        world.w.delegate("p", "child.work", parent=parent, timeout=900.0)
+    world.bus.step()
+    standby = world.bus.node("standby", "q", idempotent=True)
+    world.bus.records.router.unreachable(world.w.session.receiver)
+    world.run()
+    assert [work.number for work in standby.took(Kind.DELEGATION)] == [parent]
+    entry = world.bus.entry(parent)
+    assert entry is not None
+    assert (entry.attempt, len(world.bus.records.ledger)) == (2, 1)
+    return world
+
+
+GOES: Final = {
+    run.__name__.replace("_", " "): run
+    for run in (
+        several_leave, one_leaves_and_another_takes_its_work, several_drain, one_comes_back_without_what_waits_for_it,
+        a_node_is_lost, a_run_that_has_children_is_lost,
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOES)
+def test_what_a_step_does_for_those_who_go_is_a_share_however_much_they_have(name: str) -> None:
+    run: Callable[[int], World] = GOES[name]
+    few, many = run(FEW), run(MANY)
+
+    assert len(many.costs) >= MANY // MOST
+    assert max(many.ended) <= MOST
+    assert max(many.moved) <= MOST
+    assert max(many.costs) <= 1.5 * max(few.costs)
+
+
+def test_an_agent_that_registers_again_as_it_was_is_not_asked_what_waits_for_it() -> None:
+    costs = []
+    for count in (20, MANY):
+        world = World("a")
+        world.give(count)
+        world.w.register("a")
+        world.step()
+        costs.append(world.costs[0])
+
+        assert len(world.w.took(Kind.REGISTERED)) == 1
+        assert world.bus.supervisor.next_wake() > world.bus.now
+        assert world.bus.agent("a").mailbox.waiting_count == count - 8
+    assert costs[1] <= 1.1 * costs[0]
+
+
+def test_an_agent_that_restarts_gets_what_waited_for_it_when_it_is_back() -> None:
+    world = World("a")
+    world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
+    numbers = world.give(20)
+    world.w.register("a")
+    world.step()
+
+    assert world.w.work() == numbers[:8]
+
+
+def test_monitors_are_told_a_share_a_step_and_those_of_others_do_not_wait_for_them() -> None:
+    world = World("a", "b")
+    watcher, other = world.bus.node("watcher"), world.bus.node("other")
+    for number in range(4 * TOLD):
+        watcher.send(Kind.MONITOR, request_id=request_id(9_000 + number), target=b"a")
+    other.send(Kind.MONITOR, request_id=request_id(1), target=b"b")
+    world.bus.step()
+    for name in "ab":
+        world.w.send(Kind.UNREGISTER, source=name.encode(), body={"condition": "restarting"})
+
+    before = world.w.session.input.tag
+    told: list[tuple[int, int]] = []
+    while watcher.session.monitors:
+        world.step()
+        told.append((len(watcher.took(Kind.DOWN)), len(other.took(Kind.DOWN))))
+
+    assert told == [(TOLD, 0), (TOLD - 1, 1), (TOLD, 0), (TOLD, 0), (1, 0)]  # a node that pays has its turn later
+    assert world.w.session.input.tag - before >= 2 * TOLD
+    assert other.session.monitors == {}
+
+
+def test_a_monitor_that_is_taken_back_before_its_turn_is_told_nothing() -> None:
+    world = World("a")
+    watcher = world.bus.node("watcher")
+    for number in range(3 * TOLD):
+        watcher.send(Kind.MONITOR, request_id=request_id(9_000 + number), target=b"a")
+    world.bus.step()
+    world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
+    world.step()
+    first = {down.number for down in watcher.took(Kind.DOWN)}
+    late = next(number for number in range(9_000, 9_000 + 3 * TOLD) if number not in first)
+    watcher.send(Kind.MONITOR, request_id=request_id(late), target=b"a", body={"stop": True})
+    world.run()
+
+    assert late not in {down.number for down in watcher.took(Kind.DOWN)}
+    assert watcher.session.monitors == {}
+
+
+# -- a name is taken ---------------------------------------------------------------------------------------------
+
+
+def test_who_takes_a_name_waits_until_the_work_of_its_former_holder_has_ended_and_nobody_else_does() -> None:
+    world = World("a")
+    numbers = world.give(MANY)
+    standby, other = world.bus.node("standby"), world.bus.node("other")
+    world.bus.records.router.unreachable(world.w.session.receiver)
+    world.step()
+    standby.register("a", "z.z")
+    standby.register("later", "z.z")
+    steps = 0
+    while world.bus.agent("a").session.node == "w":
+        steps += 1
+        other.register(f"o{steps}", "z.z")
+        world.step()
+        assert len(other.took(Kind.REGISTERED)) == 1
+        if world.bus.agent("a").session.node == "w":
+            assert world.bus.records.registry.get(b"later") is None
+    world.run()
+
+    assert steps > 2
+    assert len(standby.took(Kind.REGISTERED)) == 2
+    assert {*world.d.outcomes()} == {*numbers}
+    told = [(event["event"], event["node"]) for event in world.bus.events() if event.get("agent") == "a"]
+    assert [(name, node) for name, node in told if name.startswith("agent_")] == [
+        ("agent_up", "w"), ("agent_down", "w"), ("agent_up", "standby"),
+    ]  # fmt: skip
+
+
+def test_an_agent_that_left_with_much_to_answer_for_may_come_back_at_once() -> None:
+    world = World("a")
+    numbers = world.give(MANY)
+    world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone", "reason": "tired"})
+    world.w.register("a")
+    again = world.d.delegate("d", timeout=900.0)
+    world.run()
+
+    assert max(world.ended) <= MOST
+    assert [event["reason"] for event in world.bus.events("agent_down")] == ["tired"]
+    assert {*world.d.outcomes()} - {again} == {*numbers}
+    assert world.bus.agent("a").condition == "up"
+
+
+def test_a_node_that_is_lost_while_it_waits_for_a_name_does_not_get_it() -> None:
+    world = World("a")
+    world.give(MANY)
+    standby = world.bus.node("standby")
+    world.bus.records.router.unreachable(world.w.session.receiver)
+    world.step()
+    standby.register("a")
+    world.step()
+    assert world.bus.records.router.turns.held != []
+    world.bus.records.router.close(standby.session, "its connection is gone")
+    world.run()
+
+    assert world.bus.agent("a").session.node == "w"
+    assert world.bus.records.router.turns.held == []
+
+
+# -- who pays, and what finds no room ----------------------------------------------------------------------------
+
+
+def paid(peer: Peer, run: Callable[[], None]) -> int:
+    session = peer.session
+    before = session.input.tag
+    run()
+    return session.input.tag - before
+
+
+def test_the_node_whose_agent_leaves_pays_for_the_outcomes_and_its_delegators_do_not() -> None:
+    world = World("a")
+    world.give(FEW)
+    world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    before = world.d.session.input.tag
+
+    assert paid(world.w, world.run) >= ANSWER * FEW
+    assert world.d.session.input.tag == before
+
+
+def test_the_node_whose_agent_drains_pays_for_what_is_moved() -> None:
+    world = World("a")
+    world.give(FEW)
+    world.w.register("b")
+    world.w.send(Kind.UNREGISTER, source=b"a", flags=Flag.HANDED_BACK)
+
+    assert paid(world.w, world.run) >= MOVED * (FEW - 8)
+
+
+def test_work_that_is_moved_keeps_to_the_bound_of_a_mailbox_and_the_rest_stays_where_it_is() -> None:
+    world = World("a", "b", limits=Limits(count=20, window=2))
+    world.give(2 * 15)
+    world.w.register("e")
+    for name in "ab":
+        world.w.send(Kind.UNREGISTER, source=name.encode(), flags=Flag.HANDED_BACK)
+    world.run()
+
+    waiting = {name: world.bus.agent(name).mailbox.waiting_count for name in "abe"}
+    assert waiting["e"] == 20
+    assert waiting["a"] + waiting["b"] == 30 - 20 - 2 * 3
+
+    world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    world.run()
+    refused = [outcome for outcome in world.d.took(Kind.RESPONSE) if outcome.code == "mailbox_full"]
+    assert len(refused) == waiting["a"]
+    assert {outcome.status for outcome in refused} <= {Status.REJECTED_OVERLOAD}
+    assert all(outcome.body["error"]["retryable"] and outcome.body["retry_after"] > 0 for outcome in refused)
+
+
+def test_what_expires_in_mailboxes_is_ended_a_share_a_step_however_many_are_given_room() -> None:
+    world = World(*"abcef", limits=Limits(window=1))
+    numbers = [world.d.delegate("d", to=name, timeout=2.0) for name in "abcef" for _ in range(2 * SHARE)]
+    world.bus.step()
+    given = world.w.took(Kind.DELEGATION)
+    world.bus.now += 2.1
+    for work in given:
+        world.w.respond(work.header.target.decode(), work.number)
+    world.run()
+
+    outcomes = world.d.outcomes()
+    assert max(world.ended) <= len(given) + 3 * SHARE
+    assert outcomes.keys() == {*numbers}
+    assert sorted(outcomes.values()).count(Status.COMPLETED) == len(given) == 5
