@@ -2,7 +2,7 @@
 
     a name that is asked for ──► itself, or the capabilities that it is short for or that are below it
     a capability ──► Holders, of one class: alike in the patterns of delegation that they take and to every access rule
-    Holders ──► Replicas, of one manifest ──► agents
+    Holders ──► Replicas, of one manifest and one node ──► agents
 
 So an agent whose replicas are there already is entered at once, whatever it declares, and its load counts in one order.
 """
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterator
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import count, islice
 from typing import Final, cast
 
 from ether_actors.holders import MOST_PASSED, Found, Holders
 from ether_actors.registration import Registration
 from ether_actors.replicas import Replicas
 from ether_broker.manifest import ANY, Interface, Manifest
+from ether_broker.router import Session
 from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.sorted_keys import SortedKeys
 
@@ -32,14 +33,16 @@ _MOST: Final = 1_024
 RESOLVED_SHIFT: Final = 2
 """Capabilities of an agent that are gone through for a name in the time of one look."""
 _Class = tuple[Interface | None, int]
-_Alike = tuple[int, int, Interface | None, int]
+_Alike = tuple[int, int, Interface | None, int, int]
+_numbers: Final = count(1)
 
 
 class CapabilityIndex:
     """Finds agents; which are entered, and so can be found, is the registry's to say."""
 
     def __init__(self) -> None:
-        self._replicas: dict[_Alike, Replicas] = {}
+        self._replicas: dict[Session, dict[_Alike, Replicas]] = {}
+        """{session of their node: {what they have in common: the replicas}}."""
         self._holders: dict[bytes, dict[_Class, Holders]] = {}
         """{capability: {class: who declares it}}, in the order in which they came."""
         self._askable: dict[bytes, dict[bytes, None]] = {}
@@ -58,13 +61,19 @@ class CapabilityIndex:
         """
         manifest = agent.manifest
         kind = _kind_of(manifest)
-        alike = id(manifest.capabilities), id(manifest.exclusions), kind, marks
-        replicas = self._replicas.get(alike)
+        alike = id(manifest.capabilities), id(manifest.exclusions), kind, marks, 0
+        replicas = self._replicas.get(agent.session, {}).get(alike)
         if replicas is not None:
             replicas.add(agent)
             return
-        replicas = self._replicas[alike] = Replicas(manifest, kind, marks)
+        replicas = Replicas(manifest, kind, marks)
         replicas.add(agent)
+        self._enter(replicas, agent.session, alike)
+
+    def _enter(self, replicas: Replicas, session: Session, alike: _Alike) -> None:
+        replicas.place = session, alike
+        self._replicas.setdefault(session, {})[alike] = replicas
+        manifest, kind, marks = replicas.manifest, replicas.kind, replicas.marks
         for capability in manifest.capabilities:
             name = capability.name.encode()
             classes = self._holders.get(name)
@@ -85,9 +94,20 @@ class CapabilityIndex:
             self._drop(replicas)
         replicas.discard(agent)
 
+    def move(self, session: Session, other: CapabilityIndex) -> None:
+        """Move all agents of a node to an index of which nobody is chosen, in a time that grows with their manifests only."""
+        for replicas in list(self._replicas.get(session, {}).values()):
+            self._drop(replicas)
+            kind, marks = replicas.kind, replicas.marks
+            other._enter(replicas, session, (0, 0, kind, marks, next(_numbers)))  # no other joins them there
+
     def _drop(self, replicas: Replicas) -> None:
         manifest, kind, marks = replicas.manifest, replicas.kind, replicas.marks
-        del self._replicas[id(manifest.capabilities), id(manifest.exclusions), kind, marks]
+        session, alike = replicas.place
+        of_session = self._replicas[session]
+        del of_session[alike]
+        if not of_session:
+            del self._replicas[session]
         for capability in manifest.capabilities:
             name = capability.name.encode()
             classes = self._holders[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from typing import Final
 
 from ether_actors.delivery import Delivery
@@ -78,12 +78,14 @@ class Departures:
         self._let_leave(session)
 
     def _go(self, session: Session, reason: str) -> None:
-        for name in sorted(session.agents):
-            agent = session.agents[name]
-            if agent in self.waiting or agent.condition is not Condition.DOWN:
+        agents = [session.agents[name] for name in sorted(session.agents)]
+        going = [agent for agent in agents if agent in self.waiting or agent.condition is not Condition.DOWN]
+        self._records.registry.condition_all(session, Condition.DOWN)
+        for agent in going:
+            if agent.condition is not Condition.DOWN:
                 self._records.registry.condition(agent, Condition.DOWN)
-                if self.waiting.get(agent) != _LEFT:
-                    self._begin(agent, reason)
+            if self.waiting.get(agent) != _LEFT:
+                self._begin(agent, reason)
 
     def lost_alone(self, agent: Registration, why: str) -> None:
         """Rule on the work of an agent that its node has lost."""
@@ -99,12 +101,22 @@ class Departures:
         self._begin(agent, _LEFT, self._leave(agent, reason))
         self._run(agent, self._left)
 
-    def drain(self, agents: Iterable[Registration]) -> None:
-        """Give agents nothing new; what waits for them goes to others with `serve`, and never to another of them."""
-        for agent in agents:
-            if agent.condition is not Condition.DRAINING and agent.condition is not Condition.DOWN:
-                self._records.registry.condition(agent, Condition.DRAINING)
-                self._begin(agent, _DRAINS)
+    def drain(self, agent: Registration) -> None:
+        """Give an agent nothing new; what waits for it goes to others with `serve`."""
+        if agent.condition is not Condition.DRAINING and agent.condition is not Condition.DOWN:
+            self._records.registry.condition(agent, Condition.DRAINING)
+            self._begin(agent, _DRAINS)
+
+    def drain_all(self, session: Session) -> None:
+        """Give all agents of a node nothing new; what waits for one of them goes to others, and never to another of them."""
+        draining = [
+            agent
+            for agent in session.agents.values()
+            if agent.condition is not Condition.DRAINING and agent.condition is not Condition.DOWN
+        ]
+        self._records.registry.condition_all(session, Condition.DRAINING)
+        for agent in draining:
+            self._begin(agent, _DRAINS)
 
     def returned(self, agent: Registration, *, is_changed: bool) -> None:
         """Send what waited for an agent that has registered again, what it does not declare any more to others."""

@@ -232,7 +232,7 @@ class Membership:
         """
         if not header.source:
             session.input.spend(len(session.agents))
-            self.departures.drain(session.agents.values())
+            self.departures.drain_all(session)
             return
         agent = self._records.registry.get(header.source)
         if agent is None or agent.session is not session or agent.condition is Condition.DOWN:
@@ -245,7 +245,7 @@ class Membership:
             self._records.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
             self.monitors.tell(agent.name, reason or "crashed", session)
         elif header.flags & Flag.HANDED_BACK:
-            self.departures.drain([agent])
+            self.departures.drain(agent)
         else:
             self.departures.remove(agent, reason)
 

@@ -84,9 +84,11 @@ class Reassignment:
             if not _is_with(agent, entry):
                 continue
             entry.holds_credit = False
-            self._records.bury(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
-            message = f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part."
-            self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message, payer=agent.session)
+            self._lose(
+                entry,
+                why,
+                f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part.",
+            )
             yield 1
 
     def drained(self, agent: Registration) -> Generator[int, None, None]:
@@ -162,7 +164,13 @@ class Reassignment:
         self._refuse(entry, "not_declared", f"came back and does not declare {name_of(entry.capability)!r} any more")
 
     def _refuse(self, entry: Entry, code: str, why: str, *, retryable: bool = False) -> None:
-        """Refuse what its agent has no more, and say who else takes it; whoever might have got it has no room."""
+        """Refuse what its agent has no more, and say who else takes it; whoever might have got it has no room.
+
+        What has been begun before is not refused: it may have been done in part.
+        """
+        if entry.attempt > 1:
+            self._lose(entry, why, f"{entry.agent.manifest.agent} {why}; the work may have been done in part.")
+            return
         choice = self._selection.alternative(entry)
         agent, other = entry.agent, None if choice is None else choice.agent.manifest.agent
         what = name_of(entry.capability)
@@ -176,6 +184,10 @@ class Reassignment:
         message = f"{agent.manifest.agent} {why}; {other} takes {what!r}, and its mailbox is full."
         error = ErrorInfo(code="mailbox_full", message=message, retryable=True)
         self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, payer=agent.session, retry_after=_RETRY)
+
+    def _lose(self, entry: Entry, why: str, message: str) -> None:
+        self._records.bury(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
+        self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message, payer=entry.agent.session)
 
     def reopen(self, entry: Entry, *, again: bool) -> None:
         """Let what had been sent wait again; `again` when it may have been begun, which makes it another attempt."""

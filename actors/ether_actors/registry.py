@@ -158,6 +158,14 @@ class Registry:
         else:
             agent.changed()
 
+    def condition_all(self, session: Session, condition: Condition) -> None:
+        """Note that all agents of a node that take work take none any more: they are DRAINING or DOWN."""
+        for agent in session.agents.values():
+            if agent.condition is _UP or agent.condition is _RESTARTING:
+                agent.condition = condition
+                agent.mailbox.pause()
+        self._takers.move(session, self._others)
+
     def _index_of(self, condition: Condition) -> CapabilityIndex:
         return self._takers if condition is _UP or condition is _RESTARTING else self._others
 

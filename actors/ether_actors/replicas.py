@@ -27,7 +27,7 @@ class Watcher(Protocol):
 
 
 class Replicas(Ranking[Registration]):
-    """Agents of one manifest, whom an access list does not tell apart: by what they have to do, and then by their turn.
+    """Agents of one manifest and node, alike to an access list: by what they have to do, and then by their turn.
 
     Args:
         manifest: of one of them.
@@ -35,13 +35,15 @@ class Replicas(Ranking[Registration]):
         marks: what the access list tells of them; see `Access.marks`.
     """
 
-    __slots__ = ("_told", "kind", "manifest", "marks", "resolved", "watchers")
+    __slots__ = ("_told", "kind", "manifest", "marks", "place", "resolved", "watchers")
 
     def __init__(self, manifest: Manifest, kind: Interface | None, marks: int) -> None:
         super().__init__()
         self.manifest = manifest
         self.kind = kind
         self.marks = marks
+        self.place: Any = None
+        """Where the index has them."""
         self.resolved: dict[bytes, bytes | None] = {}
         """{a name that was asked for: what they declare of it}."""
         self.watchers: dict[Watcher, None] = {}

@@ -223,11 +223,12 @@ ACCESS: Final = Access(
     delegate=[DelegateRule("some", to=["a*", "b*"]), DelegateRule("few", to="a1"), DelegateRule("what", what="x.y*")]
 )
 GRANTS: Final = (EVERYTHING, *(ACCESS.grant("n", who) for who in ("some", "few", "what", "nobody")))
+TAKES: Final = (Condition.UP, Condition.RESTARTING)
 NAMES: Final = ("x.y", "x.y.z", "x.y.y", "y", "*", "q.y", "x")
 
 
 def takes(choice: Choice) -> bool:
-    return choice.agent.condition in (Condition.UP, Condition.RESTARTING)
+    return choice.agent.condition in TAKES
 
 
 def rank(choice: Choice) -> tuple[float, ...]:
@@ -244,7 +245,7 @@ class Choices(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.made = Registry(Limits(window=1_000_000), ACCESS)
-        self.here = session()
+        self.nodes = [session("n"), session("m")]
         self.known: dict[str, Manifest] = {}
 
     def agents(self) -> list[Registration]:
@@ -265,11 +266,11 @@ class Choices(RuleBasedStateMachine):
         declared=st.lists(st.sampled_from(NAMES), max_size=3, unique=True), again=st.booleans(),
         weight=st.sampled_from((1.0, 2.0)), confidence=st.sampled_from((1.0, 0.5)),
         interface=st.sampled_from(((), ("single",), ("chained",), ("dual-phase",), ("single", "chained"))),
-        exclusions=st.sampled_from(((), ("q",), ("y",))),
+        exclusions=st.sampled_from(((), ("q",), ("y",))), node=st.integers(0, 1),
     )  # fmt: skip
     def register(
         self, *, names: list[str], declared: list[str], again: bool, weight: float, confidence: float,
-        interface: tuple[str, ...], exclusions: tuple[str, ...],
+        node: int, interface: tuple[str, ...], exclusions: tuple[str, ...],
     ) -> None:  # fmt: skip
         capabilities = tuple(Capability(name=name, latency_weight=weight, confidence=confidence) for name in declared)
         try:
@@ -279,7 +280,7 @@ class Choices(RuleBasedStateMachine):
         if again and self.known:
             kind = self.known[min(self.known)]
         for name in names:
-            self.made.register(kind.model_copy(update={"agent": name}), self.here)
+            self.made.register(kind.model_copy(update={"agent": name}), self.nodes[node])
             self.known[name] = kind
 
     @precondition(lambda self: self.known)
@@ -293,6 +294,16 @@ class Choices(RuleBasedStateMachine):
     @rule(data=st.data(), condition=st.sampled_from(Condition))
     def change(self, data: st.DataObject, condition: Condition) -> None:
         self.made.condition(data.draw(st.sampled_from(self.agents())), condition)
+
+    @rule(node=st.integers(0, 1), condition=st.sampled_from((Condition.DRAINING, Condition.DOWN)))
+    def all_of_a_node_take_nothing(self, node: int, condition: Condition) -> None:
+        took = [agent for agent in self.nodes[node].agents.values() if agent.condition in TAKES]
+        others = {agent: agent.condition for agent in self.agents() if agent not in took}
+
+        self.made.condition_all(self.nodes[node], condition)
+
+        assert all(agent.condition is condition for agent in took)
+        assert {agent: agent.condition for agent in others} == others
 
     @precondition(lambda self: self.known)
     @rule(data=st.data(), load=st.integers(0, 3))
@@ -334,10 +345,13 @@ class Choices(RuleBasedStateMachine):
     @invariant()
     def nothing_is_left_of_who_left(self) -> None:
         for index in (self.made._takers, self.made._others):
-            entered = {agent for replicas in index._replicas.values() for agent in replicas}
-            assert all(agent.name.decode() in self.known for agent in entered)
+            replicas = [one for of_node in index._replicas.values() for one in of_node.values()]
+            entered = [agent for one in replicas for agent in one]
+            takes_work = index is self.made._takers
+            assert len(entered) == len(set(entered))
+            assert set(entered) == {agent for agent in self.agents() if (agent.condition in TAKES) is takes_work}
             held = {one for classes in index._holders.values() for one_class in classes.values() for one in one_class}
-            assert held <= set(index._replicas.values())
+            assert held <= set(replicas)
             assert all(index._holders[name] for names in index._askable.values() for name in names)
 
 

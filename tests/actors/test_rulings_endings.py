@@ -284,8 +284,9 @@ def test_idempotent_work_of_an_agent_that_left_is_answered_at_once_where_nobody_
     a.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
     bus.step()
 
-    assert (refusal := d.outcome()).code == "agent_gone"
-    assert (refusal.number, len(bus.records.ledger)) == (number, 0)
+    outcome = d.outcome()
+    assert (outcome.number, outcome.status, outcome.code) == (number, Status.FAILED_EXECUTION, "node_lost")
+    assert len(bus.records.ledger) == 0
 
 
 def test_redelivered_parents_and_waiting_children_of_an_agent_that_left_each_end_once():
@@ -300,7 +301,7 @@ def test_redelivered_parents_and_waiting_children_of_an_agent_that_left_each_end
     a.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
     bus.step()
 
-    assert d.outcomes() == {parent: Status.REJECTED_CAPABILITY}
+    assert d.outcomes() == {parent: Status.FAILED_EXECUTION}
     assert set(a.outcomes()) == set(children)
     assert (len(bus.records.ledger), bus.records.router.refused) == (0, 0)
 
