@@ -43,7 +43,10 @@ _FULL: Final = Offer.FULL
 _CANCELLED: Final = Status.CANCELLED
 _RELEASE: Final = b"ether.release"
 """What may be done while the journal cannot be written: it lets others go on."""
-_ANOTHERS: Final = "Another delegator has a delegation of this id, or had one"
+_ANOTHERS: Final = (
+    "Another delegator has a delegation of this id, or had one: to send that request again, connect under the name that it "
+    "was sent from, as in Runtime.connect(url, name=…); for other work choose another request id."
+)
 _UNREAD: Final = "Whether it came before, and how it ended then, cannot be read."
 _DUE: Final = 128
 """Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
@@ -178,8 +181,8 @@ class Rulings:
         return True
 
     def _refuse_id(self, session: Session, header: Header, first: bytes, capability: bytes) -> None:
-        whose = f"This id is that of your {name_of(capability)}" if first == header.source else _ANOTHERS
-        error = ErrorInfo(code="duplicate_request", message=f"{whose}: choose another request id.")
+        yours = f"This id is that of your {name_of(capability)}: choose another request id."
+        error = ErrorInfo(code="duplicate_request", message=yours if first == header.source else _ANOTHERS)
         self._records.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
 
     def _is_free(self, header: Header) -> bool:

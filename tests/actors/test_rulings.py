@@ -102,7 +102,8 @@ def test_what_a_request_sent_again_hears_is_for_its_delegator_only():
     other.delegate("other", number=number)
     bus.step()
 
-    assert other.outcome().code == "duplicate_request"
+    assert (refusal := other.outcome()).code == "duplicate_request"
+    assert "to send that request again, connect under the name that it was sent from" in str(refusal.body["error"])
     assert bus.reasons() == ["duplicate"]
 
 
