@@ -101,7 +101,8 @@ class BudgetAccount:
     def part(self, count: int) -> Budget | None:
         """What each of several sub-delegations may use that run at a time: an equal part of what is left, and all the time.
 
-        None is no limit, so that `task.delegate(…, budget=task.budget.part(4))` is right with a budget and without.
+        Take it once, before the first of them: what is set aside for the first is no longer left for the next part. None is no
+        limit, so that `part = task.budget.part(4)` and then `task.delegate(…, budget=part)` is right with a budget and without.
 
         Raises:
             ValueError: `count` is below 1.
@@ -129,7 +130,7 @@ class BudgetAccount:
             if kept > 0 and limit - use - kept <= least:
                 self._refuse(
                     f"{name} {limit:g}: what is left of it is set aside for {self._holders()}. Wait for that, or give each of "
-                    "several its part, as in task.delegate(…, budget=task.budget.part(4))."
+                    "several its part: part = task.budget.part(4) once, before the first, and then budget=part for each."
                 )
 
     def _holders(self) -> str:

@@ -220,7 +220,8 @@ class Task:
             params: its arguments.
             to: the agent; None lets the registry choose.
             timeout: seconds; None takes all that is left.
-            budget: None takes all that is left. To have several at a time, give each its part: `task.budget.part(4)`.
+            budget: None takes all that is left. To have several at a time, take
+                `part = task.budget.part(4)` once, before the first, and give it to each.
             objective: the aim in words.
             context: the context slice.
             fields: any other field of `Delegation`. Permissions are never more than this task's: of each, the lesser value of

@@ -419,8 +419,17 @@ class Runtime:
             since: the number of the first message that it gets; 0 is from now on.
 
         Raises:
-            UsageError: `since` is negative.
+            UsageError: it is no observer, its `topics` are one text, or `since` is negative.
         """
+        if not isinstance(observer, Observer):
+            example = f"{observer.__name__}()" if isinstance(observer, type) else "Metrics()"
+            msg = f"observe takes an object derived from ether.Observer, as in bus.observe({example}); this is {observer!r:.80}."
+            raise UsageError(msg)
+        if isinstance(observer.topics, str):
+            name, topics = type(observer).__name__, observer.topics
+            raise UsageError(
+                f"{name}.topics is the text {topics!r} and has to be a tuple of such: topics = ({topics!r},)."
+            )
         if since < 0:
             msg = f"observe(since={since}): messages are numbered from 1; 0 is from now on."
             raise UsageError(msg)

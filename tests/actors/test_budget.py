@@ -86,7 +86,9 @@ def test_what_is_all_set_aside_is_given_to_nobody_else_until_it_comes_back(
     spending = account(**limits)
     given = [spending.reserve(Budget(max_cost=0.1, max_tokens=1, max_iterations=1)) for _ in range(3)]
 
-    with pytest.raises(BudgetExceeded, match=r"set aside for another sub-delegation, .*task\.budget\.part\(4\)"):
+    with pytest.raises(
+        BudgetExceeded, match=r"part = task\.budget\.part\(4\) once, before the first, and then budget=part"
+    ):
         spending.reserve(wanted)
 
     assert spending.close(told())[1] != ()

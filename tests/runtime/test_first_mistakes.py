@@ -16,6 +16,7 @@ from ether import (
     InvalidEnvelope,
     InvalidManifest,
     InvalidSpec,
+    Observer,
     Runtime,
     UsageError,
     capability,
@@ -38,6 +39,15 @@ class Forgetful(Agent):
         return text
 
 
+class Hasty(Writer):
+    def __init__(self, price: int = 1) -> None:
+        self.price = price
+
+
+class Metre(Observer):
+    topics = "text."  # type: ignore[assignment]
+
+
 class Listener(Agent):
     def on_receive(self, message: Any) -> Any:
         return message
@@ -54,6 +64,22 @@ def bus() -> Iterator[TestRuntime]:
     [
         (lambda bus: bus.start("Writer"), UsageError, "is 'Writer'; text is for Cluster and `ether up`."),
         (lambda bus: bus.start(Writer()), UsageError, "as in bus.start(Writer); this is a Writer."),
+        (lambda bus: bus.start(Hasty, price=3), UsageError, "Hasty.__init__ has to call super().__init__() first."),
+        (
+            lambda bus: bus.observe(Metre),
+            UsageError,
+            "derived from ether.Observer, as in bus.observe(Metre()); this is <class ",
+        ),
+        (
+            lambda bus: bus.observe(print),
+            UsageError,
+            "as in bus.observe(Metrics()); this is <built-in function print>.",
+        ),
+        (
+            lambda bus: bus.observe(Metre()),
+            UsageError,
+            "Metre.topics is the text 'text.' and has to be a tuple of such",
+        ),
         (lambda bus: bus.start_many(Writer, -1), UsageError, "how many is a whole number, 0 or more"),
         (lambda bus: bus.start(Wide), InvalidManifest, "Wide.max_concurrency: Input should be a valid integer."),
         (lambda bus: bus.start(Writer, name="a b"), InvalidEnvelope, "'a b' is no name of an agent: up to 200 letters"),
