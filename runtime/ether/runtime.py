@@ -423,7 +423,7 @@ class Runtime:
         """
         if not isinstance(observer, Observer):
             example = f"{observer.__name__}()" if isinstance(observer, type) else "Metrics()"
-            msg = f"observe takes an object derived from ether.Observer, as in bus.observe({example}); this is {observer!r:.80}."
+            msg = f"observe takes an object of an ether.Observer class, as in bus.observe({example}); this is {observer!r:.80}."
             raise UsageError(msg)
         if isinstance(observer.topics, str):
             name, topics = type(observer).__name__, observer.topics

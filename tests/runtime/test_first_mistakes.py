@@ -68,7 +68,7 @@ def bus() -> Iterator[TestRuntime]:
         (
             lambda bus: bus.observe(Metre),
             UsageError,
-            "derived from ether.Observer, as in bus.observe(Metre()); this is <class ",
+            "of an ether.Observer class, as in bus.observe(Metre()); this is <class ",
         ),
         (
             lambda bus: bus.observe(print),
