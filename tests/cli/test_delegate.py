@@ -82,6 +82,8 @@ def test_parameters_are_read_from_a_file_and_from_stdin(ether: Command, tmp_path
         (["-p", "name"], "--param 'name' is no NAME=VALUE"),
         (["-p", "=1"], "--param '=1' is no NAME=VALUE"),
         (["-p", "a=1", "--a", "2"], "Parameter a is given twice"),
+        (["--permission", "a=1", "--permission", "a=2"], "--permission a is given twice."),
+        (["--permission", "can_delegate=no"], "can_delegate is 'no': write True or False"),
         (["--params", "[1]"], "--params is a list and has to be an object"),
         (["--params", '{"a": }'], "--params is not JSON: 1:7: Expecting value"),
         (["--params", "@missing.json"], "--params cannot read missing.json: No such file"),
@@ -114,6 +116,25 @@ def test_a_misspelt_option_that_became_a_parameter_is_told(ether: Command) -> No
 
     assert done.code == 5
     assert "--timeuot is no option, and so was taken as a parameter. Did you mean '--timeout'?" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("count", "--date"), "--date is no option, and so was taken as a parameter. Did you mean '--data'?"),
+        (("test.end", "--status"), "--status has no value, and so is true."),
+        (("count", "--to", "many"), ""),
+    ],
+)
+def test_the_own_parameters_of_what_was_asked_for_are_known_too(
+    ether: Command, words: tuple[str, ...], said: str
+) -> None:
+    done = ether("exec", "counter", *words)
+
+    assert done.code == 5
+    assert [line.strip() for line in done.err.splitlines() if " and so " in line or "Did you mean" in line] == [
+        line for line in [said] if line
+    ]
 
 
 def test_the_best_holder_is_found_by_capability_and_by_prefix(ether: Command) -> None:
@@ -177,13 +198,15 @@ def test_an_unfinished_answer_has_its_own_code(ether: Command, status: str, code
 def test_what_else_a_delegation_can_say_has_options(own: Command, own_bus: Runtime) -> None:
     probe = own_bus.observe(Probe())
     request_id = "018f6b1e-0000-7000-8000-000000000001"
-    words = ("--budget", "max_cost=0.5", "--budget", "max_tokens=9", "--permission", "can_modify_files=false")
+    words = ("--budget", "max_cost=0.5", "--budget", "max_tokens=9")
+    words += ("--permission", "can_modify_files=false", "--permission", "can_delegate=False")
 
     done = own("exec", "nobody", "test.echo", "--text", "a", *words, "--request-id", request_id, "--fallback")
     sent = probe.expect(capability="test.echo").delegation
 
     assert done.code == 0, done
-    assert (sent.budget, sent.permissions) == (Budget(max_cost=0.5, max_tokens=9), {"can_modify_files": False})
+    assert sent.budget == Budget(max_cost=0.5, max_tokens=9)
+    assert sent.permissions == {"can_modify_files": False, "can_delegate": False}
     assert (sent.request_id, sent.fallback) == (request_id, True)
 
 

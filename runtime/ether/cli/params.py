@@ -56,7 +56,7 @@ def read_pairs(pairs: Sequence[str], option: str, example: str) -> dict[str, Any
             msg = f"{option} {text!r} is no NAME=VALUE, such as {option} {example}."
             raise UsageError(msg)
         if name in found:
-            raise _twice(name)
+            raise _twice(name) if option == "--param" else UsageError(f"{option} {name} is given twice.")
         found[name] = _value(value)
     return found
 

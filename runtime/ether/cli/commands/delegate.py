@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -41,7 +42,7 @@ from ether.terminal import say
 from ether_actors.deadlines import DEFAULT_TIMEOUT
 from ether_broker.codec import id_bytes
 from ether_broker.delegation import Budget
-from ether_broker.errors import NameTaken, UsageError, nearest
+from ether_broker.errors import EtherError, NameTaken, UsageError, nearest
 from ether_broker.ids import to_text
 from ether_broker.manifest import ANY
 
@@ -53,6 +54,7 @@ __all__ = ["add_to"]
 
 # Options that a command has not become parameters, as in `--path src`.
 _FREE: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+_PYTHONS: Final = {"True": True, "False": False}
 _TAKEN: Final = 0.25
 """Seconds after which a name that was taken is tried again."""
 
@@ -185,7 +187,8 @@ def _fields(
     if budget:
         fields["budget"] = Budget.parse(read_pairs(budget, "--budget", "max_cost=0.5"))
     if permission:
-        fields["permissions"] = read_pairs(permission, "--permission", "can_modify_files=false")
+        given = read_pairs(permission, "--permission", "can_modify_files=false")
+        fields["permissions"] = {name: _PYTHONS.get(str(value), value) for name, value in given.items()}
     return fields
 
 
@@ -196,9 +199,10 @@ def _run(ctx: typer.Context, work: Work, fields: dict[str, Any], place: Place, o
         while place.wait and not _is_there(bus, work) and time.monotonic() < limit:
             pause()
         response = follow(bus.delegate(**arguments), out, stream=work.stream)
+        declared = _declared(bus, work, response) if response.unexpected_fields else set()
     print_outcome(response, out, debug=settings_of(ctx).debug)
     if out.is_text:
-        _hint(ctx, response)
+        _hint(ctx, response, declared)
     raise typer.Exit(code_of_status(response.status))
 
 
@@ -243,14 +247,31 @@ def _is_there(bus: Runtime, work: Work) -> bool:
     return any(held == ANY or asked in f".{held}." for held in bus.capabilities())
 
 
-def _hint(ctx: typer.Context, response: Response) -> None:
-    """Say which option is meant where a misspelt one became a parameter that the agent does not take."""
-    options = [option for parameter in ctx.command.params for option in parameter.opts if option[:2] == "--"]
+def _declared(bus: Runtime, work: Work, response: Response) -> set[str]:
+    """The parameters of what was asked for, as the agent that answered declares them; empty where that cannot be known."""
+    with suppress(EtherError):
+        capabilities = [held for agent in bus.manifests(response.from_agent) for held in agent["capabilities"]]
+        asked = [held for held in capabilities if f".{work.capability}." in f".{held['name']}."]
+        return {name for held in asked for name in (held.get("params_schema") or {}).get("properties", ())}
+    return set()
+
+
+def _hint(ctx: typer.Context, response: Response, declared: set[str]) -> None:
+    """Say what is meant where a misspelt option or parameter became one that the agent does not take, or a value is missing."""
+    known = [option for parameter in ctx.command.params for option in parameter.opts if option[:2] == "--"]
+    known += map(_option, declared)
+    following = dict(itertools.pairwise([*ctx.args, "--"]))
     for field in response.unexpected_fields:
-        option = f"--{field.replace('_', '-')}"
-        meant = nearest(option, options)
-        if option in _words(ctx.args) and "Did you mean" in meant:
+        option = _option(field)
+        if field in declared:
+            if following.get(option, "").startswith("--"):
+                say(f"  {option} has no value, and so is true.")
+        elif option in _words(ctx.args) and "Did you mean" in (meant := nearest(option, known)):
             say(f"  {option} is no option, and so was taken as a parameter.{meant}")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _words(args: Sequence[str]) -> set[str]:
