@@ -93,11 +93,14 @@ class Departures:
         self._begin(agent, _NODE_LOST, self._lose(agent, why))
 
     def remove(self, agent: Registration, reason: str) -> None:
-        """Take out an agent that left for good, as soon as what it had is answered for."""
+        """Take out an agent that left for good, as soon as what it had is answered for; its node speaks for it no more."""
         if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
             reason = _LEFT
         self._reassignment.call_off(agent)
         self._records.registry.condition(agent, Condition.DOWN)
+        let_go(agent)
+        agent.session.told.discard(agent.name)
+        del agent.session.agents[agent.name]
         self._begin(agent, _LEFT, self._leave(agent, reason))
         self._run(agent, self._left)
 
@@ -224,6 +227,6 @@ class Departures:
 
     def _let_leave(self, session: Session) -> None:
         """Tell a node that leaves that it may, when the last of its agents has gone."""
-        if not session.agents and not session.lost:
+        if not session.agents and not session.lost and not session.draining:
             self._records.router.send(session, pack_envelope(Kind.BYE))
             session.draining = True

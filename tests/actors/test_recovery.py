@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors import delivery
+from ether_actors import delivery, departures
 from ether_actors.history import History
 from ether_actors.homecoming import RETURN
 from ether_actors.ledger import State
@@ -738,7 +738,7 @@ def test_children_that_were_still_to_be_called_off_are_so_after_a_restart(monkey
 def test_the_children_of_a_run_that_was_lost_with_its_node_are_called_off_before_it_runs_again(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(delivery, "SHARE", 2)
+    monkeypatch.setattr(departures, "SHARE", 4)
     world = World()
     d, a = pair(world)
     again, w = world.life("nb", "b"), world.life("nw", "w")
@@ -754,12 +754,19 @@ def test_the_children_of_a_run_that_was_lost_with_its_node_are_called_off_before
     runs.is_dead = True
     world.supervisor.records.router.close(world.supervisor.records.router.find(runs.name), "gone")
     world.step()
+    world.step()
     world.journal.sync()
     world.crash()
 
     ledger = world.supervisor.records.ledger
-    assert ledger.get(request_id(parent.number)) is not None
+    waiting = [child for child in children if ledger.get(request_id(child.number)) is not None]
+    assert 0 < len(waiting) < 9  # and so the run that was lost is still the one that the bus knows
+    assert parent.given == [1]
+
+    back(world, d, *(life for life in (a, again, w) if life is not runs))
+    world.pass_time(RETURN + 1.0)
     assert [ledger.get(request_id(child.number)) for child in children] == [None] * 9
+    assert parent.given == [1, 2]
 
 
 def test_the_nodes_have_their_time_to_come_back_from_the_first_step_on_however_long_the_journal_took_to_read():

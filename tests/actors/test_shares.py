@@ -267,6 +267,22 @@ def test_an_agent_that_left_with_much_to_answer_for_may_come_back_at_once() -> N
     assert world.bus.agent("a").condition == "up"
 
 
+def test_a_node_speaks_no_more_for_an_agent_that_left_and_has_much_to_be_answered_for() -> None:
+    world = World("a", "b")
+    world.give(MANY, to="a")
+    world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    world.step()
+    assert world.bus.agent("a").work
+    world.w.delegate("a", to="b")
+    world.w.send(Kind.BYE)
+    world.run()
+
+    assert world.w.outcome().code == "forged_sender"
+    assert len(world.w.took(Kind.BYE)) == 1
+    assert len(world.d.outcomes()) == MANY
+    assert [*world.bus.records.registry.agents] == [world.bus.agent("d")]
+
+
 def test_a_node_that_is_lost_while_it_waits_for_a_name_does_not_get_it() -> None:
     world = World("a")
     world.give(MANY)
