@@ -129,7 +129,7 @@ PLANTED: Final = (
     _mutant("observers before the commit", "complete tap", (Router, "send", _tap_at_once), 2),
     _mutant("mailboxes without a bound", "bounded queues", (Mailbox, "offer", _no_bound), 6),
     _mutant("credit is never given back", "liveness, accounting", (Mailbox, "release", _leaky_credit), 1),
-    _mutant("leases forgotten in a restart", "lease exclusion, fold", (Leases, "restore", _forget_leases), 18),
+    _mutant("leases forgotten in a restart", "lease exclusion, fold", (Leases, "restore", _forget_leases), 289),
     _mutant(
         "sub-delegations outlive their parent",
         "one outcome",
