@@ -39,7 +39,7 @@ STALLED: Final = 1.5 * HEARTBEAT
 
 
 class Administration:
-    """The agent `ether`: does delegations of `ether.*`, most of them at once, inside the supervisor's turn.
+    """The agent `ether`: does delegations of `ether.*`, most of them at once, inside the supervisor's step.
 
     They are accepted, journaled and ended as all others are; only that nobody else may have them, and that the access list says
     who may ask, or change something by asking.
@@ -73,7 +73,7 @@ class Administration:
         return choice
 
     def do(self, entry: Entry) -> None:
-        """Do what was accepted; some of it ends in a later turn."""
+        """Do what was accepted; some of it ends in a later step."""
         self._records.ledger.advance(entry, State.SENT)
         name = name_of(entry.capability)
         try:

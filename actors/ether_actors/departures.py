@@ -22,7 +22,7 @@ _LEFT: Final = "left"
 _DRAINS: Final = "drains"
 _RETURNED: Final = "returned"
 SHARE: Final = 128
-"""Delegations that one step rules on or moves, and agents that go in it; and half of it more for those that say REGISTER."""
+"""Delegations that are ruled on or moved, and agents that go, in a step; half as many more where REGISTERs used all of it."""
 _TURN: Final = 16
 """Of them those of one agent, after which another has its turn."""
 

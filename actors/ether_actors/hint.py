@@ -11,7 +11,7 @@ from ether_broker.errors import nearest
 __all__ = ["LOOKED_AT", "hint"]
 
 LOOKED_AT: Final = 64
-"""Names from which those are chosen that a delegator may know of."""
+"""Nearest names that are looked at; those that the delegator may know of are suggested."""
 _LETTERS: Final = 768
 """Letters of the names that one is compared with; they take some 0.1 ms."""
 _NAME: Final = 8

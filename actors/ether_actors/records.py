@@ -85,9 +85,9 @@ class Records:
         """The number below which the journal can be read."""
         self.make_id = make_id
         self.passing: list[bytes] = []
-        """What passed in this turn; the tap numbers it at the turn's end."""
+        """What passed in this step; the tap numbers it at the step's end."""
         self.now = 0.0
-        """The time of this turn, in seconds by the broker's clock."""
+        """The time of this step, in seconds by the broker's clock."""
         self.wall = 0.0
         """The same in seconds since 1970 in UTC."""
         self.outcomes: dict[int, int] = {}

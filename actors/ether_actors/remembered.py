@@ -23,7 +23,7 @@ _KEEP: Final = 10.0
 """Seconds that it stays at least, unless a living agent needs its room."""
 _A_BEAT: Final = 512
 """Places that are freed with one heartbeat at most, and agents with work that are looked at."""
-_COUNTED: Final = "one of many capabilities counts as several"
+_COUNTED: Final = "one of many capabilities takes several"
 _AT: Final = struct.Struct(">d")
 """The bytes of numbers that are not negative sort as these do."""
 
@@ -98,15 +98,15 @@ class Remembered:
         more = sum(max(0, places - _has(agent, owner)) for agent in known)
         if owner and more and self._is_short(registry.of_key[owner] + more - half, owner, known):
             raise TooMuch(
-                f"The nodes of this key have {registry.of_key[owner]:,} agents, {self._down[owner]:,} of them down; {more} "
-                f"more would be above {half:,}, half of what the bus may have ({_COUNTED}): give the broker more memory "
+                f"The agents of this key take {registry.of_key[owner]:,} places ({_COUNTED}), {self._down[owner]:,} of them "
+                f"down; {more} more would be above {half:,}, half of what the bus may have: give the broker more memory "
                 "(`memory_bytes`), or another node a key of its own."
             )
         more = sum(max(0, places - (0 if agent is None else agent.places)) for agent in known)
         if more and self._is_short(registry.places + more - registry.most, "", known):
             raise TooMuch(
-                f"The bus has {registry.places:,} agents, {self._down['']:,} of them down; {more} more would be above "
-                f"{registry.most:,}, which is the most ({_COUNTED}): give the broker more memory (`memory_bytes`)."
+                f"The agents of the bus take {registry.places:,} places ({_COUNTED}), {self._down['']:,} of them down; {more} "
+                f"more would be above {registry.most:,}, which is the most: give the broker more memory (`memory_bytes`)."
             )
 
     def make_room(self, session: Session, known: Registration | None, manifest: Manifest) -> None:

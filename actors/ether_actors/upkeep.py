@@ -1,7 +1,7 @@
 """The upkeep of a broker's journal, in a thread beside the supervisor: checkpoints, and giving up what is old.
 
-    journal ── what was committed ──► fold, in a process of its own ──► Upkeep ── put_checkpoint, in the supervisor's turn
-    Trimming ── collect ──► Upkeep ── SqliteJournal.gc ──► done, in the supervisor's turn
+    journal ── what was committed ──► fold, in a process of its own ──► Upkeep ── put_checkpoint, in the supervisor's step
+    Trimming ── collect ──► Upkeep ── SqliteJournal.gc ──► done, in the supervisor's step
 
 Without it a broker that runs for long would leave all of its work to the start of the next one. What was committed is read
 back, so the way of an envelope does not know of it.
@@ -40,7 +40,7 @@ _PATIENCE: Final = 10.0
 _RETRY: Final = 30.0
 
 Done = Callable[["Removed | EtherError"], None]
-"""Takes what was removed, or why it could not be; in the supervisor's turn."""
+"""Takes what was removed, or why it could not be; in the supervisor's step."""
 
 
 class Upkeep:
@@ -141,5 +141,5 @@ class Upkeep:
             self._tell(lambda: done(result))
 
     def _tell(self, call: Callable[[], None]) -> None:
-        """Have something done in the supervisor's turn, and wait for that."""
+        """Have something done in the supervisor's step, and wait for that."""
         self._supervisor.ask(lambda _supervisor: call(), timeout=_PATIENCE)

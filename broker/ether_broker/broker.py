@@ -25,9 +25,9 @@ __all__ = ["KEEPALIVE", "MAX_MESSAGE", "BrokerSocket"]
 MAX_MESSAGE: Final = MAX_PAYLOAD * 4
 """Bytes of one ZeroMQ message; a peer that sends more is cut off by libzmq."""
 _TURN: Final = 32
-"""Messages taken in one turn at most, so that answers leave and timers fire under any load."""
+"""Messages taken in one step at most, so that answers leave and timers fire under any load."""
 _TURN_BYTES: Final = 4 << 20
-"""Bytes after which a turn takes no more messages: copying them takes time too."""
+"""Bytes after which a step takes no more messages: copying them takes time too."""
 _HIGH_WATER: Final = 1000
 _READ_AHEAD: Final = 64
 """Messages of one peer that libzmq takes in before they are asked for; each may have 4 MiB."""

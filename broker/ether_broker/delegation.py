@@ -84,8 +84,8 @@ class Delegation(Model):
     """The specialist; None lets the registry choose by capability."""
     fallback: bool = False
     """Whether another may have it where `to_agent` is not there, does not take it, or goes before it is done: who holds the
-    capability, and last an agent that takes anything (spec 3, "Agent Lookup"). The event `fell_through` says so, and
-    `reassigned` of what moves later."""
+    capability, and last an agent that takes anything (spec 3, "Agent Lookup"). The event `fell_through` says so, whose
+    `found` is `capability` then, or `fallback` for that last one; `reassigned` tells of what moves later."""
     capability: CapabilityName
     objective: str = ""
     """The aim in words, for specialists that read."""
@@ -107,9 +107,9 @@ class Delegation(Model):
     """What the specialist may do, as in `{"can_modify_files": False}`; what is not named is permitted.
 
     Its node holds it to `can_modify_files` (no lease on a file) and `can_delegate`, which are true or false; others are for
-    its handler to keep, and none has a name that is all but one of these. A sub-delegation never has more of them, as far as
-    values can be compared: of two that differ, `task.delegate` takes False, the smaller number and what stands in both lists,
-    and refuses what is neither.
+    its handler to keep, and none has a name that looks like a misspelling of one of these. A sub-delegation never has more of
+    them, as far as values can be compared: of two that differ, `task.delegate` takes False, the smaller number and what stands
+    in both lists, and refuses what is neither.
     """
     criticality: Criticality = Criticality.MEDIUM
     parent: RequestId | None = None

@@ -30,7 +30,7 @@ WINDOW_BYTES: Final = 8 << 20
 
 
 class Batch(NamedTuple):
-    """Envelopes that passed in one turn of the broker."""
+    """Envelopes that passed in one step of the broker."""
 
     first: int
     """Number of the first envelope; numbers begin at 1."""
@@ -92,7 +92,7 @@ class Tap:
         return self._batches[0].first if self._batches else self.next
 
     def append(self, envelopes: Sequence[bytes], now: float) -> None:
-        """Number the envelopes of one turn; many bytes become several batches, each of which fits into a frame."""
+        """Number the envelopes of one step; many bytes become several batches, each of which fits into a frame."""
         size = sum(map(len, envelopes))
         if size > FRAME and len(envelopes) > 1:
             middle = len(envelopes) // 2

@@ -139,7 +139,10 @@ def test_the_nodes_of_a_key_have_half_of_what_the_bus_may_have():
     bus.step()
 
     refusal = two.refusal()
-    assert "have 32 agents, 0 of them down; 1 more would be above 32" in refusal.body["message"]
+    assert (
+        "take 32 places (one of many capabilities takes several), 0 of them down; 1 more would be above 32"
+        in refusal.body["message"]
+    )
     assert (refusal.code, len(up(bus))) == ("too_much", 52)
 
 
@@ -234,7 +237,10 @@ def test_agents_that_are_down_and_have_work_make_no_room_and_the_refusal_says_ho
     register(two, [f"b{number}" for number in range(6)])
     bus.step()
     refusal = two.refusal()
-    assert "The bus has 29 agents, 12 of them down; 6 more would be above 32" in refusal.body["message"]
+    assert (
+        "take 29 places (one of many capabilities takes several), 12 of them down; 6 more would be above 32"
+        in refusal.body["message"]
+    )
     register(two, [f"b{number}" for number in range(5)])
     bus.step()
 
@@ -390,7 +396,7 @@ def test_an_agent_of_many_capabilities_counts_as_several():
     assert up(bus) == [f"a{number}" for number in range(6)]
     refusals = [refusal for peer in peers for refusal in peer.took(Kind.ERROR)]
     assert {refusal.code for refusal in refusals} == {"too_much"}
-    assert "one of many capabilities counts as several" in refusals[0].body["message"]
+    assert "one of many capabilities takes several" in refusals[0].body["message"]
 
     bus.pass_time(100.0)
     peers[0].die()

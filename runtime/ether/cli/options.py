@@ -157,7 +157,7 @@ PermissionOption = Annotated[
 RequestIdOption = Annotated[
     str | None,
     typer.Option(
-        "--request-id", metavar="UUID", help="Send this request again, as request-UUID: it gets the outcome that it had.",
+        "--request-id", metavar="UUID", help="Name this request: the same id later gets its outcome.",
         show_default="a new one",
     ),
 ]  # fmt: skip
