@@ -20,8 +20,10 @@ __all__ = ["Budget", "Criticality", "Delegation", "OutputContract"]
 _KEPT: Final = ("can_delegate", "can_modify_files")
 """Permissions that a specialist's node keeps."""
 _BOOL: Final[JsonDict] = {"type": "boolean"}
-_NEAR: Final = 0.9
-"""Of `difflib`: `can_delgate` is near `can_delegate`, and `can_delegate_all` is another."""
+_NEAR: Final = 0.91
+"""Of `difflib`: `can_delgate` is near `can_delegate`, and `can_delete` is another."""
+_PIECE: Final = 8
+"""Letters of one that are taken for it, as `modify_files`."""
 
 
 def _permissions(permissions: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -31,10 +33,19 @@ def _permissions(permissions: Mapping[str, Any]) -> Mapping[str, Any]:
             if type(value) is not bool:
                 msg = f"{name} is {value!r:.80}: write True or False"
                 raise ValueError(msg)
-        elif len(name) <= 2 * len(_KEPT[-1]) and (meant := difflib.get_close_matches(name.lower(), _KEPT, 1, _NEAR)):
-            msg = f"{name!r} is nothing that is kept. Did you mean {meant[0]!r}?"
+        elif meant := _meant(name.lower()):
+            msg = f"{name!r:.80} is no permission that the bus enforces. Did you mean {meant!r}?"
             raise ValueError(msg)
     return permissions
+
+
+def _meant(name: str) -> str | None:
+    """The permission of the bus that a name stands for by mistake: it begins so, or is a part of it, or is but misspelt."""
+    for kept in _KEPT:
+        if name.startswith(kept[:-3]) or (len(name) >= _PIECE and name in kept):
+            return kept
+    near = difflib.get_close_matches(name, _KEPT, 1, _NEAR) if len(name) <= 2 * len(_KEPT[-1]) else ()
+    return near[0] if near else None
 
 
 @unique
@@ -107,9 +118,9 @@ class Delegation(Model):
     """What the specialist may do, as in `{"can_modify_files": False}`; what is not named is permitted.
 
     Its node holds it to `can_modify_files` (no lease on a file) and `can_delegate`, which are true or false; others are for
-    its handler to keep, and none has a name that looks like a misspelling of one of these. A sub-delegation never has more of
-    them, as far as values can be compared: of two that differ, `task.delegate` takes False, the smaller number and what stands
-    in both lists, and refuses what is neither.
+    its handler to keep, and none has a name that begins as one of these, is a part of one or is one misspelt. A sub-delegation
+    never has more of them, as far as values can be compared: of two that differ, `task.delegate` takes False, the smaller
+    number and what stands in both lists, and refuses what is neither.
     """
     criticality: Criticality = Criticality.MEDIUM
     parent: RequestId | None = None

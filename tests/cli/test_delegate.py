@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pexpect
 import pytest
@@ -82,6 +83,7 @@ def test_parameters_are_read_from_a_file_and_from_stdin(ether: Command, tmp_path
         (["-p", "name"], "--param 'name' is no NAME=VALUE"),
         (["-p", "=1"], "--param '=1' is no NAME=VALUE"),
         (["-p", "a=1", "--a", "2"], "Parameter a is given twice"),
+        (["--request-id", str(uuid4()), "--agent", f"{AGENTS}:Greeter"], "--agent makes a bus for this call alone"),
         (["--permission", "a=1", "--permission", "a=2"], "--permission a is given twice."),
         (["--permission", "can_delegate=no"], "can_delegate is 'no': write True or False"),
         (["--params", "[1]"], "--params is a list and has to be an object"),

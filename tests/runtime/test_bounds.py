@@ -365,10 +365,27 @@ def test_a_permission_of_the_bus_is_true_or_false(bus: TestRuntime, name: str, v
         bus.delegate("work.seen", permissions={name: value})
 
 
-@pytest.mark.parametrize("name", ["can_modify_file", "can_delgate", "Can_Delegate"])
+NEARLY = (
+    "can_modify_file",
+    "can_delgate",
+    "Can_Delegate",
+    "can_deleg",
+    "can_delegation",
+    "delegate",
+    "can_modify",
+    "modify_files",
+)
+
+
+@pytest.mark.parametrize("name", NEARLY)
 def test_a_permission_that_is_all_but_one_of_the_bus_is_refused(bus: TestRuntime, name: str):
-    with pytest.raises(InvalidEnvelope, match=rf"'{name}' is nothing that is kept\. Did you mean 'can_"):
+    with pytest.raises(InvalidEnvelope, match=rf"'{name}' is no permission that the bus enforces\. Did you mean 'can_"):
         bus.delegate("work.seen", permissions={name: False})
+
+
+@pytest.mark.parametrize("name", ["can_delete", "can_write_files", "files", "can", "can_modify_database"])
+def test_a_permission_of_another_name_is_for_the_handler(bus: TestRuntime, name: str):
+    assert bus.delegate("work.seen", permissions={name: False}).result().data == {"permissions": {name: False}}
 
 
 def test_a_permission_that_is_nothing_of_ours_is_refused_where_the_work_arrives_too(bus: TestRuntime):

@@ -194,6 +194,9 @@ def _fields(
 
 def _run(ctx: typer.Context, work: Work, fields: dict[str, Any], place: Place, out: Output) -> None:
     arguments = {**work.check(), **fields}
+    if place.agents and "request_id" in fields:
+        msg = "--agent makes a bus for this call alone, where no request is known: leave --agent out, or --request-id."
+        raise UsageError(msg)
     limit = time.monotonic() + place.wait
     with _bus(place, arguments) as bus:
         while place.wait and not _is_there(bus, work) and time.monotonic() < limit:
