@@ -2,23 +2,23 @@
 
     a name that is asked for ──► itself, or the capabilities that it is short for or that are below it
     a capability ──► Holders, of one class: alike in the patterns of delegation that they take and to every access rule
-    Holders ──► Replicas, of one manifest and one node ──► agents
+    Holders ──► Replicas, of one manifest ──► agents
 
 So an agent whose replicas are there already is entered at once, whatever it declares, and its load counts in one order.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Container, Iterator
 from functools import lru_cache, partial
-from itertools import count, islice
+from itertools import islice
 from typing import Final, cast
 
 from ether_actors.holders import MOST_PASSED, Found, Holders
 from ether_actors.registration import Registration
-from ether_actors.replicas import Replicas
+from ether_actors.replicas import FEW, Replicas
 from ether_broker.manifest import ANY, Interface, Manifest
-from ether_broker.router import Session
 from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.sorted_keys import SortedKeys
 
@@ -32,17 +32,22 @@ _MOST: Final = 1_024
 """Capabilities that are looked at where fewer have somebody; if nobody has been found then, there is nobody."""
 RESOLVED_SHIFT: Final = 2
 """Capabilities of an agent that are gone through for a name in the time of one look."""
+_AT_ONCE: Final = 16
+"""Where so many times those who leave are more than all, all are gone through once."""
 _Class = tuple[Interface | None, int]
-_Alike = tuple[int, int, Interface | None, int, int]
-_numbers: Final = count(1)
+_Alike = tuple[int, int, Interface | None, int]
 
 
 class CapabilityIndex:
-    """Finds agents; which are entered, and so can be found, is the registry's to say."""
+    """Finds agents; which are entered, and so can be found, is the registry's to say.
 
-    def __init__(self) -> None:
-        self._replicas: dict[Session, dict[_Alike, Replicas]] = {}
-        """{session of their node: {what they have in common: the replicas}}."""
+    Args:
+        is_ranked: whether one of them is ever chosen.
+    """
+
+    def __init__(self, *, is_ranked: bool) -> None:
+        self._is_ranked = is_ranked
+        self._replicas: dict[_Alike, Replicas] = {}
         self._holders: dict[bytes, dict[_Class, Holders]] = {}
         """{capability: {class: who declares it}}, in the order in which they came."""
         self._askable: dict[bytes, dict[bytes, None]] = {}
@@ -50,7 +55,7 @@ class CapabilityIndex:
         self.declared: SortedKeys[bytes] = SortedKeys()
         """The capabilities."""
         self.looked = 0
-        """Capabilities and manifests that choices looked at in vain, or to compare; who causes it pays for it."""
+        """Capabilities and manifests that were looked at in vain, or to compare; whoever counts them sets it back."""
 
     def add(self, agent: Registration, marks: int) -> None:
         """Enter an agent that is not in any index.
@@ -59,22 +64,19 @@ class CapabilityIndex:
             agent: the agent, with its manifest.
             marks: what the access list tells of it; see `Access.marks`.
         """
-        manifest = agent.manifest
-        kind = _kind_of(manifest)
-        alike = id(manifest.capabilities), id(manifest.exclusions), kind, marks, 0
-        replicas = self._replicas.get(agent.session, {}).get(alike)
-        if replicas is not None:
-            replicas.add(agent)
-            return
-        replicas = Replicas(manifest, kind, marks)
-        replicas.add(agent)
-        self._enter(replicas, agent.session, alike)
+        self._add_all([agent], _kind_of(agent.manifest), marks)
 
-    def _enter(self, replicas: Replicas, session: Session, alike: _Alike) -> None:
-        replicas.place = session, alike
-        self._replicas.setdefault(session, {})[alike] = replicas
-        manifest, kind, marks = replicas.manifest, replicas.kind, replicas.marks
-        for capability in manifest.capabilities:
+    def _add_all(self, agents: list[Registration], kind: Interface | None, marks: int) -> None:
+        """Enter agents of one manifest."""
+        manifest = agents[0].manifest
+        replicas = self._replicas.get((id(manifest.capabilities), id(manifest.exclusions), kind, marks))
+        if replicas is not None:
+            replicas.add_all(agents)
+            return
+        replicas = Replicas(manifest, kind, marks, FEW if self._is_ranked else math.inf)
+        replicas.add_all(agents)
+        self._replicas[_alike(replicas)] = replicas
+        for capability in replicas.manifest.capabilities:
             name = capability.name.encode()
             classes = self._holders.get(name)
             if classes is None:
@@ -82,9 +84,9 @@ class CapabilityIndex:
                 self.declared.add(name)
                 for short in _short_for(capability.name):
                     self._askable.setdefault(short, {})[name] = None
-            holders = classes.get((kind, marks))
+            holders = classes.get((replicas.kind, replicas.marks))
             if holders is None:
-                holders = classes[kind, marks] = Holders()
+                holders = classes[replicas.kind, replicas.marks] = Holders(is_ranked=self._is_ranked)
             holders.enter(replicas, capability)
 
     def remove(self, agent: Registration) -> None:
@@ -94,20 +96,24 @@ class CapabilityIndex:
             self._drop(replicas)
         replicas.discard(agent)
 
-    def move(self, session: Session, other: CapabilityIndex) -> None:
-        """Move all agents of a node to an index of which nobody is chosen, in a time that grows with their manifests only."""
-        for replicas in list(self._replicas.get(session, {}).values()):
+    def move(self, agents: list[Registration], other: CapabilityIndex) -> None:
+        """Move agents of one `Replicas` to another index: those of a node, in one go."""
+        replicas = cast("Replicas", agents[0].replicas)
+        kind, marks = replicas.kind, replicas.marks
+        if len(agents) == len(replicas):
             self._drop(replicas)
-            kind, marks = replicas.kind, replicas.marks
-            other._enter(replicas, session, (0, 0, kind, marks, next(_numbers)))  # no other joins them there
+            for agent in agents:
+                agent.mailbox.on_change = None
+        elif len(agents) * _AT_ONCE > len(replicas):
+            replicas.discard_all(agents)
+        else:
+            for agent in agents:
+                replicas.discard(agent)
+        other._add_all(agents, kind, marks)
 
     def _drop(self, replicas: Replicas) -> None:
         manifest, kind, marks = replicas.manifest, replicas.kind, replicas.marks
-        session, alike = replicas.place
-        of_session = self._replicas[session]
-        del of_session[alike]
-        if not of_session:
-            del self._replicas[session]
+        del self._replicas[_alike(replicas)]
         for capability in manifest.capabilities:
             name = capability.name.encode()
             classes = self._holders[name]
@@ -139,12 +145,11 @@ class CapabilityIndex:
             without: who is passed over.
         """
         classes = self._holders.get(name)
-        found = None if classes is None else _best(classes, name, kind, grant, without)
+        found = None if classes is None else self._best(classes, name, kind, grant, without)
         if found is None and name in self._askable:
             found = self._best_below(name, kind, grant, without)
         if found is None and name != _ANY and (classes := self._holders.get(_ANY)) is not None:
-            found = _best(classes, name, kind, grant, without, partial(self._asks_for, name, _ANY))
-            self.looked += sum(holders.passed for holders in classes.values())
+            found = self._best(classes, name, kind, grant, without, partial(self._asks_for, name, _ANY))
         return None if found is None else found[4]
 
     def _best_below(
@@ -158,8 +163,8 @@ class CapabilityIndex:
                 break
             looked += 1
             classes = self._holders[capability]
-            found = _best(classes, capability, kind, grant, without, partial(self._asks_for, name, capability))
-            self.looked += len(classes) + sum(holders.passed for holders in classes.values())
+            found = self._best(classes, capability, kind, grant, without, partial(self._asks_for, name, capability))
+            self.looked += 1
             if found is not None:
                 taking += 1
                 if best is None or found < best:
@@ -167,6 +172,23 @@ class CapabilityIndex:
         if looked < len(capabilities):
             for capability in list(islice(capabilities, looked)):
                 capabilities[capability] = capabilities.pop(capability)  # behind the others
+        return best
+
+    def _best(  # noqa: PLR0917  what is asked, and by whom
+        self, classes: dict[_Class, Holders], capability: bytes, kind: Interface, grant: Grant,
+        without: Container[Registration], accepts: Callable[[Replicas], bool] | None = None,
+    ) -> Found | None:  # fmt: skip
+        best: Found | None = None
+        for (takes, marks), holders in classes.items():
+            if (takes is None or takes is kind) and (grant is EVERYTHING or _permits(grant, capability, marks)):
+                found = holders.best(without, accepts)
+                if holders.passed:
+                    self.looked += holders.passed
+                    holders.passed = 0
+                if found is not None and (best is None or found < best):
+                    best = found
+        if len(classes) > 1:
+            self.looked += len(classes)
         return best
 
     def everybody(self, name: bytes, grant: Grant) -> Iterator[Registration]:
@@ -185,17 +207,9 @@ class CapabilityIndex:
         return replicas.resolve(name) == capability
 
 
-def _best(  # noqa: PLR0917  what is asked, and by whom
-    classes: dict[_Class, Holders], capability: bytes, kind: Interface, grant: Grant, without: Container[Registration],
-    accepts: Callable[[Replicas], bool] | None = None,
-) -> Found | None:  # fmt: skip
-    best: Found | None = None
-    for (takes, marks), holders in classes.items():
-        if (takes is None or takes is kind) and (grant is EVERYTHING or _permits(grant, capability, marks)):
-            found = holders.best(without, accepts)
-            if found is not None and (best is None or found < best):
-                best = found
-    return best
+def _alike(replicas: Replicas) -> _Alike:
+    manifest = replicas.manifest
+    return id(manifest.capabilities), id(manifest.exclusions), replicas.kind, replicas.marks
 
 
 def _permits(grant: Grant, capability: bytes, marks: int) -> bool:

@@ -117,7 +117,7 @@ class Homecoming:
             if entry.is_over or entry.agent is not agent or not entry.holds_credit:
                 continue
             if held.get(entry.request_id) == entry.attempt:
-                agent.mailbox.in_flight += 1
+                agent.mailbox.take_credit()
             elif entry.state is State.RUNNING and not entry.idempotent:
                 entry.holds_credit = False
                 message = f"{agent.manifest.agent} had begun and its node knows nothing of it: it may be done in part."

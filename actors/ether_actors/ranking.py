@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ether_broker.sorted_keys import SortedKeys
 
-__all__ = ["FEW", "Ranking"]
-
-FEW: Final = 16
-"""Members that are ranked each time that one is looked for; more are kept in order."""
+__all__ = ["Ranking"]
 
 _T = TypeVar("_T")
 _Key = tuple[Any, ...]
@@ -20,15 +17,19 @@ _Key = tuple[Any, ...]
 class Ranking(Generic[_T]):
     """Members in the order of their ranks.
 
-    Up to `FEW` are ranked when one is looked for, so nobody has to say that a rank has changed. More are kept in order, which
-    takes O(log n) for each change, and `update` has to tell of it.
+    Few are ranked when one is looked for, so nobody has to say that a rank has changed. More are kept in order, which takes
+    O(log n) for each change, and `update` has to tell of it.
+
+    Args:
+        few: members of which no order is kept by itself.
     """
 
-    __slots__ = ("_keys", "_order")
+    __slots__ = ("_few", "_keys", "_order")
 
-    def __init__(self) -> None:
+    def __init__(self, few: float) -> None:
+        self._few = few
         self._keys: dict[_T, _Key | None] = {}
-        """{member: where it stands}, in the order of joining; None while they are few."""
+        """{member: where it stands}, in the order of joining; None while no order is kept."""
         self._order: SortedKeys[_Key] | None = None
 
     def __len__(self) -> int:
@@ -46,10 +47,8 @@ class Ranking(Generic[_T]):
         self._keys[member] = None
         if self._order is not None:
             self._place(member)
-        elif len(self._keys) > FEW:
-            self._order = SortedKeys()
-            for one in self._keys:
-                self._place(one)
+        elif len(self._keys) > self._few:
+            self.order()
 
     def discard(self, member: _T) -> None:
         """Take a member out."""
@@ -59,18 +58,18 @@ class Ranking(Generic[_T]):
 
     def update(self, member: _T) -> None:
         """Note that a member's rank may have changed."""
-        if self._order is None:
-            return
         key = self._keys[member]
-        if key is not None and key != self._rank(member):
+        if self._order is not None and key is not None and key != self._rank(member):
             self._order.remove(key)
+            self._place(member)
+
+    def order(self) -> None:
+        """Keep an order from now on."""
+        self._order = SortedKeys()
+        for member in self._keys:
             self._place(member)
 
     def _place(self, member: _T) -> None:
         assert self._order is not None
         key = self._keys[member] = self._rank(member)
         self._order.add(key)
-
-    def ascending(self) -> Iterator[_Key]:
-        """Their ranks, the lowest first, each with its member behind it."""
-        return iter(sorted(map(self._rank, self._keys))) if self._order is None else self._order.after(None)

@@ -166,7 +166,7 @@ def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[byte
     if entry.agent.condition is Condition.DOWN or not (accepted.is_running or may_be_sent):
         mailbox.restore(entry)
         return
-    mailbox.in_flight += 1
+    mailbox.take_credit()
     entry.holds_credit = True
     ledger.advance(entry, State.SENT)
     if accepted.is_running:

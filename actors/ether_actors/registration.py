@@ -6,8 +6,9 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
+from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ether_broker.mailbox import Mailbox
 from ether_broker.manifest import Capability, Manifest
@@ -15,7 +16,11 @@ from ether_broker.manifest import Capability, Manifest
 if TYPE_CHECKING:
     from ether_broker.router import Session
 
-__all__ = ["Choice", "Condition", "Group", "Registration"]
+__all__ = ["Choice", "Condition", "Group", "Registration", "places_of", "turns"]
+
+
+turns: Final = count(1)
+"""Where the next turn comes from; of all brokers of a process, as only their order says something."""
 
 
 @unique
@@ -69,8 +74,8 @@ class Registration:
     """What it makes of the capabilities that it was asked for by name; of the manifest that it has now."""
     replicas: Group | None = None
     """Among which it is chosen."""
-    turn: int = 0
-    """When it was chosen last, or registered, among all choices."""
+    turn: int = field(default_factory=lambda: next(turns))
+    """Higher than that of its equals that were chosen, or got more or less to do, before it."""
 
     @property
     def oldest_first(self) -> list[Any]:
@@ -78,7 +83,8 @@ class Registration:
         return sorted(self.work, key=attrgetter("number"))
 
     def changed(self) -> None:
-        """Tell those who choose it that it has more or less to do."""
+        """Tell those who choose it that it has more or less to do; its turn comes after that of its equals."""
+        self.turn = next(turns)
         if self.replicas is not None:
             self.replicas.update(self)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterator
-from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from ether_actors.capability_index import RESOLVED_SHIFT, CapabilityIndex
-from ether_actors.registration import Choice, Condition, Registration, places_of
+from ether_actors.registration import Choice, Condition, Registration, places_of, turns
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import ANY, Interface, Manifest
@@ -37,17 +36,16 @@ class Registry:
         self._limits = limits
         self._access = access or Access.open()
         self.most = limits.agents
-        """Agents that there may be, those that are down among them."""
+        """Places of agents that there may be, those that are down among them; see `places_of`."""
         self.of_key: Counter[str] = Counter()
         """Places that the agents of each key's nodes take, and of those without one under the empty word."""
         self.places = 0
         """Places of all agents."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
-        self._turns = count(1)
-        self._takers = CapabilityIndex()
+        self._takers = CapabilityIndex(is_ranked=True)
         """Those that are up or restart."""
-        self._others = CapabilityIndex()
+        self._others = CapabilityIndex(is_ranked=False)
 
     def __len__(self) -> int:
         return len(self._agents)
@@ -116,7 +114,6 @@ class Registry:
         agent.condition = condition
         if condition is not Condition.UP:
             agent.mailbox.pause()
-        agent.turn = next(self._turns)
         self._index_of(condition).add(agent, self._access.marks(manifest.agent))
         return agent
 
@@ -146,25 +143,26 @@ class Registry:
     def condition(self, agent: Registration, condition: Condition, *, reset: bool = False) -> None:
         """Note how an agent is; with `reset`, what its node held is its no more, and all credit is back."""
         before, after = self._index_of(agent.condition), self._index_of(condition)
-        if before is not after:
-            before.remove(agent)
         agent.condition = condition
         if condition is _UP:
             agent.mailbox.resume(reset=reset)
         else:
             agent.mailbox.pause()
-        if before is not after:
-            after.add(agent, self._access.marks(agent.manifest.agent))
-        else:
+        if before is after:
             agent.changed()
+        else:
+            before.move([agent], after)
 
     def condition_all(self, session: Session, condition: Condition) -> None:
         """Note that all agents of a node that take work take none any more: they are DRAINING or DOWN."""
+        alike: dict[Any, list[Registration]] = {}
         for agent in session.agents.values():
             if agent.condition is _UP or agent.condition is _RESTARTING:
                 agent.condition = condition
                 agent.mailbox.pause()
-        self._takers.move(session, self._others)
+                alike.setdefault(agent.replicas, []).append(agent)
+        for agents in alike.values():
+            self._takers.move(agents, self._others)
 
     def _index_of(self, condition: Condition) -> CapabilityIndex:
         return self._takers if condition is _UP or condition is _RESTARTING else self._others
@@ -201,7 +199,7 @@ class Registry:
         """The best of the holders that take work: fewest outstanding, then lightest, then most confident.
 
         Holders of the capability itself come before those below it, and fallback agents last (spec 3, "Agent Lookup"). An agent
-        that restarts counts as having 128 delegations more than it has. Among equals it is the one that was chosen longest ago.
+        that restarts counts as having 128 delegations more than it has. Among equals the turn goes round.
 
         Args:
             capability: what is asked for.
@@ -212,12 +210,15 @@ class Registry:
         agent = self._takers.best(capability, kind, grant, without)
         if agent is None:
             return None
-        agent.turn = next(self._turns)
+        if agent.mailbox.on_change is None:  # else it gets another turn when it is given the work
+            agent.turn = next(turns)
         return agent.resolved.get(capability) or self.resolve(agent, capability)
 
     def looked(self) -> int:
         """At how many choices looked in vain, or to compare, since this was last asked: somebody has to be charged for it."""
-        found, self._takers.looked = self._takers.looked, 0
+        takers, others = self._takers, self._others
+        found = takers.looked + others.looked
+        takers.looked = others.looked = 0
         return found
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 from typing import Any, Final, Protocol
 
-from ether_actors.ranking import FEW, Ranking
+from ether_actors.ranking import Ranking
 from ether_actors.registration import Condition, Registration
 from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.manifest import Interface, Manifest
+from ether_broker.router import Session
 
-__all__ = ["Replicas", "Watcher"]
+__all__ = ["FEW", "Replicas", "Watcher"]
 
+FEW: Final = 16
+"""Agents that are ranked each time that one is looked for; more are kept in order."""
 _RESTARTING: Final = 128
 """Delegations that an agent which restarts counts as having, besides those that it has."""
 _MOST_RESOLVED: Final = 64
@@ -27,26 +30,25 @@ class Watcher(Protocol):
 
 
 class Replicas(Ranking[Registration]):
-    """Agents of one manifest and node, alike to an access list: by what they have to do, and then by their turn.
+    """Agents of one manifest, alike to an access list: by what they have to do, and then by their turn.
 
     Args:
         manifest: of one of them.
         kind: the one pattern of delegation that they take; None takes all.
         marks: what the access list tells of them; see `Access.marks`.
+        few: members of which no order is kept.
     """
 
-    __slots__ = ("_told", "kind", "manifest", "marks", "place", "resolved", "watchers")
+    __slots__ = ("_told", "_watchers", "kind", "manifest", "marks", "resolved")
 
-    def __init__(self, manifest: Manifest, kind: Interface | None, marks: int) -> None:
-        super().__init__()
+    def __init__(self, manifest: Manifest, kind: Interface | None, marks: int, few: float = FEW) -> None:
+        super().__init__(few)
         self.manifest = manifest
         self.kind = kind
         self.marks = marks
-        self.place: Any = None
-        """Where the index has them."""
         self.resolved: dict[bytes, bytes | None] = {}
         """{a name that was asked for: what they declare of it}."""
-        self.watchers: dict[Watcher, None] = {}
+        self._watchers: dict[Watcher, None] = {}
         self._told: tuple[Any, ...] | None = None
         """What they were told last."""
 
@@ -78,45 +80,62 @@ class Replicas(Ranking[Registration]):
 
     # -- what changes --------------------------------------------------------------------------------------------
 
-    def add(self, member: Registration) -> None:
-        """Enter an agent."""
-        super().add(member)
-        member.replicas = self
-        if len(self) == FEW + 1:
-            self._listen()
-        elif self._order is not None or self.watchers:
-            member.mailbox.on_change = member.changed
-        self._tell(member)
+    def add_all(self, members: Collection[Registration]) -> None:
+        """Enter agents."""
+        for member in members:
+            member.replicas = self
+            if self._order is not None or self._watchers:
+                member.mailbox.on_change = member.changed
+            self.add(member)
+        self._tell(next(iter(members)).session)
 
     def discard(self, member: Registration) -> None:
         """Take an agent out; the last one is taken out of `Holders` before."""
         super().discard(member)
         member.replicas, member.mailbox.on_change = None, None
         if self._keys:
-            self._tell(member)
+            self._tell(member.session)
+
+    def discard_all(self, members: Collection[Registration]) -> None:
+        """Take several out, but not all, in one go through those who are there."""
+        for member in members:
+            del self._keys[member]
+            member.replicas, member.mailbox.on_change = None, None
+        if self._order is not None:
+            self._order.retain(lambda key: key[2] in self._keys)
+        self._tell(next(iter(members)).session)
 
     def update(self, member: Registration) -> None:
         """Note that an agent has more or less to do."""
         super().update(member)
-        self._tell(member)
+        self._tell(member.session)
+
+    def order(self) -> None:
+        """Keep an order from now on."""
+        super().order()
+        self._listen()
 
     def watch(self, watcher: Watcher) -> None:
         """Tell somebody from now on."""
         self._told = self.best()
-        self.watchers[watcher] = None
-        if len(self.watchers) == 1:
+        self._watchers[watcher] = None
+        if len(self._watchers) == 1:
             self._listen()
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Tell somebody no more."""
+        self._watchers.pop(watcher, None)
 
     def _listen(self) -> None:
         for agent in self._keys:
             agent.mailbox.on_change = agent.changed
 
-    def _tell(self, member: Registration) -> None:
-        watchers = self.watchers
+    def _tell(self, payer: Session) -> None:
+        watchers = self._watchers
         if not watchers or (best := self.best()) == self._told:
             return
         self._told = best
         if len(watchers) > FEW_GROUPS:
-            member.session.input.spend(len(watchers) >> GROUPS_SHIFT)
-        for watcher in watchers:
+            payer.input.spend(len(watchers) >> GROUPS_SHIFT)
+        for watcher in list(watchers):
             watcher.update(self)

@@ -130,6 +130,12 @@ class Mailbox(Generic[_L]):
         if self.on_change is not None:
             self.on_change()
 
+    def take_credit(self) -> None:
+        """Count a letter that the node has already, as another broker gave it."""
+        self.in_flight += 1
+        if self.on_change is not None:
+            self.on_change()
+
     def release(self) -> None:
         """Give one credit back: the node has answered."""
         assert self.in_flight > 0

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors import holders, ranking, replicas
+from ether_actors import capability_index, holders
 from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.registry import Registry
 from ether_broker.errors import DuplicateAgent, InvalidManifest
@@ -240,8 +240,6 @@ def rank(choice: Choice) -> tuple[float, ...]:
 class Choices(RuleBasedStateMachine):
     """Agents that come, go, change what they declare and have more or less to do; each choice is that of a look at all."""
 
-    few = 16
-
     def __init__(self) -> None:
         super().__init__()
         self.made = Registry(Limits(window=1_000_000), ACCESS)
@@ -254,12 +252,11 @@ class Choices(RuleBasedStateMachine):
     @initialize(few=st.sampled_from((0, 1, 3)))
     def look_at_few_one_by_one(self, few: int) -> None:
         """Orders are kept for some agents already, as they are for more than 16 otherwise."""
-        for module in (ranking, replicas, holders):
-            module.FEW = few
+        holders.FEW = capability_index.FEW = few
+        holders._MANY, holders._PATIENCE = 2 * few, 0.5
 
     def teardown(self) -> None:
-        for module in (ranking, replicas, holders):
-            module.FEW = 16
+        capability_index.FEW, holders.FEW, holders._MANY, holders._PATIENCE = 16, 32, 1_024, 4
 
     @rule(
         names=st.lists(st.sampled_from([f"{letter}{number}" for letter in "abc" for number in range(8)]), min_size=1),
@@ -345,7 +342,7 @@ class Choices(RuleBasedStateMachine):
     @invariant()
     def nothing_is_left_of_who_left(self) -> None:
         for index in (self.made._takers, self.made._others):
-            replicas = [one for of_node in index._replicas.values() for one in of_node.values()]
+            replicas = list(index._replicas.values())
             entered = [agent for one in replicas for agent in one]
             takes_work = index is self.made._takers
             assert len(entered) == len(set(entered))
@@ -419,3 +416,53 @@ def test_what_a_short_form_costs_does_not_grow_with_the_agents_that_declare_it()
 
     cost(10)
     assert cost(8_000) < cost(1_000) * 1.3 + 100
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_an_agent_of_many_capabilities_costs_little_beside_others_that_declare_them_too(asks: bool):
+    """Orders are kept of what is asked for, and where nobody asks any more they are given up."""
+    made = Registry(Limits(window=1_000_000))
+    for node in range(64):  # of 64 manifests, which share 200 capabilities
+        made.register(manifest(f"a{node}", *(f"x.c{number}" for number in range(200))), session(f"n{node}"))
+    for number in range(200 if asks else 1):
+        made.choose(b"x.c%d" % number)
+    agent = made.get(b"a7")
+    for _ in range(400):
+        busy(agent, 1)
+        busy(agent, 0)
+
+    with WorkCounter() as counter:
+        busy(agent, 1)
+
+    assert counter.work < 1_000
+    assert chosen(made, b"x.c7") != "a7"
+
+
+def test_a_rule_to_nobody_lets_nobody_have_it():
+    access = Access(delegate=[DelegateRule("boss", to=[])])
+    made, here = Registry(Limits(), access), session()
+    made.register(manifest("a", "x.y"), here)
+    grant = access.grant("n", "boss")
+
+    assert grant.permits("x.y", "a") is False
+    assert made.choose(b"x.y", grant=grant) is None
+
+
+def test_what_is_asked_for_and_not_given_leaves_no_order_stale():
+    made = registry(*(manifest(f"a{number:04}", "x.y") for number in range(2_000)))
+    for _ in range(1_990):
+        made.choose(b"x.y")
+
+    with WorkCounter() as counter:
+        made.choose(b"x.y")
+
+    assert counter.work < 1_000
+
+
+def test_agents_that_had_work_before_a_restart_of_the_broker_are_busy_after_it():
+    made = registry(*(manifest(f"a{number:02}", "x.y") for number in range(40)), manifest("idle", "x.y"))
+    for agent in made.agents:
+        if agent.name != b"idle":
+            agent.mailbox.take_credit()
+
+    assert chosen(made, b"x.y") == "idle"

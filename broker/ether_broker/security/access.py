@@ -6,9 +6,10 @@ Patterns are fnmatch's: `*` is anything, `review-*` a beginning, `[ab]` one of. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
+from fnmatch import translate
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from ether_broker.errors import InvalidSpec
@@ -18,6 +19,7 @@ __all__ = ["EVERYTHING", "Access", "DelegateRule", "Grant", "Patterns", "Registe
 Patterns = str | Iterable[str]
 """One pattern or several, of which one has to match."""
 _ANY: Final = ("*",)
+_NEVER: Final = r"(?!)"
 _MOST_CACHED: Final = 10_000
 
 
@@ -152,7 +154,6 @@ class Access:
         self._owners = frozenset(owners)
         targets = dict.fromkeys(tuple(rule.to) for rule in self._delegate)
         self._targets = {to: 1 << number for number, to in enumerate(targets)}
-        self._matchers = [(re.compile("|".join(map(translate, to))).match, bit) for to, bit in self._targets.items()]
         self._grants: dict[tuple[str, str], Grant] = {}
         self._grants_of_rules: dict[tuple[DelegateRule, ...], Grant] = {}
 
@@ -182,7 +183,7 @@ class Access:
 
     def marks(self, agent: str) -> int:
         """To which of the rules' sets of agents (`DelegateRule.to`) an agent belongs, a bit for each; 0 without rules."""
-        return sum(bit for match, bit in self._matchers if match(agent))
+        return sum(bit for to, bit in self._targets.items() if _match(to, agent))
 
     def may_observe(self, node: str) -> bool:
         """Whether a node may see every message."""
@@ -244,7 +245,13 @@ class Access:
 
 
 def _match(patterns: Patterns, *names: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+    return any(map(_matcher(tuple(patterns)), names))
+
+
+@lru_cache(maxsize=65_536)
+def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
+    """What says whether a name matches one of the patterns; none matches no name."""
+    return re.compile("|".join(map(translate, patterns)) or _NEVER).match
 
 
 def _patterns(given: object, where: str) -> tuple[str, ...]:
