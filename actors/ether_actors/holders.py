@@ -15,7 +15,7 @@ __all__ = ["FEW", "MOST_PASSED", "Found", "Holders"]
 
 FEW: Final = 32
 """Replicas of which no order is kept."""
-_MANY: Final = 1_024
+_MANY: Final = 256
 """More than these are in order from the first: putting them in order takes long."""
 _PATIENCE: Final = 4
 """Changes for each of them after which no order is kept any more if nobody asks."""

@@ -125,7 +125,10 @@ class Homecoming:
             else:
                 missing.append(entry)
         for entry in reversed(missing):
+            was_running = entry.state is State.RUNNING
             self._reassignment.reopen(entry, again=False)
+            if was_running:
+                self._reassignment.tell_reassigned(entry)
             entry.envelope = mark(entry.envelope, Flag.RESENT)
             agent.mailbox.put_back(entry)
 

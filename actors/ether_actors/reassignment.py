@@ -77,6 +77,7 @@ class Reassignment:
                     moved.append(entry)
                 else:
                     agent.mailbox.put_back(entry)
+                    self.tell_reassigned(entry)
                 yield 1
         finally:
             self._delivery.pump_holders(moved)
@@ -130,7 +131,7 @@ class Reassignment:
         self.reopen(entry, again=False)
         if not self._reroute(entry, first=True):
             agent.mailbox.put_back(entry)
-            self._tell_reassigned(entry)
+            self.tell_reassigned(entry)
             if not self._declares(agent, entry):
                 self._undeclared(entry)
         self._delivery.pump(agent)
@@ -190,8 +191,10 @@ class Reassignment:
         self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message, payer=entry.agent.session)
 
     def reopen(self, entry: Entry, *, again: bool) -> None:
-        """Let what had been sent wait again; `again` when it may have been begun, which makes it another attempt."""
-        was_running = entry.state is State.RUNNING
+        """Let what had been sent wait again; `again` when it may have been begun, which makes it another attempt.
+
+        Whoever calls this says who has it now: see `tell_reassigned`.
+        """
         entry.holds_credit = False
         self._records.ledger.advance(entry, State.QUEUED)
         if again:
@@ -199,8 +202,6 @@ class Reassignment:
             header = read_header(entry.envelope)
             flags = header.flags | Flag.REDELIVERED
             entry.envelope = rehead(header, entry.envelope, attempt=entry.attempt, flags=flags)
-        if again or was_running:
-            self._tell_reassigned(entry)
 
     def _move(self, entry: Entry) -> bool:
         """Give what was taken from its agent's mailbox to another holder."""
@@ -224,10 +225,10 @@ class Reassignment:
         self._records.ledger.move(entry, choice)
         entry.envelope = rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
         (choice.agent.mailbox.put_back if first else choice.agent.mailbox.restore)(entry)
-        self._tell_reassigned(entry)
+        self.tell_reassigned(entry)
         return True
 
-    def _tell_reassigned(self, entry: Entry) -> None:
+    def tell_reassigned(self, entry: Entry) -> None:
         """Say who has it now and how often it was given; the journal and the observers would not know otherwise.
 
         Nobody is given it before that is in the journal, or another broker would give it to somebody else (G3).

@@ -256,7 +256,7 @@ class Choices(RuleBasedStateMachine):
         holders._MANY, holders._PATIENCE = 2 * few, 0.5
 
     def teardown(self) -> None:
-        capability_index.FEW, holders.FEW, holders._MANY, holders._PATIENCE = 16, 32, 1_024, 4
+        capability_index.FEW, holders.FEW, holders._MANY, holders._PATIENCE = 16, 32, 256, 4
 
     @rule(
         names=st.lists(st.sampled_from([f"{letter}{number}" for letter in "abc" for number in range(8)]), min_size=1),
