@@ -9,7 +9,7 @@ from typing import Any, Final
 from ether_actors.capability import WrongResult
 from ether_actors.misfit import Misfit
 from ether_actors.work import Work
-from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError, LeaseLost
+from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError, LeaseLost, OutcomeError
 from ether_broker.ids import to_text
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
@@ -38,7 +38,7 @@ def told_of(error: BaseException) -> dict[str, Any]:
         return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": str(error), **error.fields}
     code = AgentCrash.code if is_crash(error) else "exception"
     code = type(error).code if isinstance(error, EtherError) else code  # of an outcome: not that one's own
-    message = f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, OutcomeError) else f"{type(error).__name__}: {error}"
     if isinstance(error, BudgetExceeded):
         return {"status": Status.PARTIAL, "code": code, "message": message, "unresolved": (str(error),)}
     trace = "".join(traceback.format_exception(error))

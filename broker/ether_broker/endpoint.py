@@ -19,6 +19,7 @@ __all__ = [
     "default_endpoint",
     "is_exposed",
     "lan_name",
+    "own_endpoint",
     "prepare_endpoint",
 ]
 
@@ -98,6 +99,13 @@ def default_endpoint(name: str = "default") -> str:
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base) / "ether" if base else Path(tempfile.gettempdir()) / f"ether-{os.getuid()}"
     return f"ipc://{folder / name}.sock"
+
+
+def own_endpoint(url: str) -> str:
+    """The URL; of `ipc://NAME`, which has no path, the endpoint of this user's cluster of that name."""
+    name = url.removeprefix(IPC)
+    is_name = name != url and "/" not in name and re.fullmatch(NAME_PATTERN, name)
+    return default_endpoint(name) if is_name else url
 
 
 def prepare_endpoint(endpoint: str) -> None:

@@ -28,7 +28,7 @@ from ether_actors.pool import Pool
 from ether_broker.clock import SystemClock
 from ether_broker.codec import id_bytes
 from ether_broker.delegation import Budget, Delegation
-from ether_broker.endpoint import LAN
+from ether_broker.endpoint import LAN, own_endpoint
 from ether_broker.errors import Closed, InvalidEndpoint, UsageError
 from ether_broker.link import ZmqLink
 from ether_broker.mailbox import Limits
@@ -129,8 +129,9 @@ class Runtime:
         """A runtime that joins the bus at `url` when it is opened.
 
         Args:
-            url: `tcp://HOST:PORT` or `ipc:///PATH`; or `lan://NAME`, the broker that is advertised under that name on
-                the local network when the runtime is opened, and `lan://` for the only one there is.
+            url: `tcp://HOST:PORT` or `ipc:///PATH`; `ipc://NAME` is this user's bus that `ether up --name NAME` runs; or
+                `lan://NAME`, the broker that is advertised under that name on the local network when the runtime is opened,
+                and `lan://` for the only one there is.
             name: as above.
             threads: as above.
             drain: as above.
@@ -592,7 +593,7 @@ def _address(url: str, credentials: Credentials | None) -> str:
         msg = f"{url} is inside one Runtime, and nobody else reaches it: open that one with bind=, as in Runtime(bind='ipc:///PATH')."
         raise InvalidEndpoint(msg)
     if not url.startswith(LAN):
-        return url
+        return own_endpoint(url)
     from ether_broker.discovery.locate import located
     from ether_broker.security.keys import fingerprint
 

@@ -16,10 +16,10 @@ from ether_actors.handle import Handle
 from ether_actors.task import Task
 from ether_actors.work import Work
 from ether_broker.delegation import Delegation
-from ether_broker.errors import UnknownAgent
+from ether_broker.errors import Failed, UnknownAgent
 from ether_broker.ids import to_text
 from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.response import Response
+from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status
 from ether_broker.wire import Kind, pack_envelope, read_header
 from tests.actors.worker import Worker, fail_with
@@ -57,6 +57,15 @@ def test_what_a_handler_raises_is_failed_execution_with_its_traceback(error: Exc
     assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, code)
     assert response.error.message == f"{type(error).__name__}: {error}"
     assert "raise error" in response.error.traceback
+
+
+def test_another_outcome_that_a_handler_raises_is_told_by_its_own_words_alone():
+    error = ErrorInfo(code="not_permitted", message="NotPermitted: can_modify_files is False")
+    below = Response(request_id=to_text(bytes(16)), status=Status.FAILED_EXECUTION, from_agent="archive", error=error)
+
+    response = outcome_of(fail_with(Failed(below)))
+
+    assert (response.error.code, response.error.message) == ("failed", below.explain())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.endpoint import check_endpoint, default_endpoint, is_exposed, prepare_endpoint
+from ether_broker.endpoint import check_endpoint, default_endpoint, is_exposed, own_endpoint, prepare_endpoint
 from ether_broker.errors import InvalidEndpoint
 
 
@@ -60,6 +60,14 @@ def test_the_default_is_in_the_users_runtime_folder(monkeypatch, tmp_path):
 
     assert default_endpoint() == f"ipc://{tmp_path}/ether/default.sock"
     assert default_endpoint("blue") == f"ipc://{tmp_path}/ether/blue.sock"
+
+
+def test_a_name_without_a_path_is_that_users_cluster_of_the_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+    assert own_endpoint("ipc://blue") == f"ipc://{tmp_path}/ether/blue.sock"
+    for other in ("ipc:///blue", "ipc://run/blue", "ipc://", "tcp://blue:1", "blue"):
+        assert own_endpoint(other) == other
 
 
 def test_without_a_runtime_folder_it_is_in_one_of_the_users_own_among_temporary_files(monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from ether import (
     capability,
 )
 from ether.testing import TestRuntime
+from ether_broker.endpoint import default_endpoint
 
 
 class Writer(Agent):
@@ -114,6 +116,14 @@ def test_a_mistake_is_told_with_what_would_be_right(
         call(bus)
 
     assert said in str(caught.value)
+
+
+def test_a_bus_is_found_by_its_name_from_python_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        with Runtime(bind=default_endpoint("desk")) as bus, Runtime.connect("ipc://desk") as far:
+            bus.start(Writer)
+            assert far.delegate("text.write", {"text": "a"}).result().data == "a"
 
 
 def test_parameters_that_are_no_dict_are_told_in_words(bus: TestRuntime) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -11,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ether_broker.endpoint import IPC, LAN, check_endpoint, default_endpoint, lan_name
+from ether_broker.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
 from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
-from ether_broker.names import NAME_PATTERN
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
@@ -168,10 +166,7 @@ def connectable(url: str) -> str:
     if url.startswith(LAN):
         lan_name(url)
         return url
-    name = url.removeprefix(IPC)
-    if name != url and "/" not in name and re.fullmatch(NAME_PATTERN, name):
-        return default_endpoint(name)
-    check_endpoint(url)
+    url = check_endpoint(own_endpoint(url))
     if url.startswith("inproc://") or "*" in url:
         msg = f"{url!r} is an address to bind: connect to tcp://HOST:PORT or ipc:///PATH."
         raise InvalidEndpoint(msg)
