@@ -81,19 +81,15 @@ def monitor(endpoint: str) -> int:
     )
 
 
-def moving(endpoint: str) -> int:
-    """Fill a mailbox, and let it go from one agent that drains to the next, who registers again and again."""
-    body, frames = pack({"capabilities": [{"name": "evil.do"}]}), 60
+def returning(endpoint: str) -> int:
+    """Fill a mailbox, and register its agent again and again."""
+    asks = {"source": b"mallory", "capability": b"evil.do"}
+    comes = pack_envelope(Kind.REGISTER, source=b"mallory", body=pack({"capabilities": [{"name": "evil.do"}]}))
 
     def envelopes(done: int) -> list[bytes]:
-        if done < frames:
-            fields = {"source": b"mallory", "capability": b"evil.do"}
-            return [pack_envelope(Kind.DELEGATION, request_id=new_id(), **fields) for _ in range(100)]
-        before = b"mover-%d" % (done - frames) if done > frames else b"mallory"
-        comes = pack_envelope(Kind.REGISTER, request_id=new_id(), source=b"mover-%d" % (done - frames + 1), body=body)
-        return [
-            comes, pack_envelope(Kind.UNREGISTER, source=before, flags=Flag.HANDED_BACK, body=pack({})), *[comes] * 10
-        ]  # fmt: skip
+        if done < 60:
+            return [pack_envelope(Kind.DELEGATION, request_id=new_id(), **asks) for _ in range(100)]
+        return [comes] * 10
 
     return _session(endpoint, envelopes, 100)
 
@@ -383,7 +379,7 @@ def multipart(endpoint: str) -> int:
 KINDS = {
     kind.__name__: kind
     for kind in (
-        register, observe, monitor, moving, dead_letters, forged, bombs, questions, resend, garbage, strangers, crowd, hello,
+        register, returning, observe, monitor, dead_letters, forged, bombs, questions, resend, garbage, strangers, crowd, hello,
         connects, slow, multipart, progress, little_progress, unknown_progress, cancel, empty, heartbeats, tap,
         again, unacknowledged,
     )
