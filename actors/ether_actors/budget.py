@@ -105,17 +105,17 @@ class BudgetAccount:
         limit, so that `part = task.budget.part(4)` and then `task.delegate(…, budget=part)` is right with a budget and without.
 
         Raises:
-            ValueError: `count` is below 1.
+            ValueError: `count` is negative; of 0, as of an empty list, the part is that of 1.
         """
-        if count < 1:
-            msg = f"part({count}): the number of sub-delegations is 1 or more."
+        if count < 0:
+            msg = f"part({count}): the number of sub-delegations is 0 or more."
             raise ValueError(msg)
         with self._lock:
             left = self._remaining()
             if left is None:
                 return None
             lefts = {name: value for name in _FIELDS if (value := getattr(left, name)) is not None}
-            parts = {name: max(value / count, min(value, _LEAST[name])) for name, value in lefts.items()}
+            parts = {name: max(value / max(1, count), min(value, _LEAST[name])) for name, value in lefts.items()}
             return self._budget(parts, left.max_time_sec)
 
     def _refuse_without_any(self) -> None:

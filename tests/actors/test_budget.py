@@ -103,8 +103,9 @@ def test_equal_parts_are_of_what_is_left_and_none_is_too_small_to_be_one():
 
     assert spending.part(3) == Budget(max_cost=0.25, max_tokens=1, max_iterations=1, max_time_sec=9.0)
     assert BudgetAccount(None, Watch()).part(3) is None
-    with pytest.raises(ValueError, match="1 or more"):
-        spending.part(0)
+    assert spending.part(0) == spending.part(1)
+    with pytest.raises(ValueError, match="0 or more"):
+        spending.part(-1)
 
 
 @pytest.mark.parametrize("count", [3, 7, 10])
