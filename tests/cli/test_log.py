@@ -13,7 +13,7 @@ from tests.cli.command import Command, table
 from tests.cli.trails import alter, appending, write
 
 COLUMNS = ["NUMBER", "TIME", "WHAT", "FROM", "TO", "CAPABILITY", "REQUEST", "SUMMARY"]
-PLAN = "00000000-0000-7000-8000-000000000001"
+PLAN = "00000000-0000-7000-8000-000000000006"
 LAST = 27
 
 
@@ -164,7 +164,7 @@ def test_request_ids_are_as_short_as_they_can_be(alone: Command, tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    "which", ["8", "#8", "16", "22", "00000000-0000-7000-8000-000000000003", "00000000000070008000000000000003"]
+    "which", ["8", "#8", "16", "22", "00000000-0000-7000-8000-000000000008", "00000000000070008000000000000008"]
 )
 def test_a_delegation_is_shown_whole_by_any_of_its_names(alone: Command, journal: str, which: str) -> None:
     found = alone("log", "show", which, "-o", "json", "--journal", journal).json
@@ -213,7 +213,7 @@ def test_a_dead_letter_belongs_to_the_story_of_its_delegation(alone: Command, tm
     ("which", "said"),
     [
         ("99", "There is no entry 99: the journal has 1 to 27."),
-        ("0000", "'0000' is the begin of several request ids: 00000000-0000-7000-8000-000000000001, 0"),
+        ("0000", "'0000' is the begin of several request ids: 00000000-0000-7000-8000-000000000006, 0"),
         ("ff", "No delegation in the journal has 'ff'"),
         ("dlg-2025-10-06", "No delegation in the journal has 'dlg-2025-10-06'"),
     ],

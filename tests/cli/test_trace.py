@@ -172,7 +172,7 @@ def test_a_tree_whose_root_was_given_up_begins_with_what_is_left(alone: Command,
 
     assert drawn(done.out) == ["checker.check ◄"]
     assert gone.code == 2
-    assert "has not, or not any more, how 00000000-0000-7000-8000-000000000001 was accepted" in gone.err
+    assert "has not, or not any more, how 00000000-0000-7000-8000-000000000006 was accepted" in gone.err
 
 
 @pytest.mark.slow
