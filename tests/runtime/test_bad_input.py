@@ -233,7 +233,7 @@ def test_a_broker_that_is_not_there_is_a_typed_error_within_the_time(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "url", ["", "tcp://host", "tcp://host:99999", "http://host:1", "ipc://relative", "ipc:///" + "x" * 200]
+    "url", ["", "tcp://host", "tcp://host:99999", "http://host:1", "ipc://run/relative", "ipc:///" + "x" * 200]
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidEndpoint):
