@@ -30,6 +30,8 @@ _ENOUGH: Final = 64
 """Capabilities with somebody who takes it of which the best is taken, where a name stands for more; their turn goes round."""
 _MOST: Final = 1_024
 """Capabilities that are looked at where fewer have somebody; if nobody has been found then, there is nobody."""
+_MOST_LOOKS: Final = 2_048
+"""What one look below a name takes at most, in such looks."""
 RESOLVED_SHIFT: Final = 2
 """Capabilities of an agent that are gone through for a name in the time of one look."""
 _AT_ONCE: Final = 16
@@ -149,7 +151,9 @@ class CapabilityIndex:
         if found is None and name in self._askable:
             found = self._best_below(name, kind, grant, without)
         if found is None and name != _ANY and (classes := self._holders.get(_ANY)) is not None:
-            found = self._best(classes, name, kind, grant, without, partial(self._asks_for, name, _ANY))
+            found = self._best(
+                classes, name, kind, grant, without, lambda replicas: self._resolve(replicas, name) == _ANY
+            )
         return None if found is None else found[4]
 
     def _best_below(
@@ -158,12 +162,13 @@ class CapabilityIndex:
         capabilities = self._askable[name]
         best: Found | None = None
         looked = taking = 0
+        until = self.looked + _MOST_LOOKS
         for capability in capabilities:
-            if taking == _ENOUGH or looked == _MOST:
+            if taking == _ENOUGH or looked == _MOST or self.looked > until:
                 break
             looked += 1
             classes = self._holders[capability]
-            found = self._best(classes, capability, kind, grant, without, partial(self._asks_for, name, capability))
+            found = self._best(classes, capability, kind, grant, without, partial(self._is_below, name, grant))
             self.looked += 1
             if found is not None:
                 taking += 1
@@ -193,18 +198,33 @@ class CapabilityIndex:
 
     def everybody(self, name: bytes, grant: Grant) -> Iterator[Registration]:
         """All whom a choice could find, for any pattern of delegation; fallback agents last."""
+        seen: set[Replicas] = set()
+        until = self.looked + _MOST_LOOKS
         for capability in dict.fromkeys((name, *islice(self._askable.get(name, ()), _MOST), _ANY)):
-            for (_, marks), holders in self._holders.get(capability, {}).items():
-                if _permits(grant, name if capability == _ANY else capability, marks):
-                    for replicas in islice(holders, MOST_PASSED):
-                        if self._asks_for(name, capability, replicas):
-                            yield from replicas
+            for holders in self._holders.get(capability, {}).values():
+                for replicas in islice(holders, MOST_PASSED):
+                    self.looked += 1
+                    if replicas not in seen and self._is_for(name, grant, capability, replicas):
+                        seen.add(replicas)
+                        yield from replicas
+                    if self.looked > until:
+                        return
 
-    def _asks_for(self, name: bytes, capability: bytes, replicas: Replicas) -> bool:
-        """Whether replicas that declare a capability are asked for it under this name."""
+    def _is_for(self, name: bytes, grant: Grant, capability: bytes, replicas: Replicas) -> bool:
+        resolved = self._resolve(replicas, name)
+        if resolved is None or (resolved == _ANY) is not (capability == _ANY):
+            return False
+        return _permits(grant, name if resolved == _ANY else resolved, replicas.marks)
+
+    def _is_below(self, name: bytes, grant: Grant, replicas: Replicas) -> bool:
+        """Whether replicas are asked for one of their capabilities under this name, and for one that may be reached."""
+        resolved = self._resolve(replicas, name)
+        return resolved is not None and resolved != _ANY and _permits(grant, resolved, replicas.marks)
+
+    def _resolve(self, replicas: Replicas, name: bytes) -> bytes | None:
         if name not in replicas.resolved:
             self.looked += len(replicas.manifest.capabilities) >> RESOLVED_SHIFT
-        return replicas.resolve(name) == capability
+        return replicas.resolve(name)
 
 
 def _alike(replicas: Replicas) -> _Alike:

@@ -92,13 +92,15 @@ class Holders(Ranking[Replicas]):
             return self._first(without, accepts)
         found: Found | None = None
         for replicas in self._keys:
-            if accepts is None or accepts(replicas):
-                best = replicas.best(without)
-                if best is not None:
-                    weight, doubt = self._weights[replicas]
-                    rank = best[0], weight, doubt, best[1], best[2]
-                    if found is None or rank < found:
-                        found = rank
+            if accepts is not None and not accepts(replicas):
+                self.passed += 1
+                continue
+            best = replicas.best(without)
+            if best is not None:
+                weight, doubt = self._weights[replicas]
+                rank = best[0], weight, doubt, best[1], best[2]
+                if found is None or rank < found:
+                    found = rank
         return found
 
     def _first(self, without: Container[Registration], accepts: Callable[[Replicas], bool] | None) -> Found | None:
