@@ -9,7 +9,6 @@ So an agent whose replicas are there already is entered at once, whatever it dec
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Container, Iterator
 from functools import lru_cache, partial
 from itertools import islice
@@ -17,7 +16,7 @@ from typing import Final, cast
 
 from ether_actors.holders import MOST_PASSED, Found, Holders
 from ether_actors.registration import Registration
-from ether_actors.replicas import FEW, Replicas
+from ether_actors.replicas import Replicas
 from ether_broker.manifest import ANY, Interface, Manifest
 from ether_broker.security.access import EVERYTHING, Grant
 from ether_broker.sorted_keys import SortedKeys
@@ -34,21 +33,14 @@ _MOST_LOOKS: Final = 2_048
 """What one look below a name takes at most, in such looks."""
 RESOLVED_SHIFT: Final = 2
 """Capabilities of an agent that are gone through for a name in the time of one look."""
-_AT_ONCE: Final = 16
-"""Where so many times those who leave are more than all, all are gone through once."""
 _Class = tuple[Interface | None, int]
 _Alike = tuple[int, int, Interface | None, int]
 
 
 class CapabilityIndex:
-    """Finds agents; which are entered, and so can be found, is the registry's to say.
+    """Finds agents."""
 
-    Args:
-        is_ranked: whether one of them is ever chosen.
-    """
-
-    def __init__(self, *, is_ranked: bool) -> None:
-        self._is_ranked = is_ranked
+    def __init__(self) -> None:
         self._replicas: dict[_Alike, Replicas] = {}
         self._holders: dict[bytes, dict[_Class, Holders]] = {}
         """{capability: {class: who declares it}}, in the order in which they came."""
@@ -60,25 +52,22 @@ class CapabilityIndex:
         """Capabilities and manifests that were looked at in vain, or to compare; whoever counts them sets it back."""
 
     def add(self, agent: Registration, marks: int) -> None:
-        """Enter an agent that is not in any index.
+        """Enter an agent that is not entered.
 
         Args:
             agent: the agent, with its manifest.
             marks: what the access list tells of it; see `Access.marks`.
         """
-        self._add_all([agent], _kind_of(agent.manifest), marks)
-
-    def _add_all(self, agents: list[Registration], kind: Interface | None, marks: int) -> None:
-        """Enter agents of one manifest."""
-        manifest = agents[0].manifest
-        replicas = self._replicas.get((id(manifest.capabilities), id(manifest.exclusions), kind, marks))
+        manifest = agent.manifest
+        kind = _kind_of(manifest)
+        alike = id(manifest.capabilities), id(manifest.exclusions), kind, marks
+        replicas = self._replicas.get(alike)
         if replicas is not None:
-            replicas.add_all(agents)
+            replicas.enter(agent)
             return
-        replicas = Replicas(manifest, kind, marks, FEW if self._is_ranked else math.inf)
-        replicas.add_all(agents)
-        self._replicas[_alike(replicas)] = replicas
-        for capability in replicas.manifest.capabilities:
+        replicas = self._replicas[alike] = Replicas(manifest, kind, marks)
+        replicas.enter(agent)
+        for capability in manifest.capabilities:
             name = capability.name.encode()
             classes = self._holders.get(name)
             if classes is None:
@@ -86,36 +75,21 @@ class CapabilityIndex:
                 self.declared.add(name)
                 for short in _short_for(capability.name):
                     self._askable.setdefault(short, {})[name] = None
-            holders = classes.get((replicas.kind, replicas.marks))
+            holders = classes.get((kind, marks))
             if holders is None:
-                holders = classes[replicas.kind, replicas.marks] = Holders(is_ranked=self._is_ranked)
+                holders = classes[kind, marks] = Holders()
             holders.enter(replicas, capability)
 
     def remove(self, agent: Registration) -> None:
-        """Take an agent out that is entered here."""
+        """Take an agent out that is entered."""
         replicas = cast("Replicas", agent.replicas)
-        if len(replicas) == 1:
+        replicas.remove(agent)
+        if not replicas and not replicas.resting:
             self._drop(replicas)
-        replicas.discard(agent)
-
-    def move(self, agents: list[Registration], other: CapabilityIndex) -> None:
-        """Move agents of one `Replicas` to another index: those of a node, in one go."""
-        replicas = cast("Replicas", agents[0].replicas)
-        kind, marks = replicas.kind, replicas.marks
-        if len(agents) == len(replicas):
-            self._drop(replicas)
-            for agent in agents:
-                agent.mailbox.on_change = None
-        elif len(agents) * _AT_ONCE > len(replicas):
-            replicas.discard_all(agents)
-        else:
-            for agent in agents:
-                replicas.discard(agent)
-        other._add_all(agents, kind, marks)
 
     def _drop(self, replicas: Replicas) -> None:
         manifest, kind, marks = replicas.manifest, replicas.kind, replicas.marks
-        del self._replicas[_alike(replicas)]
+        del self._replicas[id(manifest.capabilities), id(manifest.exclusions), kind, marks]
         for capability in manifest.capabilities:
             name = capability.name.encode()
             classes = self._holders[name]
@@ -206,7 +180,7 @@ class CapabilityIndex:
                     self.looked += 1
                     if replicas not in seen and self._is_for(name, grant, capability, replicas):
                         seen.add(replicas)
-                        yield from replicas
+                        yield from (*replicas, *replicas.resting)
                     if self.looked > until:
                         return
 
@@ -225,11 +199,6 @@ class CapabilityIndex:
         if name not in replicas.resolved:
             self.looked += len(replicas.manifest.capabilities) >> RESOLVED_SHIFT
         return replicas.resolve(name)
-
-
-def _alike(replicas: Replicas) -> _Alike:
-    manifest = replicas.manifest
-    return id(manifest.capabilities), id(manifest.exclusions), replicas.kind, replicas.marks
 
 
 def _permits(grant: Grant, capability: bytes, marks: int) -> bool:

@@ -12,6 +12,7 @@ from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.registration import Condition, Registration
 from ether_actors.remembered import Remembered
+from ether_broker.cost import HOLDERS_SHIFT
 from ether_broker.router import Session
 from ether_broker.wire import Kind, pack_envelope
 
@@ -180,7 +181,7 @@ class Departures:
         session, done = agent.session, 0
         try:
             while done < share:
-                done += next(work)
+                done += next(work) + (self._records.registry.looked() >> HOLDERS_SHIFT)
         except StopIteration as end:
             done += end.value or 1
             del self.waiting[agent], self._begun[agent]

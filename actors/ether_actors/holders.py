@@ -29,15 +29,12 @@ class Holders(Ranking[Replicas]):
     """Replicas that declare a capability, take the same patterns of delegation, and are alike to every access rule.
 
     Of more than 32 an order is kept while they are asked for: not of those for which much changes and nobody asks.
-
-    Args:
-        is_ranked: whether one of them is ever chosen.
     """
 
     __slots__ = ("_unasked", "_weights", "passed")
 
-    def __init__(self, *, is_ranked: bool = True) -> None:
-        super().__init__(_MANY if is_ranked else math.inf)
+    def __init__(self) -> None:
+        super().__init__(_MANY)
         self._weights: dict[Replicas, tuple[float, float]] = {}
         """{replicas: (weight, -confidence)} of the capability."""
         self._unasked = 0
@@ -47,7 +44,8 @@ class Holders(Ranking[Replicas]):
 
     def _rank(self, member: Replicas) -> tuple[Any, ...]:
         best = member.best()
-        assert best is not None, "the last of them is taken out first"
+        if best is None:
+            return math.inf, 0.0, 0.0, id(member), member
         return best[0], *self._weights[member], best[1], member
 
     def enter(self, replicas: Replicas, capability: Capability) -> None:
@@ -110,10 +108,14 @@ class Holders(Ranking[Replicas]):
         assert self._order is not None
         found: Found | None = None
         passed = 0
+        empty: list[Replicas] = []
         for key in self._order.after(None):
-            if found is not None and key[:4] >= found[:4]:
+            if key[0] == math.inf or (found is not None and key[:4] >= found[:4]):
                 break
             _, weight, doubt, _, replicas = key
+            if not replicas:
+                empty.append(replicas)
+                continue
             if accepts is not None and not accepts(replicas):
                 passed += 1
                 if passed > MOST_PASSED:
@@ -124,5 +126,7 @@ class Holders(Ranking[Replicas]):
                 rank = best[0], weight, doubt, best[1], best[2]
                 if found is None or rank < found:
                     found = rank
-        self.passed += passed
+        for replicas in empty:
+            super().update(replicas)
+        self.passed += passed + len(empty)
         return found

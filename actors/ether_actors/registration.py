@@ -82,6 +82,11 @@ class Registration:
         """Its ledger entries without an outcome, in the order in which they were accepted."""
         return sorted(self.work, key=attrgetter("number"))
 
+    @property
+    def takes_work(self) -> bool:
+        """Whether it can be chosen: it is up, or restarts."""
+        return self.condition is Condition.UP or self.condition is Condition.RESTARTING
+
     def changed(self) -> None:
         """Tell those who choose it that it has more or less to do; its turn comes after that of its equals."""
         self.turn = next(turns)

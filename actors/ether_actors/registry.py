@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterator
-from typing import Any, Final
+from typing import Final, cast
 
 from ether_actors.capability_index import RESOLVED_SHIFT, CapabilityIndex
 from ether_actors.registration import Choice, Condition, Registration, places_of, turns
+from ether_actors.replicas import Replicas
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import ANY, Interface, Manifest
@@ -20,7 +21,6 @@ __all__ = ["Registry"]
 _MOST_RESOLVED: Final = 64
 """Names of capabilities that are remembered of each agent."""
 _UP: Final = Condition.UP  # a member of an Enum costs a look-up each time that it is named
-_RESTARTING: Final = Condition.RESTARTING
 _SINGLE: Final = Interface.SINGLE
 
 
@@ -43,9 +43,7 @@ class Registry:
         """Places of all agents."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
-        self._takers = CapabilityIndex(is_ranked=True)
-        """Those that are up or restart."""
-        self._others = CapabilityIndex(is_ranked=False)
+        self._index = CapabilityIndex()
 
     def __len__(self) -> int:
         return len(self._agents)
@@ -68,8 +66,8 @@ class Registry:
         return self._names.around(name)
 
     def capabilities_near(self, name: bytes) -> Iterator[bytes]:
-        """The capabilities that somebody declares who takes work, those first that are next to one in their order."""
-        return self._takers.declared.around(name)
+        """The declared capabilities, those first that are next to one in their order."""
+        return self._index.declared.around(name)
 
     def register(self, manifest: Manifest, session: Session) -> Registration:
         """Enter an agent, or bring back one that was down: its mailbox is kept; `check_free` has said that it may.
@@ -79,14 +77,13 @@ class Registry:
         known = self._agents.get(manifest.agent.encode())
         if known is None:
             return self._enter(manifest, session, Condition.UP)
-        index = self._index_of(known.condition)
-        index.remove(known)
+        self._index.remove(known)
         is_elsewhere = known.session is not session
         self._detach(known)
         known.manifest, known.load = manifest, {}
         self._attach(known, session)
         known.resolved.clear()
-        index.add(known, self._access.marks(manifest.agent))
+        self._index.add(known, self._access.marks(manifest.agent))
         drains_on = known.condition is Condition.DRAINING and not is_elsewhere
         self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=is_elsewhere)
         return known
@@ -114,7 +111,7 @@ class Registry:
         agent.condition = condition
         if condition is not Condition.UP:
             agent.mailbox.pause()
-        self._index_of(condition).add(agent, self._access.marks(manifest.agent))
+        self._index.add(agent, self._access.marks(manifest.agent))
         return agent
 
     def remove(self, agent: Registration) -> None:
@@ -122,7 +119,7 @@ class Registry:
         if self._agents.pop(agent.name, None) is not None:
             self._detach(agent)
             self._names.remove(agent.name)
-            self._index_of(agent.condition).remove(agent)
+            self._index.remove(agent)
             agent.resolved.clear()  # they and the mailbox lead back to it: nothing is left to the garbage collector
             agent.mailbox.close()
 
@@ -142,38 +139,37 @@ class Registry:
 
     def condition(self, agent: Registration, condition: Condition, *, reset: bool = False) -> None:
         """Note how an agent is; with `reset`, what its node held is its no more, and all credit is back."""
-        before, after = self._index_of(agent.condition), self._index_of(condition)
+        took = agent.takes_work
         agent.condition = condition
         if condition is _UP:
             agent.mailbox.resume(reset=reset)
         else:
             agent.mailbox.pause()
-        if before is after:
+        replicas = cast("Replicas", agent.replicas)
+        if took and agent.takes_work:
             agent.changed()
-        else:
-            before.move([agent], after)
+        elif took:
+            replicas.rest([agent])
+        elif agent.takes_work:
+            replicas.wake(agent)
 
     def condition_all(self, session: Session, condition: Condition) -> None:
         """Note that all agents of a node that take work take none any more: they are DRAINING or DOWN."""
-        alike: dict[Any, list[Registration]] = {}
+        alike: dict[Replicas, list[Registration]] = {}
         for agent in session.agents.values():
-            if agent.condition is _UP or agent.condition is _RESTARTING:
+            if agent.takes_work:
                 agent.condition = condition
                 agent.mailbox.pause()
-                alike.setdefault(agent.replicas, []).append(agent)
-        for agents in alike.values():
-            self._takers.move(agents, self._others)
-
-    def _index_of(self, condition: Condition) -> CapabilityIndex:
-        return self._takers if condition is _UP or condition is _RESTARTING else self._others
+                alike.setdefault(cast("Replicas", agent.replicas), []).append(agent)
+        for replicas, agents in alike.items():
+            replicas.rest(agents)
 
     def holders(self, capability: bytes, grant: Grant = EVERYTHING) -> Iterator[Choice]:
-        """Everybody who may do it and may be asked by the delegator, whatever their condition: those who take work first."""
-        for index in (self._takers, self._others):
-            for agent in index.everybody(capability, grant):
-                choice = self.resolve(agent, capability)
-                if choice is not None:
-                    yield choice
+        """Everybody who may do it and may be asked by the delegator, whatever their condition."""
+        for agent in self._index.everybody(capability, grant):
+            choice = self.resolve(agent, capability)
+            if choice is not None:
+                yield choice
 
     def resolve(self, agent: Registration, capability: bytes) -> Choice | None:
         """What the agent makes of a capability that it is asked for by name, or None (G10)."""
@@ -182,13 +178,13 @@ class Registry:
             if len(resolved) >= _MOST_RESOLVED:
                 resolved.clear()
             resolved[capability] = _choice(agent, capability)
-            self._takers.looked += len(agent.manifest.capabilities) >> RESOLVED_SHIFT
+            self._index.looked += len(agent.manifest.capabilities) >> RESOLVED_SHIFT
         return resolved[capability]
 
     def best_of(self, agent: Registration) -> Choice | None:
         """The lightest, then most confident of all that an agent declares: for who names it, and no capability."""
         declared = agent.manifest.capabilities
-        self._takers.looked += len(declared) >> RESOLVED_SHIFT
+        self._index.looked += len(declared) >> RESOLVED_SHIFT
         best = min(declared, key=lambda item: (item.latency_weight, -item.confidence, item.name), default=None)
         return None if best is None else self.resolve(agent, best.name.encode())
 
@@ -207,7 +203,7 @@ class Registry:
             grant: what the delegator may reach.
             without: agents that are passed over.
         """
-        agent = self._takers.best(capability, kind, grant, without)
+        agent = self._index.best(capability, kind, grant, without)
         if agent is None:
             return None
         if agent.mailbox.on_change is None:  # else it gets another turn when it is given the work
@@ -216,9 +212,7 @@ class Registry:
 
     def looked(self) -> int:
         """At how many choices looked in vain, or to compare, since this was last asked: somebody has to be charged for it."""
-        takers, others = self._takers, self._others
-        found = takers.looked + others.looked
-        takers.looked = others.looked = 0
+        found, self._index.looked = self._index.looked, 0
         return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Container
 from typing import Any, Final, Protocol
 
 from ether_actors.ranking import Ranking
-from ether_actors.registration import Condition, Registration
+from ether_actors.registration import Condition, Registration, turns
 from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.manifest import Interface, Manifest
 from ether_broker.router import Session
@@ -15,6 +15,8 @@ __all__ = ["FEW", "Replicas", "Watcher"]
 
 FEW: Final = 16
 """Agents that are ranked each time that one is looked for; more are kept in order."""
+_AT_ONCE: Final = 16
+"""Where so many times those who rest are more than all, all are gone through once."""
 _RESTARTING: Final = 128
 """Delegations that an agent which restarts counts as having, besides those that it has."""
 _MOST_RESOLVED: Final = 64
@@ -30,24 +32,25 @@ class Watcher(Protocol):
 
 
 class Replicas(Ranking[Registration]):
-    """Agents of one manifest, alike to an access list: by what they have to do, and then by their turn.
+    """Agents of one manifest, alike to an access list: those that take work by what they have to do, and then by their turn.
 
     Args:
         manifest: of one of them.
         kind: the one pattern of delegation that they take; None takes all.
         marks: what the access list tells of them; see `Access.marks`.
-        few: members of which no order is kept.
     """
 
-    __slots__ = ("_told", "_watchers", "kind", "manifest", "marks", "resolved")
+    __slots__ = ("_told", "_watchers", "kind", "manifest", "marks", "resolved", "resting")
 
-    def __init__(self, manifest: Manifest, kind: Interface | None, marks: int, few: float = FEW) -> None:
-        super().__init__(few)
+    def __init__(self, manifest: Manifest, kind: Interface | None, marks: int) -> None:
+        super().__init__(FEW)
         self.manifest = manifest
         self.kind = kind
         self.marks = marks
         self.resolved: dict[bytes, bytes | None] = {}
         """{a name that was asked for: what they declare of it}."""
+        self.resting: dict[Registration, None] = {}
+        """Agents that take no work: they drain or are down."""
         self._watchers: dict[Watcher, None] = {}
         self._told: tuple[Any, ...] | None = None
         """What they were told last."""
@@ -80,35 +83,53 @@ class Replicas(Ranking[Registration]):
 
     # -- what changes --------------------------------------------------------------------------------------------
 
-    def add_all(self, members: Collection[Registration]) -> None:
-        """Enter agents."""
-        for member in members:
-            member.replicas = self
-            if self._order is not None or self._watchers:
-                member.mailbox.on_change = member.changed
-            self.add(member)
-        self._tell(next(iter(members)).session)
+    def enter(self, member: Registration) -> None:
+        """Enter an agent."""
+        member.replicas = self
+        if not member.takes_work:
+            self.resting[member] = None
+            return
+        member.turn = next(turns)  # or who watches would not be told of one that is back as it was
+        if self._order is not None or self._watchers:
+            member.mailbox.on_change = member.changed
+        self.add(member)
+        self._tell(member.session)
 
-    def discard(self, member: Registration) -> None:
-        """Take an agent out; the last one is taken out of `Holders` before."""
-        super().discard(member)
+    def remove(self, member: Registration) -> None:
+        """Take an agent out."""
         member.replicas, member.mailbox.on_change = None, None
-        if self._keys:
+        if member in self.resting:
+            del self.resting[member]
+        else:
+            self.discard(member)
             self._tell(member.session)
 
-    def discard_all(self, members: Collection[Registration]) -> None:
-        """Take several out, but not all, in one go through those who are there."""
+    def rest(self, members: Collection[Registration]) -> None:
+        """Note that agents take no work any more, in one go through all if they are many of them."""
+        if len(members) * _AT_ONCE > len(self):
+            for member in members:
+                del self._keys[member]
+            if self._order is not None:
+                self._order.retain(lambda key: key[2] in self._keys)
+        else:
+            for member in members:
+                self.discard(member)
         for member in members:
-            del self._keys[member]
-            member.replicas, member.mailbox.on_change = None, None
-        if self._order is not None:
-            self._order.retain(lambda key: key[2] in self._keys)
-        self._tell(next(iter(members)).session)
+            member.mailbox.on_change = None
+            self.resting[member] = None
+        if self._keys or len(self._watchers) <= FEW_GROUPS:
+            self._tell(next(iter(members)).session)  # else who watches finds out
+
+    def wake(self, member: Registration) -> None:
+        """Note that an agent takes work again."""
+        del self.resting[member]
+        self.enter(member)
 
     def update(self, member: Registration) -> None:
         """Note that an agent has more or less to do."""
-        super().update(member)
-        self._tell(member.session)
+        if member not in self.resting:
+            super().update(member)
+            self._tell(member.session)
 
     def order(self) -> None:
         """Keep an order from now on."""

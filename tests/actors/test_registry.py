@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors import capability_index, holders
+from ether_actors import holders, replicas
 from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.registry import Registry
 from ether_broker.errors import DuplicateAgent, InvalidManifest
@@ -252,11 +252,11 @@ class Choices(RuleBasedStateMachine):
     @initialize(few=st.sampled_from((0, 1, 3)))
     def look_at_few_one_by_one(self, few: int) -> None:
         """Orders are kept for some agents already, as they are for more than 16 otherwise."""
-        holders.FEW = capability_index.FEW = few
+        holders.FEW = replicas.FEW = few
         holders._MANY, holders._PATIENCE = 2 * few, 0.5
 
     def teardown(self) -> None:
-        capability_index.FEW, holders.FEW, holders._MANY, holders._PATIENCE = 16, 32, 256, 4
+        replicas.FEW, holders.FEW, holders._MANY, holders._PATIENCE = 16, 32, 256, 4
 
     @rule(
         names=st.lists(st.sampled_from([f"{letter}{number}" for letter in "abc" for number in range(8)]), min_size=1),
@@ -341,15 +341,16 @@ class Choices(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_left_of_who_left(self) -> None:
-        for index in (self.made._takers, self.made._others):
-            replicas = list(index._replicas.values())
-            entered = [agent for one in replicas for agent in one]
-            takes_work = index is self.made._takers
-            assert len(entered) == len(set(entered))
-            assert set(entered) == {agent for agent in self.agents() if (agent.condition in TAKES) is takes_work}
-            held = {one for classes in index._holders.values() for one_class in classes.values() for one in one_class}
-            assert held <= set(replicas)
-            assert all(index._holders[name] for names in index._askable.values() for name in names)
+        index = self.made._index
+        known = list(index._replicas.values())
+        taking, resting = [a for one in known for a in one], [a for one in known for a in one.resting]
+        assert (len(taking), len(resting)) == (len(set(taking)), len(set(resting)))
+        assert set(taking) == {agent for agent in self.agents() if agent.condition in TAKES}
+        assert set(resting) == {agent for agent in self.agents() if agent.condition not in TAKES}
+        assert all(agent.replicas is one for one in known for agent in (*one, *one.resting))
+        held = {one for classes in index._holders.values() for one_class in classes.values() for one in one_class}
+        assert held <= set(known)
+        assert all(index._holders[name] for names in index._askable.values() for name in names)
 
 
 TestChoices = Choices.TestCase
