@@ -17,6 +17,7 @@ _APART: Final = 86_400.0
 """Seconds by which wall clocks may differ, where nothing but the time tells what was before and what after."""
 _MAKER: Final = slice(11, None)
 """Of a UUIDv7: what is the same in all ids of one process; see `ether_broker.ids`."""
+_MOST_MAKERS: Final = 16_384
 _MOST_BYTES: Final = 64 << 20
 
 
@@ -55,8 +56,10 @@ class Ended:
         self._bytes = 0
         self.has_dropped = False
         """Whether there are ended delegations that are not remembered any more."""
+        self._highest: dict[bytes, bytes] = {}
+        """{how they end: the highest UUIDv7 among them}, for so many processes at most."""
         self._dropped = b""
-        """The highest UUIDv7 among them."""
+        """The highest UUIDv7 among those of the other processes."""
         self._since: OrderedDict[bytes, bytes] = OrderedDict()
         """{incarnation: the id above which its process's ids are new}; each broker has its own, no checkpoint has them."""
 
@@ -77,10 +80,14 @@ class Ended:
 
     def _drop(self, endings: dict[bytes, tuple[bytes, bytes, int]]) -> None:
         self.has_dropped = self.has_dropped or bool(endings)
-        highest = {request_id[_MAKER]: request_id for request_id in sorted(filter(_is_rising, endings))}
-        self._dropped = max((self._dropped, *highest.values()))
-        for incarnation, since in self._since.items():
-            self._since[incarnation] = max(since, highest.get(since[_MAKER], b""))
+        for request_id in endings:
+            if self._is_above(request_id):
+                self._highest[request_id[_MAKER]] = request_id
+        if len(self._highest) > _MOST_MAKERS:
+            rising = sorted(self._highest.values())
+            apart = rising[-_MOST_MAKERS // 2 :]  # with those that are far ahead of the time: they stand for no others
+            self._dropped = rising[-len(apart) - 1]
+            self._highest = {request_id[_MAKER]: request_id for request_id in apart}
 
     # -- when an id was made, and whether it may have been seen; no clock is asked where the ids themselves tell --------
 
@@ -89,29 +96,30 @@ class Ended:
         if _is_rising(request_id):
             self._since.setdefault(incarnation, request_id)
             if len(self._since) > REMEMBERED:
-                self._since.popitem(last=False)  # the ids of that process are looked for in the journal from now on
+                self._since.popitem(last=False)  # what that process sends again may have run, as far as is known
 
     def is_new(self, request_id: bytes, incarnation: bytes) -> bool:
-        """Whether that process made this id after it had joined this broker, and after all of its that are forgotten.
+        """Whether that process, as it says, made this id after it had joined this broker: then none before has seen it.
 
-        So no broker before this one has seen it, and it is not among what ended so long ago that it is not remembered. The ids
-        of one process rise whatever its clock does, and end alike.
+        The ids of one process rise whatever its clock does, and end alike. Nobody but that process may be the worse for it if
+        this is not true.
         """
         since = self._since.get(incarnation, b"")
         return request_id > since and request_id[_MAKER] == since[_MAKER]
 
-    def may_know(self, request_id: bytes, incarnation: bytes) -> bool:
+    def may_know(self, request_id: bytes) -> bool:
         """Whether that delegation has ended, or may have ended so long ago that it is not remembered; cheap, and often false.
 
-        An id that is above all that are not remembered is not among them. One that is far ahead of the time would stand for
-        all to come: those of the processes that are in are compared with their own.
+        What is above all that are not remembered and end alike is not among them, whoever made or sent which. One that is far
+        ahead of the time stands only for those to come that end alike.
         """
         if request_id in self._newer or request_id in self._older:
             return True
-        return self.has_dropped and not (self._is_above(request_id) or self.is_new(request_id, incarnation))
+        return self.has_dropped and not self._is_above(request_id)
 
     def _is_above(self, request_id: bytes) -> bool:
-        return request_id > self._dropped and _is_rising(request_id)
+        above = self._dropped < request_id > self._highest.get(request_id[_MAKER], b"")
+        return above and _is_rising(request_id)
 
     def is_after(self, request_id: bytes, until: float, now: float) -> bool:
         """Whether what has this id cannot have ended before `until`, as far as clocks are at most a day apart; Unix times."""
@@ -186,7 +194,8 @@ class Ended:
         return {
             "older": [[request_id, *ending] for request_id, ending in self._older.items()],
             "newer": [[request_id, *ending] for request_id, ending in self._newer.items()],
-            "dropped": [self.has_dropped, self._dropped],
+            "dropped": [self.has_dropped, max((self._dropped, *self._highest.values()))],  # what older brokers go by
+            "highest": [self._dropped, *self._highest.values()],
             "uncollected": [[request_id, source] for request_id, (source, _) in self._uncollected.items()],
         }
 
@@ -201,11 +210,12 @@ class Ended:
         for name, endings in (("older", ended._older), ("newer", ended._newer)):
             ids, agents, sources, numbers = _columns(state[name], bytes, bytes, bytes, int)
             endings.update(zip(ids, zip(agents, sources, numbers, strict=True), strict=True))
-        has_dropped, dropped = state["dropped"]
-        if (type(has_dropped), type(dropped)) != (bool, bytes):
-            msg = f"dropped: {dropped!r:.80}"
+        ended.has_dropped, highest = state["dropped"]
+        ended._dropped, *makers = state.get("highest", [highest])
+        if type(ended.has_dropped) is not bool or {*map(type, makers), type(ended._dropped)} != {bytes}:
+            msg = f"dropped: {state['dropped']!r:.80}, {ended._dropped!r:.80}"
             raise TypeError(msg)
-        ended.has_dropped, ended._dropped = has_dropped, dropped
+        ended._highest = {request_id[_MAKER]: request_id for request_id in makers}
         ids, sources = _columns(state["uncollected"], bytes, bytes)
         ended._wait_for({request_id: (source, b"") for request_id, source in zip(ids, sources, strict=True)})
         return ended

@@ -87,9 +87,7 @@ class Rulings:
         """Accept a delegation, or answer it at once."""
         records = self._records
         request_id = header.request_id
-        may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(
-            request_id, session.incarnation
-        )
+        may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(request_id)
         is_known = may_be_known and self._is_known(session, header, envelope)
         if is_known:
             return

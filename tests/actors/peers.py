@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ether_actors.ended import REMEMBERED
 from ether_actors.history import History
 from ether_actors.ledger import Entry
 from ether_actors.registration import Registration
@@ -87,7 +88,7 @@ class Bus:
     """One supervisor with its peers."""
 
     def __init__(self, limits: Limits | None = None, now: float = 1000.0, **options: Any) -> None:
-        self.history = History()
+        self.history = History(remembered=options.get("remembered", REMEMBERED))
         """What a journal would tell."""
         self.supervisor = Supervisor(limits=limits, journal=_Folding(self.history), **options)
         self.records = self.supervisor.records

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from ether_broker.ids import foreign_id
 from ether_broker.manifest import Manifest
 from ether_broker.payload import unpack
 from ether_broker.status import Status
@@ -287,6 +288,70 @@ def test_what_ended_and_is_forgotten_does_not_run_again_whatever_the_clocks_show
     assert first is Status.COMPLETED
     assert ran[int.from_bytes(mine)] == 1
     assert desk.outcomes() == {int.from_bytes(mine): first}
+
+
+@pytest.mark.parametrize("flags", [0, int(Flag.RESENT)], ids=["new", "resent"])
+@pytest.mark.parametrize("attack", ["run", "v7", "take", "other last bytes", "far ahead"])
+def test_a_stranger_that_sends_a_forgotten_id_takes_nothing_from_its_owner_whatever_it_says_of_its_own_ids(
+    attack: str, flags: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It registers with an id that ends as the owner's does and is far below it, or far above."""
+    bus = Bus(remembered=8)
+    worker, desk = bus.node("w", "w"), bus.delegator("desk")
+    monkeypatch.setattr(bus.records.journal, "outcome", lambda id_: outcome_of(bus, id_), raising=False)
+    mine = timed(bus.wall, 999, process=7) if attack in {"v7", "far ahead"} else foreign_id("dlg-2025-10-06-001")
+    maker = 8 if attack == "other last bytes" else int.from_bytes(mine[11:])
+    desk.delegate("desk", request_id=mine)
+    bus.step()
+    assert worker.work() == [int.from_bytes(mine)]
+    worker.respond("w", int.from_bytes(mine), summary="the first")
+    bus.step()
+    first = desk.outcome()
+    for number in range(40):
+        desk.delegate("desk", "no.such.thing", request_id=timed(bus.wall + 1.0, number, process=2))
+        bus.step()
+    assert mine not in bus.records.ended
+
+    thief = bus.node("thief")
+    said = timed(bus.wall + 1e9 if attack == "far ahead" else 0.0, process=maker)
+    thief.send(Kind.REGISTER, request_id=said, source=b"thief", body={"capabilities": [{"name": "mine"}]})
+    bus.step()
+    thief.inbox.clear()
+    if attack == "take":
+        thief.delegate("thief", "mine", request_id=mine)
+    else:
+        thief.delegate("thief", to="nobody", request_id=mine)
+    bus.step()
+    desk.inbox.clear()
+    desk.delegate("desk", request_id=mine, flags=flags)
+    bus.step()
+
+    assert thief.outcome().code == "duplicate_request"
+    assert thief.work() == []
+    assert worker.work() == []
+    assert desk.outcome().body == first.body
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_what_a_stranger_says_of_its_ids_lets_it_run_what_no_journal_may_know_only_in_its_own_name() -> None:
+    """Volatile work of a broker before: its owner, whom this broker has not seen make the id, is told that it was lost."""
+    bus = Bus(remembered=8)
+    bus.records.has_recovered = True
+    worker, desk, mine = bus.node("w", "w"), bus.delegator("desk"), timed(bus.wall, 999, process=7)
+    resent = int(Flag.RESENT | Flag.VOLATILE)
+    thief = bus.node("thief")
+    thief.send(Kind.REGISTER, request_id=timed(0.0, process=7), source=b"thief", body={})
+    bus.step()
+    thief.inbox.clear()
+
+    thief.delegate("thief", to="nobody", request_id=mine, flags=resent)
+    bus.step()
+    desk.delegate("desk", request_id=mine, flags=resent)
+    bus.step()
+
+    assert thief.outcome().code == "unknown_agent"
+    assert desk.outcome().code == "broker_lost"
+    assert worker.work() == []
 
 
 def outcome_of(bus: Bus, id_: bytes) -> bytes | None:

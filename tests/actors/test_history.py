@@ -242,6 +242,26 @@ def test_a_checkpoint_of_version_1_is_brought_forward():
     assert (history.boot, history.clock, history.wall) == ("", CLOCK, WALL)
 
 
+@pytest.mark.parametrize("has_makers", [True, False])
+def test_a_checkpoint_tells_what_may_be_among_the_endings_that_are_forgotten(has_makers: bool):
+    history = History(remembered=2)
+    ids = [(at << 80 | 7 << 76 | maker).to_bytes(16) for at, maker in ((10, 1), (99, 2), (11, 1), (12, 1), (13, 1))]
+    for id_ in ids:
+        asked = pack_envelope(Kind.DELEGATION, request_id=id_, source=b"d", target=b"a")
+        told_of = pack_envelope(Kind.RESPONSE, request_id=id_, source=b"a", target=b"d", status=Status.COMPLETED)
+        history.apply(history.next, CLOCK, WALL, [asked, told_of])
+    state = unpack(history.pack())
+    if not has_makers:
+        del state["ended"]["highest"]
+
+    ended = History.of(pack(state), remembered=2).ended
+
+    later = (14 << 80 | 7 << 76 | 1).to_bytes(16)
+    assert ids[0] not in ended
+    assert all(ended.may_know(id_) for id_ in ids)
+    assert ended.may_know(later) is not has_makers, "by the highest of all there are one, by that of its process not"
+
+
 def test_a_checkpoint_of_another_version_says_what_to_do():
     with pytest.raises(JournalCorrupt, match="agent-ether that wrote it"):
         History.of(pack({"version": 99}))

@@ -309,19 +309,33 @@ def test_a_manifest_that_many_agents_have_is_in_a_checkpoint_once() -> None:
     assert History.of(packed).agents == bus.history.agents
 
 
-def test_an_id_from_the_future_does_not_stand_for_all_that_come_after_it() -> None:
-    ended, node = Ended(most=2), b"n" * 16
-    ended.joined(node, timed(999_980))
+def test_an_id_from_the_future_stands_only_for_those_to_come_that_end_alike() -> None:
+    ended = Ended(most=2)
     for seconds in (999_990, 2_000_000, 999_991, 999_992, 999_993, 999_994):
         ended.note(timed(seconds), b"a", b"d", 1)
 
     assert ended.has_dropped
-    assert not ended.may_know(timed(999_995), node), "this process has made no such id that is forgotten"
-    assert ended.may_know(timed(999_991), node)
-    assert ended.may_know(timed(999_970), node), "it made that one before it joined"
-    assert ended.may_know(timed(999_995, process=2), node), "another process made that one"
-    assert ended.may_know(timed(999_995), b"m" * 16)
-    assert ended.may_know(timed(2_000_000, process=2), node)
+    assert not ended.may_know(timed(999_995)), "this process has made no such id that is forgotten"
+    assert not ended.may_know(timed(999_980, process=3)), "nor has this one, whose clock is behind"
+    assert ended.may_know(timed(999_991))
+    assert ended.may_know(timed(999_970)), "it may be any of those that it made before"
+    assert ended.may_know(timed(2_000_000))
+    assert ended.may_know(timed(999_995, process=2)), "the one from the future was of this process"
+    assert ended.may_know(bytes(16)), "no UUIDv7 tells when it was made"
+
+
+def test_an_id_from_the_future_among_those_of_very_many_processes_does_not_stand_for_the_others() -> None:
+    ended, most = Ended(most=20_000), 20_000
+    ended.note(timed(2_000_000), b"a", b"d", 1)
+    for number in range(2 * most):
+        ended.note(timed(1_000_000 + number, process=3 + number), b"a", b"d", 1)
+
+    assert ended.may_know(timed(1_000_000, process=3))
+    assert all(ended.may_know(timed(1_000_000 + number, process=3 + number)) for number in range(0, 2 * most, 100))
+    assert ended.may_know(timed(1_000_000, process=1)), "of a process that may be any of those"
+    assert not ended.may_know(timed(1_000_000 + 2 * most, process=1))
+    assert ended.may_know(timed(1_000_000 + 2 * most, process=2)), "the one from the future was of this process"
+    assert len(ended.pack()["highest"]) <= 16_385
 
 
 def timed(seconds: int, process: int = 1) -> bytes:

@@ -708,7 +708,7 @@ def test_what_a_recovery_drops_of_the_endings_is_still_known_as_one_that_may_hav
 
     ended = supervisor.records.ended
     assert done not in ended
-    assert ended.may_know(done, b"")
+    assert ended.may_know(done)
     assert all(journal.outcome(id_) for id_ in (done, *left))
 
 

@@ -234,11 +234,9 @@ def _mutant(
 
 def _believe_the_time(drop: Any) -> Any:
     def mutated(self: Ended, endings: Any) -> None:
-        highest, found = self._dropped, [made for made in map(made_at, endings) if made is not None]
-        drop(self, endings)
-        if found:
-            timely = [id_ for id_ in endings if (made_at(id_) or 0.0) <= found[-1] + 2.0]
-            self._dropped = max((highest, *timely))
+        found = [made for made in map(made_at, endings) if made is not None]
+        until = found[-1] + 2.0 if found else 0.0
+        drop(self, {id_: ending for id_, ending in endings.items() if (made_at(id_) or 0.0) <= until})
 
     return mutated
 
