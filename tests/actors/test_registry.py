@@ -249,13 +249,15 @@ class Choices(RuleBasedStateMachine):
     def agents(self) -> list[Registration]:
         return list(self.made.agents)
 
-    @initialize(few=st.sampled_from((0, 1, 3)))
-    def look_at_few_one_by_one(self, few: int) -> None:
+    @initialize(few=st.sampled_from((0, 1, 3)), told=st.sampled_from((0, 8)))
+    def look_at_few_one_by_one(self, few: int, told: int) -> None:
         """Orders are kept for some agents already, as they are for more than 16 otherwise."""
         holders.FEW = replicas.FEW = few
+        replicas.FEW_GROUPS = told
         holders._MANY, holders._PATIENCE = 2 * few, 0.5
 
     def teardown(self) -> None:
+        replicas.FEW_GROUPS = 8
         replicas.FEW, holders.FEW, holders._MANY, holders._PATIENCE = 16, 32, 256, 4
 
     @rule(
