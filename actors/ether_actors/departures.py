@@ -97,7 +97,6 @@ class Departures:
         """Take out an agent that left for good, as soon as what it had is answered for; its node speaks for it no more."""
         if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
             reason = _LEFT
-        self._reassignment.call_off(agent)
         self._records.registry.condition(agent, Condition.DOWN)
         let_go(agent)
         agent.session.told.discard(agent.name)
@@ -124,7 +123,7 @@ class Departures:
 
     def returned(self, agent: Registration, *, is_changed: bool) -> None:
         """Send what waited for an agent that has registered again, what it does not declare any more to others."""
-        if agent.condition is Condition.UP and agent.mailbox.waiting_count:
+        if agent.condition is Condition.UP and (agent.mailbox.waiting_count or agent in self.waiting):
             if is_changed:
                 self._begin(agent, _RETURNED)
             if agent in self.waiting:

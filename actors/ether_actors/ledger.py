@@ -222,7 +222,7 @@ class Ledger:
         """Give a waiting delegation to another agent."""
         assert entry.state is _QUEUED
         del entry.agent.work[entry]
-        entry.agent, entry.capability = choice.agent, choice.name
+        entry.agent, entry.capability, entry.idempotent = choice.agent, choice.name, choice.idempotent
         entry.agent.work[entry] = None
 
     def forget(self, entry: Entry) -> None:

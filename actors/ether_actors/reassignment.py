@@ -12,7 +12,7 @@ from typing import Final
 from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
-from ether_actors.registration import Condition, Registration
+from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.selection import Selection
 from ether_broker.cost import MOVED
 from ether_broker.dead_letters import Reason
@@ -44,14 +44,10 @@ class Reassignment:
         self._delivery = delivery
         self._selection = selection
 
-    def call_off(self, agent: Registration) -> None:
-        """Tell a node that let an agent go to begin nothing that is on its way: an agent of that name may be there again."""
-        for entry in agent.work:
-            if entry.holds_credit:
-                self._delivery.stop(entry, Status.CANCELLED)
-
     def lost(self, agent: Registration, why: str) -> Generator[int, None, None]:
         """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it.
+
+        A node that let the agent go is told to stop each as it is ruled on: its answer to that is none to the delegation.
 
         What is run again waits until all that was delegated for its last run has ended: a restart could not tell that from
         what the next run delegates.
@@ -72,6 +68,7 @@ class Reassignment:
                         yield 1
                 if not _is_with(agent, entry):
                     continue  # it was made for another of them, or its deadline has passed meanwhile
+                self._delivery.stop(entry, Status.CANCELLED)
                 self.reopen(entry, again=True)
                 if self._reroute(entry, first=True):
                     moved.append(entry)
@@ -84,6 +81,7 @@ class Reassignment:
         for entry in sent:
             if not _is_with(agent, entry):
                 continue
+            self._delivery.stop(entry, Status.CANCELLED)
             entry.holds_credit = False
             self._lose(
                 entry,
@@ -132,7 +130,7 @@ class Reassignment:
         if not self._reroute(entry, first=True):
             agent.mailbox.put_back(entry)
             self.tell_reassigned(entry)
-            if not self._declares(agent, entry):
+            if self._declared(agent, entry) is None:
                 self._undeclared(entry)
         self._delivery.pump(agent)
         self._delivery.pump_holders([entry])
@@ -146,7 +144,9 @@ class Reassignment:
         kept: list[Entry] = []
         try:
             while (entry := mailbox.take()) is not None:
-                if self._declares(agent, entry):
+                choice = self._declared(agent, entry)
+                if choice is not None:
+                    entry.idempotent = choice.idempotent  # it is begun under the manifest that the agent has now
                     kept.append(entry)
                 elif not self._move(entry):
                     self._undeclared(entry)
@@ -157,9 +157,9 @@ class Reassignment:
             mailbox.resume()
             self._delivery.pump(agent)
 
-    def _declares(self, agent: Registration, entry: Entry) -> bool:
+    def _declared(self, agent: Registration, entry: Entry) -> Choice | None:
         choice = self._records.registry.resolve(agent, entry.capability)
-        return choice is not None and choice.name == entry.capability
+        return choice if choice is not None and choice.name == entry.capability else None
 
     def _undeclared(self, entry: Entry) -> None:
         self._refuse(entry, "not_declared", f"came back and does not declare {name_of(entry.capability)!r} any more")
