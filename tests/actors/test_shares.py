@@ -362,3 +362,36 @@ def test_what_expires_in_mailboxes_is_ended_a_share_a_step_however_many_are_give
     assert max(world.ended) <= len(given) + 3 * SHARE
     assert outcomes.keys() == {*numbers}
     assert sorted(outcomes.values()).count(Status.COMPLETED) == len(given) == 5
+
+
+def test_what_ran_for_an_agent_that_left_is_not_ended_by_its_node_while_what_waited_is_ruled_on():
+    world = World("a", limits=Limits(window=8), max_concurrency=8)
+    running = world.give(8)
+    world.give(2 * FEW)
+
+    world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    for _ in range(20):
+        world.step()
+        for stopped in world.w.took(Kind.CANCEL):
+            world.w.respond("a", stopped.number, Status.CANCELLED)
+
+    codes = {received.number: received.code for received in world.d.took(Kind.RESPONSE)}
+    assert {codes[number] for number in running} == {"node_lost"}
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_what_waited_is_as_idempotent_as_the_manifest_under_which_it_is_begun(idempotent: bool):
+    world = World("a", limits=Limits(window=1), idempotent=not idempotent)
+    first, second = world.give(2)
+    bus = world.bus
+    world.w.register("a", idempotent=idempotent)
+    bus.step()
+    world.w.respond("a", first)
+    bus.step()
+    assert world.w.work() == [first, second]
+    world.w.die()
+    bus.pass_time(5.0)
+
+    outcomes = [received.code for received in world.d.took(Kind.RESPONSE) if received.number == second]
+    assert outcomes == ([] if idempotent else ["node_lost"])
+    assert differences(bus.supervisor, bus.history) == []
