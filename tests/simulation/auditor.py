@@ -351,6 +351,8 @@ class Auditor:
             self.fail("deadline", f"{self.name(request_id)} was begun {late:.3f} s after its deadline")
         if header.attempt > 1 or places > 1:
             return
+        if plan.is_volatile and header.flags & Flag.RESENT:
+            return  # the broker that is gone may have given it to another agent
         if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused)):
             return
         key = (plan.source, agent, plan.is_volatile)  # between the two durabilities no order is promised
