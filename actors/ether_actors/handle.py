@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from ether_broker.bounded import CONTAINER_BYTES
 from ether_broker.codec import read_delegation, read_response
 from ether_broker.errors import EtherError, WaitTimeout
 from ether_broker.ids import to_text
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Handle", "HandleHost", "Stream", "as_completed"]
 
+_SHALLOW: Final = 200
+"""Maps and lists that can always be frozen, however they lie within each other."""
 _UPDATES: Final = 1_000
 """Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
 _Update = tuple[Header, bytes]
@@ -216,8 +219,12 @@ class Handle:
         """
         try:
             response = read_response(header, envelope)
-            if response.data_payload is not EMPTY:
-                _ = response.data  # who asks for it later finds it made
+            if (data := response.data_payload) is not EMPTY:
+                packed = data.packed
+                if len(packed) - len(packed.translate(None, CONTAINER_BYTES)) < _SHALLOW:
+                    data.thawed()  # a third of the time of `value`, which freezes it too
+                else:
+                    _ = response.data
         except EtherError as error:
             message = f"{name_of(header.source)} answered with status {header.status} and what nobody can read: {error}"
             is_interim = header.status in INTERIM
