@@ -125,9 +125,7 @@ class CapabilityIndex:
         if found is None and name in self._askable:
             found = self._best_below(name, kind, grant, without)
         if found is None and name != _ANY and (classes := self._holders.get(_ANY)) is not None:
-            found = self._best(
-                classes, name, kind, grant, without, lambda replicas: self._resolve(replicas, name) == _ANY
-            )
+            found = self._best(classes, name, kind, grant, without, partial(self._is_for, name, grant, _ANY))
         return None if found is None else found[4]
 
     def _best_below(
@@ -142,7 +140,9 @@ class CapabilityIndex:
                 break
             looked += 1
             classes = self._holders[capability]
-            found = self._best(classes, capability, kind, grant, without, partial(self._is_below, name, grant))
+            found = self._best(
+                classes, capability, kind, grant, without, partial(self._is_for, name, grant, capability)
+            )
             self.looked += 1
             if found is not None:
                 taking += 1
@@ -185,20 +185,13 @@ class CapabilityIndex:
                         return
 
     def _is_for(self, name: bytes, grant: Grant, capability: bytes, replicas: Replicas) -> bool:
-        resolved = self._resolve(replicas, name)
+        """Whether replicas are asked for what they declare under a name, or for `*` if that is meant, and may be reached."""
+        if name not in replicas.resolved:
+            self.looked += len(replicas.manifest.capabilities) >> RESOLVED_SHIFT
+        resolved = replicas.resolve(name)
         if resolved is None or (resolved == _ANY) is not (capability == _ANY):
             return False
         return _permits(grant, name if resolved == _ANY else resolved, replicas.marks)
-
-    def _is_below(self, name: bytes, grant: Grant, replicas: Replicas) -> bool:
-        """Whether replicas are asked for one of their capabilities under this name, and for one that may be reached."""
-        resolved = self._resolve(replicas, name)
-        return resolved is not None and resolved != _ANY and _permits(grant, resolved, replicas.marks)
-
-    def _resolve(self, replicas: Replicas, name: bytes) -> bytes | None:
-        if name not in replicas.resolved:
-            self.looked += len(replicas.manifest.capabilities) >> RESOLVED_SHIFT
-        return replicas.resolve(name)
 
 
 def _permits(grant: Grant, capability: bytes, marks: int) -> bool:

@@ -43,7 +43,7 @@ class Registry:
         """Places of all agents."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
-        self._index = CapabilityIndex()
+        self.index = CapabilityIndex()
 
     def __len__(self) -> int:
         return len(self._agents)
@@ -67,7 +67,7 @@ class Registry:
 
     def capabilities_near(self, name: bytes) -> Iterator[bytes]:
         """The declared capabilities, those first that are next to one in their order."""
-        return self._index.declared.around(name)
+        return self.index.declared.around(name)
 
     def register(self, manifest: Manifest, session: Session) -> Registration:
         """Enter an agent, or bring back one that was down: its mailbox is kept; `check_free` has said that it may.
@@ -77,13 +77,13 @@ class Registry:
         known = self._agents.get(manifest.agent.encode())
         if known is None:
             return self._enter(manifest, session, Condition.UP)
-        self._index.remove(known)
+        self.index.remove(known)
         is_elsewhere = known.session is not session
         self._detach(known)
         known.manifest, known.load = manifest, {}
         self._attach(known, session)
         known.resolved.clear()
-        self._index.add(known, self._access.marks(manifest.agent))
+        self.index.add(known, self._access.marks(manifest.agent))
         drains_on = known.condition is Condition.DRAINING and not is_elsewhere
         self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=is_elsewhere)
         return known
@@ -111,7 +111,7 @@ class Registry:
         agent.condition = condition
         if condition is not Condition.UP:
             agent.mailbox.pause()
-        self._index.add(agent, self._access.marks(manifest.agent))
+        self.index.add(agent, self._access.marks(manifest.agent))
         return agent
 
     def remove(self, agent: Registration) -> None:
@@ -119,7 +119,7 @@ class Registry:
         if self._agents.pop(agent.name, None) is not None:
             self._detach(agent)
             self._names.remove(agent.name)
-            self._index.remove(agent)
+            self.index.remove(agent)
             agent.resolved.clear()  # they and the mailbox lead back to it: nothing is left to the garbage collector
             agent.mailbox.close()
 
@@ -166,7 +166,7 @@ class Registry:
 
     def holders(self, capability: bytes, grant: Grant = EVERYTHING) -> Iterator[Choice]:
         """Everybody who may do it and may be asked by the delegator, whatever their condition."""
-        for agent in self._index.everybody(capability, grant):
+        for agent in self.index.everybody(capability, grant):
             choice = self.resolve(agent, capability)
             if choice is not None:
                 yield choice
@@ -178,13 +178,13 @@ class Registry:
             if len(resolved) >= _MOST_RESOLVED:
                 resolved.clear()
             resolved[capability] = _choice(agent, capability)
-            self._index.looked += len(agent.manifest.capabilities) >> RESOLVED_SHIFT
+            self.index.looked += len(agent.manifest.capabilities) >> RESOLVED_SHIFT
         return resolved[capability]
 
     def best_of(self, agent: Registration) -> Choice | None:
         """The lightest, then most confident of all that an agent declares: for who names it, and no capability."""
         declared = agent.manifest.capabilities
-        self._index.looked += len(declared) >> RESOLVED_SHIFT
+        self.index.looked += len(declared) >> RESOLVED_SHIFT
         best = min(declared, key=lambda item: (item.latency_weight, -item.confidence, item.name), default=None)
         return None if best is None else self.resolve(agent, best.name.encode())
 
@@ -203,7 +203,7 @@ class Registry:
             grant: what the delegator may reach.
             without: agents that are passed over.
         """
-        agent = self._index.best(capability, kind, grant, without)
+        agent = self.index.best(capability, kind, grant, without)
         if agent is None:
             return None
         if agent.mailbox.on_change is None:  # else it gets another turn when it is given the work
@@ -212,7 +212,7 @@ class Registry:
 
     def looked(self) -> int:
         """At how many choices looked in vain, or to compare, since this was last asked: somebody has to be charged for it."""
-        found, self._index.looked = self._index.looked, 0
+        found, self.index.looked = self.index.looked, 0
         return found
 
 

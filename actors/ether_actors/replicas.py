@@ -61,7 +61,7 @@ class Replicas(Ranking[Registration]):
         return load if member.condition is _UP else load + _RESTARTING, member.turn, member
 
     def best(self, without: Container[Registration] = ()) -> tuple[int, int, Registration] | None:
-        """The one with the least to do, of equals the one that was chosen longest ago, but for those in `without`."""
+        """The one with the least to do, of equals the one whose turn it is, but for those in `without`."""
         if self._order is not None:
             return next((key for key in self._order.after(None) if key[2] not in without), None)
         found: tuple[int, int, Registration] | None = None

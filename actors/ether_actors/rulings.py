@@ -102,7 +102,8 @@ class Rulings:
             self._accept(session, header, envelope)
         except Refusal as refusal:
             self._refuse(session, header, envelope, refusal, is_anothers=is_known is None)
-        session.input.spend(records.registry.looked() >> HOLDERS_SHIFT)
+        if records.registry.index.looked:
+            session.input.spend(records.registry.looked() >> HOLDERS_SHIFT)
 
     def _refuse(
         self, session: Session, header: Header, envelope: bytes, refusal: Refusal, *, is_anothers: bool

@@ -343,7 +343,7 @@ class Choices(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_left_of_who_left(self) -> None:
-        index = self.made._index
+        index = self.made.index
         known = list(index._replicas.values())
         taking, resting = [a for one in known for a in one], [a for one in known for a in one.resting]
         assert (len(taking), len(resting)) == (len(set(taking)), len(set(resting)))
