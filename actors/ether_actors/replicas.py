@@ -6,7 +6,7 @@ from collections.abc import Collection, Container
 from typing import Any, Final, Protocol
 
 from ether_actors.ranking import Ranking
-from ether_actors.registration import Condition, Registration, turns
+from ether_actors.registration import Condition, Registration
 from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.manifest import Interface, Manifest
 from ether_broker.router import Session
@@ -89,7 +89,6 @@ class Replicas(Ranking[Registration]):
         if not member.takes_work:
             self.resting[member] = None
             return
-        member.turn = next(turns)  # or who watches would not be told of one that is back as it was
         if self._order is not None or self._watchers:
             member.mailbox.on_change = member.changed
         self.add(member)
@@ -118,7 +117,9 @@ class Replicas(Ranking[Registration]):
             member.mailbox.on_change = None
             self.resting[member] = None
         if self._keys or len(self._watchers) <= FEW_GROUPS:
-            self._tell(next(iter(members)).session)  # else who watches finds out
+            self._tell(next(iter(members)).session)
+        else:
+            self._told = None  # who watches finds out, and is told of the next one, though it be the same
 
     def wake(self, member: Registration) -> None:
         """Note that an agent takes work again."""

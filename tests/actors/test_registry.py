@@ -352,6 +352,11 @@ class Choices(RuleBasedStateMachine):
         assert all(agent.replicas is one for one in known for agent in (*one, *one.resting))
         held = {one for classes in index._holders.values() for one_class in classes.values() for one in one_class}
         assert held <= set(known)
+        groups = [holders for classes in index._holders.values() for holders in classes.values()]
+        for ranking in (*known, *groups):
+            if ranking._order is not None:  # whom a change was not told of, stands where it stood
+                stands = {one: key for one, key in ranking._keys.items() if isinstance(one, Registration) or len(one)}
+                assert stands == {one: ranking._rank(one) for one in stands}
         assert all(index._holders[name] for names in index._askable.values() for name in names)
 
 
@@ -460,6 +465,21 @@ def test_what_is_asked_for_and_not_given_leaves_no_order_stale():
         made.choose(b"x.y")
 
     assert counter.work < 1_000
+
+
+def test_an_agent_of_many_capabilities_that_was_away_is_chosen_for_each_again():
+    names = [f"x.c{number}" for number in range(20)]
+    made = registry(*(manifest(f"a{number:02}", *names, version=f"1.{number}.0") for number in range(40)))
+    idle, *others = made.agents
+    for agent in others:
+        busy(agent, 1)
+    assert {chosen(made, name.encode()) for name in names} == {"a00"}
+
+    made.condition(idle, Condition.DOWN)
+    assert "a00" not in {chosen(made, name.encode()) for name in names}
+    made.condition(idle, Condition.UP)
+
+    assert {chosen(made, name.encode()) for name in names} == {"a00"}
 
 
 def test_agents_that_had_work_before_a_restart_of_the_broker_are_busy_after_it():
