@@ -72,6 +72,10 @@ class Departures:
         self._go(session, _NODE_LOST)
         self._tell(b"node:" + session.node.encode(), session.lost, session)
 
+    def left_behind(self, session: Session) -> None:
+        """Treat the agents that a node did not bring back as those of a lost node."""
+        self._go(session, _NODE_LOST)
+
     def leave(self, session: Session) -> None:
         """Take the agents of a node that leaves out of every choice, by `serve` out of the registry, and tell it BYE then."""
         session.is_leaving = True

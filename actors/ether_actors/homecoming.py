@@ -21,8 +21,11 @@ from ether_broker.wire import Flag, Kind, mark, pack_envelope
 __all__ = ["RETURN", "Homecoming"]
 
 RETURN: Final = 10.0
-"""Seconds that the nodes of a broker that was started anew have to come back, from its first step on; and from each of its
-agents that a node registers until the next."""
+"""Seconds that the nodes of a broker that was started anew have to come back, from its first step on; and then from one of
+its agents that a node registers until the next."""
+
+_NOT_BACK: Final = "it did not come back after the broker was started anew"
+_WITHOUT_IT: Final = "it came back without it after the broker was started anew"
 
 
 class Homecoming:
@@ -41,7 +44,7 @@ class Homecoming:
         self._until: float | None = None
         """When nobody waits for them any more; None before the first step, as a long journal takes long to read."""
         self._later: dict[bytes, float] = {}
-        """The same of those that are back and have more agents to register."""
+        """The same of those that came back and have more agents to register."""
         self._collecting = collecting
 
     def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
@@ -54,21 +57,33 @@ class Homecoming:
         self._expected = {session.digest: session for session in sessions}
         self._unclaimed = works
 
-    def overdue(self) -> list[Session]:
-        """Those that have not come back in time; nobody waits for them any more."""
+    def arrived(self, session: Session) -> None:
+        """Give a node that is back time to register its agents."""
+        before = self._expected.get(session.digest)
+        if before is not None and _is_same_life(before, session):
+            self._later.setdefault(session.digest, self._records.now + RETURN)
+
+    def overdue(self) -> list[tuple[Session, bool]]:
+        """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more."""
         now = self._records.now
         if not self._expected:
+            self._unclaimed.clear()
             return []
         if self._until is None:
             self._until = now + RETURN
         missing = [session for key, session in self._expected.items() if now >= self._later.get(key, self._until)]
+        overdue = []
         for session in missing:
             del self._expected[session.digest]
-            for name in session.agents:
-                self._unclaimed.pop(name, None)
-            session.lost = "it did not come back after the broker was started anew"
+            was_back = self._later.pop(session.digest, None) is not None
+            session.lost = _WITHOUT_IT if was_back else _NOT_BACK
             session.is_expected = False
-        return missing
+            overdue.append((session, was_back))
+        return overdue
+
+    def may_speak_for(self, session: Session, agent: Registration) -> bool:
+        """Whether an agent that is expected back is one of a node's that is."""
+        return agent.session.digest in self._expected and _is_same_life(agent.session, session)
 
     def is_another_life(self, before: Session, session: Session) -> bool:
         """Whether an agent that the broker expects back comes from another process than the one that had its work."""

@@ -96,6 +96,7 @@ class Membership:
                 self._identities[session] = identity
                 info["key"] = identity.fingerprint
             records.event("node_up", node=node)
+            self._homecoming.arrived(session)
         body = pack({
             "broker": self._broker, "session": session.channel.session, "journal": records.journal.identity,
             "clock": records.now, "wall": records.wall, "heartbeat": records.router.heartbeat,
@@ -180,8 +181,11 @@ class Membership:
                     records.router.close(session, "it left")
             for session in records.router.expire(records.now):
                 self._lost(session)
-            for session in self._homecoming.overdue():
-                self._lost(session)
+            for session, was_back in self._homecoming.overdue():
+                if was_back:
+                    self.departures.left_behind(session)
+                else:
+                    self._lost(session)
 
     def serve(self) -> None:
         """Go on with what is done a share a step: once in each."""
@@ -235,7 +239,9 @@ class Membership:
             self.departures.drain_all(session)
             return
         agent = self._records.registry.get(header.source)
-        if agent is None or agent.session is not session or agent.condition is Condition.DOWN:
+        if agent is None or agent.condition is Condition.DOWN:
+            return
+        if agent.session is not session and not self._homecoming.may_speak_for(session, agent):
             return
         said = _map(header, envelope)
         state, reason = str(said.get("condition", "gone")), str(said.get("reason", ""))[:_REASON]

@@ -89,6 +89,8 @@ class Life:
         self.world = world
         self.name = name
         self.agents = agents
+        self.hosted = set(agents)
+        """Those that it ever had."""
         self.capabilities = CAPABILITIES
         """What each of them declares."""
         self.ahead = 0.0
@@ -178,6 +180,22 @@ class Life:
         for envelope in self._registrations():
             self.say(envelope)
 
+    def leave(self, agent: str) -> None:
+        """Stop an agent for good: what it had not begun goes back, and nothing more is said of what it had."""
+        self.agents.remove(agent)
+        for number in [number for number, work in self.works.items() if work.agent == agent]:
+            if self.works[number].is_started:
+                del self.works[number]
+            else:
+                self.hand_back(number)
+        self.say(pack_envelope(Kind.UNREGISTER, source=agent.encode(), body=pack({"condition": "gone"})))
+
+    def add(self, agent: str) -> None:
+        """Start an agent."""
+        self.agents.append(agent)
+        if self.channel.session:
+            self.say(self._registrations()[-1])
+
     def cancel(self, number: int) -> None:
         self.say(pack_envelope(Kind.CANCEL, request_id=request_id(number), source=self.name.encode()))
 
@@ -254,7 +272,6 @@ class Life:
     def _given(self, header: Header) -> None:
         number, agent = _number(header.request_id), header.target.decode()
         asked = self.world.asked[number]
-        assert agent in self.agents, "given to a node that does not host the agent"
         assert header.attempt not in asked.given, "G3: the same run was given twice"
         assert CAPABILITIES[asked.capability] or not asked.given, "G3: may run twice"
         if asked.target and not asked.was_given and not asked.is_volatile:
@@ -262,6 +279,9 @@ class Life:
         asked.was_given = True
         asked.given.append(header.attempt)
         self.works[number] = Work(number, agent, header.attempt)
+        if agent not in self.agents:  # it has just left
+            assert agent in self.hosted, "given to a node that does not host the agent"
+            self.hand_back(number)
 
     def _outcome(self, header: Header, envelope: bytes) -> None:
         number, status, body = _number(header.request_id), Status(header.status), unpack(envelope[header.body :])
@@ -321,8 +341,8 @@ class Life:
                 holding.setdefault(header.source.decode(), []).append([header.request_id, header.attempt])
             if header.kind == Kind.DELEGATION and _number(header.request_id) not in self.pending:
                 continue
-            if header.kind in (Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL):
-                again.append(mark(envelope, Flag.RESENT))
+            if header.kind in (Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.UNREGISTER):
+                again.append(envelope if header.kind == Kind.UNREGISTER else mark(envelope, Flag.RESENT))
         return [
             pack_envelope(Kind.RESUME, body=pack({"holding": holding})),
             *self._registrations(),

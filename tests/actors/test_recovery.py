@@ -784,6 +784,35 @@ def test_the_nodes_have_their_time_to_come_back_from_the_first_step_on_however_l
     assert asked.outcomes == [(Status.COMPLETED, "")]
 
 
+@pytest.mark.parametrize("says_so", [True, False])
+def test_an_agent_with_which_its_node_does_not_come_back_is_lost_and_the_node_is_not(*, says_so: bool):
+    world = World()
+    d, a = pair(world)
+    begun, waits = d.ask("once", to="a", timeout=60.0), d.ask("once", to="a", timeout=60.0)
+    world.settle()
+    a.answer(begun.number, Status.ACCEPTED)
+    world.settle()
+
+    world.crash()
+    a.works.clear()
+    a.agents.remove("a")
+    back(world, d, a)
+    if says_so:
+        a.say(pack_envelope(Kind.UNREGISTER, source=b"a", body=pack({"condition": "gone"})))
+    world.pass_time(1.0 if says_so else RETURN + 1)
+
+    told = [
+        unpack(raw[header.body :])
+        for raw in world.journal.disk.envelopes
+        if (header := read_header(raw)).kind == Kind.EVENT
+    ]
+    assert [event["agent"] for event in told if event["event"] == "agent_down"] == ["a"]
+    assert "node_down" not in {event["event"] for event in told}
+    assert begun.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+    assert waits.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+    assert [session.node for session in world.supervisor.records.router.sessions] == ["d", "na"]
+
+
 def test_a_node_that_is_back_has_its_time_for_each_of_its_agents():
     world = World()
     d = world.life("d")

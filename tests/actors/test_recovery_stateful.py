@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ether_actors.registration import Condition
+from ether_broker.payload import unpack
 from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, read_header
+from ether_broker.wire import Flag, Header, Kind, read_header
 from tests.actors.recovery_world import LATEST, Asked, Life, World
 
 HOMES = {"d": [], "na": ["a"], "nb": ["b"]}
@@ -33,6 +34,8 @@ class Restarts(RuleBasedStateMachine):
             self.world.life(name, *agents)
         self.world.settle()
         self.someone_was_lost = False
+        """Whether work may have been lost."""
+        self.all_lived = True
 
     # -- choices -------------------------------------------------------------------------------------------------
 
@@ -162,7 +165,7 @@ class Restarts(RuleBasedStateMachine):
     def a_process_dies(self, data: st.DataObject) -> None:
         life = self.life(data)
         life.is_dead = True
-        self.someone_was_lost = True
+        self.someone_was_lost, self.all_lived = True, False
 
     @precondition(lambda self: len(self.living) < len(HOMES))
     @rule(data=st.data())
@@ -171,10 +174,26 @@ class Restarts(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(names))
         self.world.life(name, *HOMES[name])
 
+    @precondition(lambda self: any(life.agents for life in self.living))
+    @rule(data=st.data(), crashes=st.booleans())
+    def an_agent_leaves(self, data: st.DataObject, *, crashes: bool) -> None:
+        """Its process stays, and may say so to a broker that is no more."""
+        life = data.draw(st.sampled_from([life for life in self.living if life.agents]))
+        self.someone_was_lost = True  # what is on its way to the agent may be
+        life.leave(life.agents[0])
+        if crashes:
+            self.the_broker_crashes(0.5, 5000.0, is_met=True)
+
+    @precondition(lambda self: any(life.agents != HOMES[life.name] for life in self.living))
+    @rule(data=st.data())
+    def an_agent_is_back(self, data: st.DataObject) -> None:
+        life = data.draw(st.sampled_from([life for life in self.living if life.agents != HOMES[life.name]]))
+        life.add(*HOMES[life.name])
+
     @rule(data=st.data(), seconds=st.sampled_from([1.0, 4.0]))
     def a_process_is_out_of_reach(self, data: st.DataObject, seconds: float) -> None:
         life = self.life(data)
-        self.someone_was_lost = True
+        self.someone_was_lost, self.all_lived = True, False
         self.world.lose_frames(life, both=True)
         life.is_mute = True
         self.world.pass_time(seconds)
@@ -206,7 +225,7 @@ class Restarts(RuleBasedStateMachine):
     def each_was_accepted_once_and_ended_once_at_most(self) -> None:
         delegations: Counter[bytes] = Counter()
         outcomes: Counter[bytes] = Counter()
-        for header in map(read_header, self.world.journal.disk.envelopes):
+        for _, header in self._told():
             if header.kind == Kind.DELEGATION:
                 delegations[header.request_id] += 1
             elif header.kind == Kind.RESPONSE and Status(header.status).is_terminal:
@@ -232,6 +251,11 @@ class Restarts(RuleBasedStateMachine):
         if not self.someone_was_lost:
             assert "node_lost" not in codes, "G3: lost, though its node came back"
 
+    def no_living_process_was_lost(self) -> None:
+        events = [unpack(raw[header.body :]) for raw, header in self._told() if header.kind == Kind.EVENT]
+        if self.all_lived:
+            assert "node_down" not in {event["event"] for event in events}, "lost, though it lives"
+
     def teardown(self) -> None:
         """With everybody back, or lost for good, all work comes to its end."""
         if not hasattr(self, "world"):
@@ -249,6 +273,7 @@ class Restarts(RuleBasedStateMachine):
                 break
         world.pass_time(5.0)
         self.nobody_hears_that_the_broker_was_lost()
+        self.no_living_process_was_lost()
         self.order_is_kept()
         self.each_was_accepted_once_and_ended_once_at_most()
         assert not [asked.number for asked in self.open], "G1: no outcome"
@@ -258,6 +283,9 @@ class Restarts(RuleBasedStateMachine):
             assert (in_flight, agent.mailbox.waiting_count) == (0, 0), "credit was lost"
         for life in self.living:
             assert life.channel.retained_bytes < 2000, "something is not acknowledged"
+
+    def _told(self) -> list[tuple[bytes, Header]]:
+        return [(raw, read_header(raw)) for raw in self.world.journal.disk.envelopes]
 
     @property
     def open(self) -> list[Asked]:
