@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Any, Final
 
-from ether_actors.ranking import Ranking
 from ether_actors.registration import Registration
 from ether_actors.replicas import Replicas
 from ether_broker.manifest import Capability
+from ether_broker.sorted_keys import SortedKeys
 
 __all__ = ["FEW", "MOST_PASSED", "Found", "Holders"]
 
@@ -23,18 +23,22 @@ MOST_PASSED: Final = 256
 """Manifests that do not fit which one choice passes over at most."""
 Found = tuple[int, float, float, int, Registration]
 """(load, weight, -confidence, turn, agent): the lowest is the best."""
+_Key = tuple[Any, ...]
+"""(load, weight, -confidence, turn, replicas) of the best of them; infinity first if there is none."""
 
 
-class Holders(Ranking[Replicas]):
+class Holders:
     """Replicas that declare a capability, take the same patterns of delegation, and are alike to every access rule.
 
     Of more than 32 an order is kept while they are asked for: not of those for which much changes and nobody asks.
     """
 
-    __slots__ = ("_unasked", "_weights", "passed")
+    __slots__ = ("_keys", "_order", "_unasked", "_weights", "passed")
 
     def __init__(self) -> None:
-        super().__init__(_MANY)
+        self._keys: dict[Replicas, _Key | None] = {}
+        """{replicas: where they stand}, in the order in which they came; None while no order is kept."""
+        self._order: SortedKeys[_Key] | None = None
         self._weights: dict[Replicas, tuple[float, float]] = {}
         """{replicas: (weight, -confidence)} of the capability."""
         self._unasked = 0
@@ -42,41 +46,63 @@ class Holders(Ranking[Replicas]):
         self.passed = 0
         """Manifests that did not fit at which choices looked; whoever counts them sets it back."""
 
-    def _rank(self, member: Replicas) -> tuple[Any, ...]:
-        best = member.best()
-        if best is None:
-            return math.inf, 0.0, 0.0, id(member), member
-        return best[0], *self._weights[member], best[1], member
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Replicas]:
+        return iter(self._keys)
 
     def enter(self, replicas: Replicas, capability: Capability) -> None:
         """Enter replicas with what they declare of the capability."""
         self._weights[replicas] = capability.latency_weight, -capability.confidence
-        self.add(replicas)
+        self._keys[replicas] = None
         if self._order is not None:
+            self._place(replicas)
             replicas.watch(self)
+        elif len(self._keys) > _MANY:
+            self._put_in_order()
 
-    def discard(self, member: Replicas) -> None:
+    def discard(self, replicas: Replicas) -> None:
         """Take replicas out."""
-        super().discard(member)
-        member.unwatch(self)
-        del self._weights[member]
+        key = self._keys.pop(replicas)
+        if self._order is not None and key is not None:
+            self._order.remove(key)
+        replicas.unwatch(self)
+        del self._weights[replicas]
 
-    def update(self, member: Replicas) -> None:
+    def update(self, replicas: Replicas) -> None:
         """Note that the first of replicas is another, or has more or less to do."""
         self._unasked += 1
-        if self._unasked <= _PATIENCE * len(self) or len(self) > _MANY:
-            super().update(member)
+        if self._unasked <= _PATIENCE * len(self._keys) or len(self._keys) > _MANY:
+            self._move(replicas)
             return
         self._order = None
         for one in self._keys:
             self._keys[one] = None
             one.unwatch(self)
 
-    def order(self) -> None:
-        """Keep an order from now on."""
-        super().order()
+    def _put_in_order(self) -> None:
+        self._order = SortedKeys()
         for one in self._keys:
+            self._place(one)
             one.watch(self)
+
+    def _place(self, replicas: Replicas) -> None:
+        assert self._order is not None
+        key = self._keys[replicas] = self._rank(replicas)
+        self._order.add(key)
+
+    def _move(self, replicas: Replicas) -> None:
+        key = self._keys[replicas]
+        if self._order is not None and key is not None and key != self._rank(replicas):
+            self._order.remove(key)
+            self._place(replicas)
+
+    def _rank(self, replicas: Replicas) -> _Key:
+        best = replicas.best()
+        if best is None:
+            return math.inf, 0.0, 0.0, id(replicas), replicas
+        return best[0], *self._weights[replicas], best[1], replicas
 
     def best(
         self, without: Container[Registration] = (), accepts: Callable[[Replicas], bool] | None = None
@@ -104,7 +130,7 @@ class Holders(Ranking[Replicas]):
     def _first(self, without: Container[Registration], accepts: Callable[[Replicas], bool] | None) -> Found | None:
         self._unasked = 0
         if self._order is None:
-            self.order()
+            self._put_in_order()
         assert self._order is not None
         found: Found | None = None
         passed = 0
@@ -127,6 +153,6 @@ class Holders(Ranking[Replicas]):
                 if found is None or rank < found:
                     found = rank
         for replicas in empty:
-            super().update(replicas)
+            self._move(replicas)
         self.passed += passed + len(empty)
         return found

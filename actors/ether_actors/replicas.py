@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
-from typing import Any, Final, Protocol
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Collection, Container, Iterator
+from operator import attrgetter
+from typing import Final, Protocol
 
-from ether_actors.ranking import Ranking
-from ether_actors.registration import Condition, Registration
+from ether_actors.registration import Condition, Registration, turns
 from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.manifest import Interface, Manifest
 from ether_broker.router import Session
@@ -14,25 +16,28 @@ from ether_broker.router import Session
 __all__ = ["FEW", "Replicas", "Watcher"]
 
 FEW: Final = 16
-"""Agents that are ranked each time that one is looked for; more are kept in order."""
-_AT_ONCE: Final = 16
-"""Where so many times those who rest are more than all, all are gone through once."""
+"""Agents that are compared each time that one is looked for; more are kept in order."""
 _RESTARTING: Final = 128
 """Delegations that an agent which restarts counts as having, besides those that it has."""
 _MOST_RESOLVED: Final = 64
 """Names of capabilities that are remembered."""
 _UP: Final = Condition.UP  # a member of an Enum is looked up in Python each time that it is named
+_Best = tuple[int, int, Registration]
+"""(load, turn, agent): the lowest is the best."""
 
 
 class Watcher(Protocol):
     """Who is told of replicas."""
 
-    def update(self, member: Replicas, /) -> None:
+    def update(self, replicas: Replicas, /) -> None:
         """Note that the first of them is another, or has more or less to do."""
 
 
-class Replicas(Ranking[Registration]):
+class Replicas:
     """Agents of one manifest, alike to an access list: those that take work by what they have to do, and then by their turn.
+
+    A few are compared when one is looked for, so nobody has to tell of a change. More are kept by their load, where a change
+    takes O(1): who has got another load comes last of those that have the same.
 
     Args:
         manifest: of one of them.
@@ -40,10 +45,20 @@ class Replicas(Ranking[Registration]):
         marks: what the access list tells of them; see `Access.marks`.
     """
 
-    __slots__ = ("_told", "_watchers", "kind", "manifest", "marks", "resolved", "resting")
+    __slots__ = (
+        "_by_load",
+        "_loads",
+        "_members",
+        "_told",
+        "_watchers",
+        "kind",
+        "manifest",
+        "marks",
+        "resolved",
+        "resting",
+    )
 
     def __init__(self, manifest: Manifest, kind: Interface | None, marks: int) -> None:
-        super().__init__(FEW)
         self.manifest = manifest
         self.kind = kind
         self.marks = marks
@@ -51,23 +66,36 @@ class Replicas(Ranking[Registration]):
         """{a name that was asked for: what they declare of it}."""
         self.resting: dict[Registration, None] = {}
         """Agents that take no work: they drain or are down."""
+        self._members: dict[Registration, int] = {}
+        """{one that takes work: the load under which it stands}, in the order in which they came."""
+        self._by_load: dict[int, OrderedDict[Registration, None]] | None = None
+        """{load: those that have it, by their turn}; None while no order is kept."""
+        self._loads: list[int] = []
+        """Those of them, the lowest first."""
         self._watchers: dict[Watcher, None] = {}
-        self._told: tuple[Any, ...] | None = None
+        self._told: _Best | None = None
         """What they were told last."""
 
-    def _rank(self, member: Registration) -> tuple[int, int, Registration]:
-        mailbox = member.mailbox
-        load = mailbox.waiting_count + mailbox.in_flight
-        return load if member.condition is _UP else load + _RESTARTING, member.turn, member
+    def __len__(self) -> int:
+        """How many take work."""
+        return len(self._members)
 
-    def best(self, without: Container[Registration] = ()) -> tuple[int, int, Registration] | None:
+    def __iter__(self) -> Iterator[Registration]:
+        """Those that take work."""
+        return iter(self._members)
+
+    def best(self, without: Container[Registration] = ()) -> _Best | None:
         """The one with the least to do, of equals the one whose turn it is, but for those in `without`."""
-        if self._order is not None:
-            return next((key for key in self._order.after(None) if key[2] not in without), None)
-        found: tuple[int, int, Registration] | None = None
-        for agent in self._keys:
+        if self._by_load is not None:
+            for load in self._loads:
+                for agent in self._by_load[load]:
+                    if agent not in without:
+                        return load, agent.turn, agent
+            return None
+        found: _Best | None = None
+        for agent in self._members:
             if agent not in without:
-                rank = self._rank(agent)
+                rank = _load(agent), agent.turn, agent
                 if found is None or rank < found:
                     found = rank
         return found
@@ -84,14 +112,19 @@ class Replicas(Ranking[Registration]):
     # -- what changes --------------------------------------------------------------------------------------------
 
     def enter(self, member: Registration) -> None:
-        """Enter an agent."""
+        """Enter an agent; of those with as much to do its turn is the last."""
         member.replicas = self
         if not member.takes_work:
             self.resting[member] = None
             return
-        if self._order is not None or self._watchers:
+        member.turn = next(turns)
+        self._members[member] = 0
+        if self._by_load is not None:
+            self._place(member)
+        elif len(self._members) > FEW:
+            self._order()
+        if self._by_load is not None or self._watchers:
             member.mailbox.on_change = member.changed
-        self.add(member)
         self._tell(member.session)
 
     def remove(self, member: Registration) -> None:
@@ -100,23 +133,16 @@ class Replicas(Ranking[Registration]):
         if member in self.resting:
             del self.resting[member]
         else:
-            self.discard(member)
+            self._take(member)
             self._tell(member.session)
 
     def rest(self, members: Collection[Registration]) -> None:
-        """Note that agents take no work any more, in one go through all if they are many of them."""
-        if len(members) * _AT_ONCE > len(self):
-            for member in members:
-                del self._keys[member]
-            if self._order is not None:
-                self._order.retain(lambda key: key[2] in self._keys)
-        else:
-            for member in members:
-                self.discard(member)
+        """Note that agents take no work any more."""
         for member in members:
             member.mailbox.on_change = None
+            self._take(member)
             self.resting[member] = None
-        if self._keys or len(self._watchers) <= FEW_GROUPS:
+        if self._members or len(self._watchers) <= FEW_GROUPS:
             self._tell(next(iter(members)).session)
         else:
             self._told = None  # who watches finds out, and is told of the next one, though it be the same
@@ -127,15 +153,13 @@ class Replicas(Ranking[Registration]):
         self.enter(member)
 
     def update(self, member: Registration) -> None:
-        """Note that an agent has more or less to do."""
-        if member not in self.resting:
-            super().update(member)
-            self._tell(member.session)
-
-    def order(self) -> None:
-        """Keep an order from now on."""
-        super().order()
-        self._listen()
+        """Note that an agent has more or less to do, and another turn."""
+        if member in self.resting:
+            return
+        if self._by_load is not None:
+            self._displace(member)
+            self._place(member)
+        self._tell(member.session)
 
     def watch(self, watcher: Watcher) -> None:
         """Tell somebody from now on."""
@@ -148,8 +172,36 @@ class Replicas(Ranking[Registration]):
         """Tell somebody no more."""
         self._watchers.pop(watcher, None)
 
+    def _order(self) -> None:
+        self._by_load = {}
+        for member in sorted(self._members, key=attrgetter("turn")):
+            self._place(member)
+        self._listen()
+
+    def _place(self, member: Registration) -> None:
+        assert self._by_load is not None
+        load = self._members[member] = _load(member)
+        equals = self._by_load.get(load)
+        if equals is None:
+            equals = self._by_load[load] = OrderedDict()
+            insort(self._loads, load)
+        equals[member] = None
+
+    def _take(self, member: Registration) -> None:
+        if self._by_load is not None:
+            self._displace(member)
+        del self._members[member]
+
+    def _displace(self, member: Registration) -> None:
+        assert self._by_load is not None
+        load = self._members[member]
+        equals = self._by_load[load]
+        del equals[member]
+        if not equals:
+            del self._by_load[load], self._loads[bisect_left(self._loads, load)]
+
     def _listen(self) -> None:
-        for agent in self._keys:
+        for agent in self._members:
             agent.mailbox.on_change = agent.changed
 
     def _tell(self, payer: Session) -> None:
@@ -161,3 +213,9 @@ class Replicas(Ranking[Registration]):
             payer.input.spend(len(watchers) >> GROUPS_SHIFT)
         for watcher in list(watchers):
             watcher.update(self)
+
+
+def _load(agent: Registration) -> int:
+    """What an agent has to do, as far as choosing it goes."""
+    load = agent.mailbox.waiting_count + agent.mailbox.in_flight
+    return load if agent.condition is _UP else load + _RESTARTING

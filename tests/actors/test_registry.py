@@ -353,10 +353,16 @@ class Choices(RuleBasedStateMachine):
         held = {one for classes in index._holders.values() for one_class in classes.values() for one in one_class}
         assert held <= set(known)
         groups = [holders for classes in index._holders.values() for holders in classes.values()]
-        for ranking in (*known, *groups):
-            if ranking._order is not None:  # whom a change was not told of, stands where it stood
-                stands = {one: key for one, key in ranking._keys.items() if isinstance(one, Registration) or len(one)}
-                assert stands == {one: ranking._rank(one) for one in stands}
+        for group in groups:
+            if group._order is not None:  # whom a change was not told of, stands where it stood
+                stands = {one: key for one, key in group._keys.items() if len(one)}
+                assert stands == {one: group._rank(one) for one in stands}
+        for one in known:
+            if one._by_load is not None:
+                assert one._loads == sorted(one._by_load)
+                in_order = [agent for load in one._loads for agent in one._by_load[load]]
+                assert set(in_order) == set(one)
+                assert in_order == sorted(one, key=lambda agent: (replicas._load(agent), agent.turn))
         assert all(index._holders[name] for names in index._askable.values() for name in names)
 
 
