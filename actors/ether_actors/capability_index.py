@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterator
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, cast
 
 from ether_actors.holders import MOST_PASSED, Found, Holders
@@ -29,6 +29,8 @@ _ENOUGH: Final = 64
 """Capabilities with somebody who takes it of which the best is taken, where a name stands for more; their turn goes round."""
 _MOST: Final = 1_024
 """Capabilities that are looked at where fewer have somebody; if nobody has been found then, there is nobody."""
+_MOST_ASLEEP: Final = 16_384
+"""Capabilities of which nobody takes work that one look below a name sets aside at most."""
 _MOST_LOOKS: Final = 2_048
 """What one look below a name takes at most, in such looks."""
 RESOLVED_SHIFT: Final = 2
@@ -46,6 +48,8 @@ class CapabilityIndex:
         """{capability: {class: who declares it}}, in the order in which they came."""
         self._askable: dict[bytes, dict[bytes, None]] = {}
         """{a name: the other capabilities that can be asked for under it}, those next whose turn it is."""
+        self._asleep: dict[bytes, dict[bytes, None]] = {}
+        """{a name: those of them that were found to have nobody who takes work, until somebody does}."""
         self.declared: SortedKeys[bytes] = SortedKeys()
         """The capabilities."""
         self.looked = 0
@@ -63,6 +67,7 @@ class CapabilityIndex:
         alike = id(manifest.capabilities), id(manifest.exclusions), kind, marks
         replicas = self._replicas.get(alike)
         if replicas is not None:
+            self._rouse(replicas)
             replicas.enter(agent)
             return
         replicas = self._replicas[alike] = Replicas(manifest, kind, marks)
@@ -79,6 +84,23 @@ class CapabilityIndex:
             if holders is None:
                 holders = classes[kind, marks] = Holders()
             holders.enter(replicas, capability)
+        self._rouse(replicas)
+
+    def wake(self, agent: Registration) -> None:
+        """Note that an agent that is entered takes work again."""
+        replicas = cast("Replicas", agent.replicas)
+        self._rouse(replicas)
+        replicas.wake(agent)
+
+    def _rouse(self, replicas: Replicas) -> None:
+        """Let what replicas declare be asked for again under every name."""
+        if self._asleep:
+            for capability in replicas.manifest.capabilities:
+                name = capability.name.encode()
+                for short in _short_for(capability.name):
+                    if name in self._asleep.get(short, ()):
+                        _take(self._asleep, short, name)
+                        self._askable.setdefault(short, {})[name] = None
 
     def remove(self, agent: Registration) -> None:
         """Take an agent out that is entered."""
@@ -102,10 +124,7 @@ class CapabilityIndex:
                 del self._holders[name]
                 self.declared.remove(name)
                 for short in _short_for(capability.name):
-                    others = self._askable[short]
-                    del others[name]
-                    if not others:
-                        del self._askable[short]
+                    _take(self._askable if name in self._askable.get(short, ()) else self._asleep, short, name)
 
     # -- the choice ----------------------------------------------------------------------------------------------
 
@@ -133,24 +152,31 @@ class CapabilityIndex:
     ) -> Found | None:  # fmt: skip
         capabilities = self._askable[name]
         best: Found | None = None
-        looked = taking = 0
-        until = self.looked + _MOST_LOOKS
+        looked: list[bytes] = []
+        asleep: list[bytes] = []
+        taking, until = 0, self.looked + _MOST_LOOKS
         for capability in capabilities:
-            if taking == _ENOUGH or looked == _MOST or self.looked > until:
+            if taking == _ENOUGH or len(looked) == _MOST or self.looked > until or len(asleep) == _MOST_ASLEEP:
                 break
-            looked += 1
             classes = self._holders[capability]
             found = self._best(
                 classes, capability, kind, grant, without, partial(self._is_for, name, grant, capability)
             )
+            if found is None and all(holders.best() is None for holders in classes.values()):
+                asleep.append(capability)
+                continue
+            looked.append(capability)
             self.looked += 1
             if found is not None:
                 taking += 1
                 if best is None or found < best:
                     best = found
-        if looked < len(capabilities):
-            for capability in list(islice(capabilities, looked)):
+        if len(looked) + len(asleep) < len(capabilities):
+            for capability in looked:
                 capabilities[capability] = capabilities.pop(capability)  # behind the others
+        for capability in asleep:
+            _take(self._askable, name, capability)
+            self._asleep.setdefault(name, {})[capability] = None
         return best
 
     def _best(  # noqa: PLR0917  what is asked, and by whom
@@ -174,13 +200,15 @@ class CapabilityIndex:
         """All whom a choice could find, for any pattern of delegation; fallback agents last."""
         seen: set[Replicas] = set()
         until = self.looked + _MOST_LOOKS
-        for capability in dict.fromkeys((name, *islice(self._askable.get(name, ()), _MOST), _ANY)):
+        below = chain(self._askable.get(name, ()), self._asleep.get(name, ()))
+        for capability in dict.fromkeys((name, *islice(below, _MOST), _ANY)):
             for holders in self._holders.get(capability, {}).values():
                 for replicas in islice(holders, MOST_PASSED):
                     self.looked += 1
                     if replicas not in seen and self._is_for(name, grant, capability, replicas):
                         seen.add(replicas)
-                        yield from (*replicas, *replicas.resting)
+                        yield from replicas
+                        yield from replicas.resting
                     if self.looked > until:
                         return
 
@@ -192,6 +220,13 @@ class CapabilityIndex:
         if resolved is None or (resolved == _ANY) is not (capability == _ANY):
             return False
         return _permits(grant, name if resolved == _ANY else resolved, replicas.marks)
+
+
+def _take(names: dict[bytes, dict[bytes, None]], name: bytes, capability: bytes) -> None:
+    capabilities = names[name]
+    del capabilities[capability]
+    if not capabilities:
+        del names[name]
 
 
 def _permits(grant: Grant, capability: bytes, marks: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Iterator
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ from ether_actors.replicas import Replicas
 from ether_broker.manifest import Capability
 from ether_broker.sorted_keys import SortedKeys
 
-__all__ = ["FEW", "MOST_PASSED", "Found", "Holders"]
+__all__ = ["FEW", "MOST_PASSED", "MOST_STALE", "Found", "Holders"]
 
 FEW: Final = 32
 """Replicas of which no order is kept."""
@@ -21,23 +20,26 @@ _PATIENCE: Final = 4
 """Changes for each of them after which no order is kept any more if nobody asks."""
 MOST_PASSED: Final = 256
 """Manifests that do not fit which one choice passes over at most."""
+MOST_STALE: Final = 256
+"""Replicas out of their places that one choice puts there, before it takes out all of which nobody takes work."""
 Found = tuple[int, float, float, int, Registration]
 """(load, weight, -confidence, turn, agent): the lowest is the best."""
 _Key = tuple[Any, ...]
-"""(load, weight, -confidence, turn, replicas) of the best of them; infinity first if there is none."""
+"""(load, weight, -confidence, turn, replicas) of the best of them; each has another turn."""
 
 
 class Holders:
     """Replicas that declare a capability, take the same patterns of delegation, and are alike to every access rule.
 
-    Of more than 32 an order is kept while they are asked for: not of those for which much changes and nobody asks.
+    Of more than 32 an order is kept while they are asked for: not of those for which much changes and nobody asks. Where
+    agents take no work any more, the order is mended when it is looked at.
     """
 
     __slots__ = ("_keys", "_order", "_unasked", "_weights", "passed")
 
     def __init__(self) -> None:
         self._keys: dict[Replicas, _Key | None] = {}
-        """{replicas: where they stand}, in the order in which they came; None while no order is kept."""
+        """{replicas: where they stand}, in the order in which they came; None where nobody takes work, or no order is kept."""
         self._order: SortedKeys[_Key] | None = None
         self._weights: dict[Replicas, tuple[float, float]] = {}
         """{replicas: (weight, -confidence)} of the capability."""
@@ -74,7 +76,8 @@ class Holders:
         """Note that the first of replicas is another, or has more or less to do."""
         self._unasked += 1
         if self._unasked <= _PATIENCE * len(self._keys) or len(self._keys) > _MANY:
-            self._move(replicas)
+            if self._order is not None:
+                self._place(replicas)
             return
         self._order = None
         for one in self._keys:
@@ -88,21 +91,24 @@ class Holders:
             one.watch(self)
 
     def _place(self, replicas: Replicas) -> None:
+        """Put replicas where they belong."""
         assert self._order is not None
-        key = self._keys[replicas] = self._rank(replicas)
-        self._order.add(key)
+        before, best = self._keys[replicas], replicas.best()
+        key = None if best is None else (best[0], *self._weights[replicas], best[1], replicas)
+        if key != before:
+            if before is not None:
+                self._order.remove(before)
+            self._keys[replicas] = key
+            if key is not None:
+                self._order.add(key)
 
-    def _move(self, replicas: Replicas) -> None:
-        key = self._keys[replicas]
-        if self._order is not None and key is not None and key != self._rank(replicas):
-            self._order.remove(key)
-            self._place(replicas)
-
-    def _rank(self, replicas: Replicas) -> _Key:
-        best = replicas.best()
-        if best is None:
-            return math.inf, 0.0, 0.0, id(replicas), replicas
-        return best[0], *self._weights[replicas], best[1], replicas
+    def _clear(self) -> None:
+        """Take all out of the order of which nobody takes work."""
+        assert self._order is not None
+        self._order.retain(lambda key: bool(key[4]))
+        for replicas in self._keys:
+            if not replicas:
+                self._keys[replicas] = None
 
     def best(
         self, without: Container[Registration] = (), accepts: Callable[[Replicas], bool] | None = None
@@ -131,28 +137,35 @@ class Holders:
         self._unasked = 0
         if self._order is None:
             self._put_in_order()
+        while True:
+            found, stale = self._look(without, accepts)
+            for replicas in stale:
+                self._place(replicas)
+            if found is not None or len(stale) < MOST_STALE:
+                return found
+            self._clear()
+
+    def _look(
+        self, without: Container[Registration], accepts: Callable[[Replicas], bool] | None
+    ) -> tuple[Found | None, list[Replicas]]:  # fmt: skip
+        """The best of those that stand first, and who of them belongs elsewhere; after 256 of these it is the best of them."""
         assert self._order is not None
         found: Found | None = None
+        stale: list[Replicas] = []
         passed = 0
-        empty: list[Replicas] = []
         for key in self._order.after(None):
-            if key[0] == math.inf or (found is not None and key[:4] >= found[:4]):
+            replicas = key[4]
+            if (found is not None and key[:4] >= found[:4]) or passed > MOST_PASSED or len(stale) == MOST_STALE:
                 break
-            _, weight, doubt, _, replicas = key
-            if not replicas:
-                empty.append(replicas)
-                continue
-            if accepts is not None and not accepts(replicas):
+            if replicas and accepts is not None and not accepts(replicas):
                 passed += 1
-                if passed > MOST_PASSED:
-                    break
                 continue
             best = replicas.best(without)
+            if (best is None or best[1] != key[3]) and ((now := replicas.best()) is None or now[1] != key[3]):
+                stale.append(replicas)
             if best is not None:
-                rank = best[0], weight, doubt, best[1], best[2]
+                rank = best[0], key[1], key[2], best[1], best[2]
                 if found is None or rank < found:
                     found = rank
-        for replicas in empty:
-            self._move(replicas)
-        self.passed += passed + len(empty)
-        return found
+        self.passed += passed
+        return found, stale

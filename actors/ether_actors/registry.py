@@ -145,13 +145,12 @@ class Registry:
             agent.mailbox.resume(reset=reset)
         else:
             agent.mailbox.pause()
-        replicas = cast("Replicas", agent.replicas)
         if took and agent.takes_work:
             agent.changed()
         elif took:
-            replicas.rest([agent])
+            cast("Replicas", agent.replicas).rest([agent])
         elif agent.takes_work:
-            replicas.wake(agent)
+            self.index.wake(agent)
 
     def condition_all(self, session: Session, condition: Condition) -> None:
         """Note that all agents of a node that take work take none any more: they are DRAINING or DOWN."""

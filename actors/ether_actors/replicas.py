@@ -128,24 +128,19 @@ class Replicas:
         self._tell(member.session)
 
     def remove(self, member: Registration) -> None:
-        """Take an agent out."""
+        """Take an agent out; who watches is not told, and finds out."""
         member.replicas, member.mailbox.on_change = None, None
         if member in self.resting:
             del self.resting[member]
         else:
             self._take(member)
-            self._tell(member.session)
 
     def rest(self, members: Collection[Registration]) -> None:
-        """Note that agents take no work any more."""
+        """Note that agents take no work any more; who watches is not told, and finds out."""
         for member in members:
             member.mailbox.on_change = None
             self._take(member)
             self.resting[member] = None
-        if self._members or len(self._watchers) <= FEW_GROUPS:
-            self._tell(next(iter(members)).session)
-        else:
-            self._told = None  # who watches finds out, and is told of the next one, though it be the same
 
     def wake(self, member: Registration) -> None:
         """Note that an agent takes work again."""

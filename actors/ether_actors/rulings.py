@@ -22,7 +22,7 @@ from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, overload
 from ether_actors.selection import Selection
-from ether_broker.cost import HOLDERS_SHIFT, LOOK_UP
+from ether_broker.cost import LOOK_UP
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.ids import NO_ID, to_text
@@ -102,8 +102,6 @@ class Rulings:
             self._accept(session, header, envelope)
         except Refusal as refusal:
             self._refuse(session, header, envelope, refusal, is_anothers=is_known is None)
-        if records.registry.index.looked:
-            session.input.spend(records.registry.looked() >> HOLDERS_SHIFT)
 
     def _refuse(
         self, session: Session, header: Header, envelope: bytes, refusal: Refusal, *, is_anothers: bool

@@ -29,7 +29,7 @@ from ether_actors.recovery import read_history, recover
 from ether_actors.rulings import Rulings
 from ether_actors.selection import Selection
 from ether_actors.trimming import Trimming
-from ether_broker.cost import DEAREST, reading
+from ether_broker.cost import DEAREST, HOLDERS_SHIFT, reading
 from ether_broker.errors import (
     EtherError,
     MalformedFrame,
@@ -229,6 +229,9 @@ class Supervisor:
             if self.records.router.refusals.note(peer, "internal_error", repr(bug)):
                 sender = queue.routing_id[:8].hex()
                 logger.exception("an envelope of %s broke the supervisor's step; it is dropped", sender)
+        registry = self.records.registry
+        if registry.index.looked:
+            queue.spend(registry.looked() >> HOLDERS_SHIFT)
 
     def _greet(self, queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
@@ -49,6 +49,11 @@ class SortedKeys(Generic[_K]):
         del chunk[found]
         if not chunk:
             del self._chunks[index]
+
+    def retain(self, accepts: Callable[[_K], bool]) -> None:
+        """Take out all but those that are accepted; in one go through them."""
+        chunks = ([key for key in chunk if accepts(key)] for chunk in self._chunks)
+        self._chunks = [chunk for chunk in chunks if chunk]
 
     def after(self, key: _K | None) -> Iterator[_K]:
         """The keys above one, which need not be there (any more); all of them after None."""

@@ -14,7 +14,7 @@ from ether_actors.registration import Condition
 from ether_broker import backlog as backlog_module
 from ether_broker.cost import HOLDERS_SHIFT
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import MOST_CAPABILITIES, Manifest
+from ether_broker.manifest import MOST_CAPABILITIES, Capability, Manifest
 from ether_broker.payload import pack
 from ether_broker.security.access import Access
 from ether_broker.status import Status
@@ -241,6 +241,26 @@ def test_holders_that_do_not_take_such_work_cost_nothing() -> None:
 
     assert counter.work < 10_000
     assert len(bus.agent("free").work) == 2
+
+
+def test_what_a_hand_back_looks_at_is_paid_by_the_node_that_hands_back() -> None:
+    bus = Bus()
+    peer, others, d = bus.node("n"), bus.node("others"), bus.delegator("d")
+    peer.register("main", "q")
+    for number in range(400):
+        declared = (Capability(name=f"q.n{number}"),)
+        others.register_manifest(Manifest(agent=f"a{number}", capabilities=declared, interface=("chained",)))
+    number = d.delegate("d", "q")
+    bus.step()
+    peer.send(Kind.HEARTBEAT, body={})  # brings its clock up to that of the others
+    bus.step()
+    before = peer.session.input.tag
+
+    peer.hand_back("main", number)
+    bus.step()
+
+    assert peer.session.input.tag - before >= 400 >> HOLDERS_SHIFT
+    assert bus.records.registry.index.looked == 0
 
 
 @pytest.mark.parametrize("excluding", [200, 1_000])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 import pytest
@@ -354,9 +355,11 @@ class Choices(RuleBasedStateMachine):
         assert held <= set(known)
         groups = [holders for classes in index._holders.values() for holders in classes.values()]
         for group in groups:
-            if group._order is not None:  # whom a change was not told of, stands where it stood
-                stands = {one: key for one, key in group._keys.items() if len(one)}
-                assert stands == {one: group._rank(one) for one in stands}
+            if group._order is not None:  # who has agents that rest may stand before its place, and nobody behind it
+                assert list(group._order.after(None)) == sorted(filter(None, group._keys.values()))
+                for one, key in group._keys.items():
+                    best = one.best()
+                    assert best is None or (key is not None and key[:4] <= (best[0], *group._weights[one], best[1]))
         for one in known:
             if one._by_load is not None:
                 assert one._loads == sorted(one._by_load)
@@ -486,6 +489,76 @@ def test_an_agent_of_many_capabilities_that_was_away_is_chosen_for_each_again():
     made.condition(idle, Condition.UP)
 
     assert {chosen(made, name.encode()) for name in names} == {"a00"}
+
+
+@pytest.mark.parametrize("count", [8, 9, 20])
+def test_an_agent_that_was_lost_is_chosen_under_another_manifest_too(count: int):
+    names = [f"x.c{number}" for number in range(count)]
+    made = registry(*(manifest(f"o{number:02}", *names, version=f"1.{number}.0") for number in range(40)))
+    nodes = session("lost"), session("back")
+    for name in ("x", "y"):
+        made.register(manifest(name, *names), nodes[0])
+    for agent in made.agents:
+        busy(agent, 0 if agent.name in {b"x", b"y"} else 1)
+    assert {chosen(made, name.encode()) for name in names} <= {"x", "y"}
+
+    made.condition_all(nodes[0], Condition.DOWN)
+    nodes[0].lost = "silent"
+    made.register(manifest("x", *names, version="2.0.0"), nodes[1])
+
+    assert {chosen(made, name.encode()) for name in names} == {"x"}
+
+
+@pytest.mark.parametrize("capabilities", [1, 9])
+@pytest.mark.parametrize("count", [400, 3_200])
+def test_a_choice_after_many_were_lost_puts_few_of_them_in_their_places(count: int, capabilities: int):
+    names = [f"c{number}" for number in range(capabilities)]
+    made = registry(manifest("lives", *names))
+    lost = session("lost")
+    for number in range(count):
+        made.register(manifest(f"o{number}", *names, version=f"1.{number}.0"), lost)
+    busy(made.get(b"lives"), 1)
+    assert chosen(made, b"c0") == "o0"
+
+    with WorkCounter() as going:
+        made.condition_all(lost, Condition.DOWN)
+    with WorkCounter() as choosing:
+        assert [chosen(made, b"c0") for _ in range(3)] == ["lives"] * 3
+
+    assert going.work < 150 * count  # whatever they declare
+    assert choosing.work < 60_000 + 40 * count  # these go through all of them once, in two loops
+    assert made.looked() < 16
+
+
+@pytest.mark.parametrize("count", [2_500, 20_000])
+def test_capabilities_that_nobody_takes_do_not_stand_before_one_that_somebody_takes(count: int):
+    made = registry()
+    gone = session("gone")
+    for number in range(count):
+        made.register(manifest(f"o{number}", f"q.n{number}"), gone)
+    made.register(manifest("lives", "q.live"), session())
+    made.condition_all(gone, Condition.DRAINING)
+
+    found = [chosen(made, b"q") for _ in range(6)]
+
+    assert found[1:] == ["lives"] * 5
+    assert found[0] == ("lives" if count < 16_384 else None)
+    assert made.looked() <= 6
+    made.condition(made.get(b"lives"), Condition.DOWN)
+    assert chosen(made, b"q") is None
+    made.condition(made.get(b"o17"), Condition.UP)
+    assert [chosen(made, b"q") for _ in range(3)] == ["o17"] * 3
+
+
+@pytest.mark.parametrize("count", [100, 800])
+def test_a_few_of_all_whom_a_choice_could_find_cost_what_they_are(count: int):
+    made = registry(*(manifest(f"a{number}", "x.y") for number in range(count)))
+
+    with WorkCounter() as counter:
+        few = list(islice(made.holders(b"x.y"), 8))
+
+    assert len(few) == 8
+    assert counter.work < 4_500
 
 
 def test_agents_that_had_work_before_a_restart_of_the_broker_are_busy_after_it():
