@@ -25,6 +25,8 @@ MANY: Final = 1_000
 """Threads that wait, from which on only what somebody on the bus may wait for is begun: sub-delegations."""
 MOST: Final = 4_000
 """Threads that wait, from which on nothing is begun; about 64 MiB, and 32 GiB of addresses."""
+_IDLE: Final = 0.05
+"""Seconds of computing between two calls of `relieve` below which the process counts as idle."""
 _NOT_OURS: Final = contextlib.nullcontext()
 """Around what a thread of the caller's waits for."""
 _here = threading.local()
@@ -74,10 +76,13 @@ class Pool:
         self._waiting = 0
         self._many = self._bound = MANY
         """Threads that may wait while all is begun; the bound rises while nothing moves."""
-        self._relief = 0
         self._most = MOST
+        self._relief = 0
+        """What `relieve` let in the last time; 0 if what runs got on."""
         self._done = 0
         self._seen = -1
+        self._computed = 0.0
+        """Calls done, and seconds computed by the process, when `relieve` looked last."""
         self._closed = False
 
     @property
@@ -141,7 +146,8 @@ class Pool:
             self._done += 1
             if self._held:
                 self._wake()
-            if len(self._threads) - self._waiting > self.size and self._leave():
+            is_needed = self._relief and not self._ready.empty()
+            if not is_needed and len(self._threads) - self._waiting > self.size and self._leave():
                 return
         with self._lock:
             self._threads.discard(threading.current_thread())
@@ -180,19 +186,25 @@ class Pool:
                 self._wake()
 
     def relieve(self) -> None:
-        """Called about every 0.1 s: if nothing was finished since, what waits for a thread or for room gets some.
+        """Called about every 0.1 s: if what runs does not get on, what waits for a thread or for room gets some.
 
-        All threads are stuck then: they wait without saying so, or for work that waits behind what is held. Twice as much
-        is let in each time, so that after a second or two things move, or all that is held is refused.
+        Either nothing was finished since, or the process is idle while calls wait for a thread: the threads wait without saying
+        so, as for an answer from the network, or for work that waits behind what is held. Twice as much is let in each time,
+        so that after a second or two things move, or all that is held is refused.
         """
+        computed = time.process_time()
         with self._lock:
-            is_stuck = self._done == self._seen
-            self._seen = self._done
-            self._relief = 2 * self._relief or 1 if is_stuck and self._held else 0
+            is_stuck, is_idle = self._done == self._seen, computed - self._computed < _IDLE
+            self._seen, self._computed = self._done, computed
+            lacking = self._ready.qsize()
+            if not is_stuck and not (is_idle and lacking):
+                self._relief = 0
+                return
+            self._relief = 2 * self._relief or 1 if self._held or lacking else 0
+            for _ in range(min(self._relief, lacking, self._many - len(self._threads) + self._waiting)):
+                self._spawn()
             if not is_stuck:
                 return
-            if not self._ready.empty() and len(self._threads) - self._waiting < self._many:
-                self._spawn()
             self._bound = min(self._most, max(self._bound, self._waiting + self._relief))
             woken = list(self._held)[: self._relief]
             for wake in woken:

@@ -30,6 +30,8 @@ _COLLECT: Final = 10.0
 """Seconds in which the outcome of what has ended must have come."""
 _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
+_OWN_GRACE: Final = 0.5
+"""Seconds after the deadline of a handle of a request that goes on: should both end at once, the supervisor's word is here."""
 GRACE: Final = 2.0
 """Seconds after a deadline in which the supervisor's word must have come; then the broker, or its disk, is out of reach."""
 _UNREACHABLE: Final = "The deadline passed and the supervisor did not say so: the broker is out of reach."
@@ -250,7 +252,7 @@ class Delegating:
                 self._end(handle, Status.TIMEOUT, code, message)
         message = "The timeout of this handle ended; the same request was sent before with a longer one, and goes on."
         for handle in list(self._followers):
-            if handle.deadline + GRACE < now:
+            if handle.deadline + _OWN_GRACE < now:
                 self._end(handle, Status.TIMEOUT, "deadline", message)
 
     def close(self) -> None:

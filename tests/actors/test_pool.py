@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Iterator
@@ -257,6 +258,47 @@ def test_threads_that_are_stuck_without_saying_so_are_relieved_once_nothing_move
     pool.relieve()
 
     assert done.wait(PATIENCE)
+    release.set()
+
+
+def test_while_the_process_is_idle_and_calls_wait_twice_as_many_threads_come_each_time(pool: Pool, monkeypatch):
+    monkeypatch.setattr(pools.time, "process_time", lambda: 1.0)
+    pool.relieve()
+    release = occupy(pool, 2)
+    started = threading.Semaphore(0)
+
+    def wait_unsaid() -> None:
+        started.release()
+        release.wait(PATIENCE)
+
+    for _ in range(40):
+        pool.submit(wait_unsaid)
+    counts = []
+    for _ in range(6):
+        pool._done += 1  # something ends in each tenth of a second
+        pool.relieve()
+        counts.append(pool.threads)
+        wait_until(lambda: pool._ready.qsize() == 42 - pool.threads)
+
+    assert counts == [3, 5, 9, 17, 33, 42]
+    for _ in range(40):
+        assert started.acquire(timeout=PATIENCE)
+    release.set()
+    wait_until(lambda: pool.threads <= 2)
+
+
+def test_while_the_process_computes_no_thread_is_added_to_those_that_get_on(pool: Pool, monkeypatch):
+    computed = itertools.count(1)
+    monkeypatch.setattr(pools.time, "process_time", lambda: float(next(computed)))
+    release = occupy(pool, 2)
+    for _ in range(40):
+        pool.submit(lambda: None)
+
+    for _ in range(6):
+        pool._done += 1
+        pool.relieve()
+
+    assert pool.threads == 2
     release.set()
 
 

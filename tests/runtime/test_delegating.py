@@ -112,3 +112,13 @@ def test_a_timeout_without_end_has_one(silence: Silence) -> None:
     handle = silence.delegating.request(None, "x.y", Payload.of({}), float("inf"))
 
     assert handle.deadline < float("inf")
+
+
+def test_a_handle_of_a_request_that_goes_on_ends_at_its_own_timeout(silence: Silence) -> None:
+    first = silence.delegating.request(None, "x.y", Payload.of({}), 20.0)  # of one id, as all here
+    second = silence.delegating.request(None, "x.y", Payload.of({}), 1.0)  # of one id, as all here
+
+    silence.beat_until(START + 2.0)
+
+    assert second.outcome().status is Status.TIMEOUT
+    assert not first.done
