@@ -11,12 +11,14 @@ import ether_actors.supervisor
 import ether_broker.turns
 from ether.session import Session as Stay
 from ether_actors.collecting import Collecting
+from ether_actors.delivery import Delivery
 from ether_actors.departures import Departures
 from ether_actors.ended import Ended
 from ether_actors.feeding import Feeding
 from ether_actors.history import History
 from ether_actors.homecoming import Homecoming
 from ether_actors.ledger import Entry, Ledger
+from ether_actors.reassignment import _EARLIER_RUN
 from ether_actors.records import Records
 from ether_actors.remembered import Remembered
 from ether_actors.rulings import Rulings
@@ -232,6 +234,14 @@ def _mutant(
     )
 
 
+def _keep_earlier_children(end_child: Any) -> Any:
+    def mutated(self: Delivery, child: Any, message: str) -> None:
+        if message != _EARLIER_RUN:
+            end_child(self, child, message)
+
+    return mutated
+
+
 def _believe_the_time(drop: Any) -> Any:
     def mutated(self: Ended, endings: Any) -> None:
         found = [made for made in map(made_at, endings) if made is not None]
@@ -305,6 +315,9 @@ MENDED: Final = (
     _mutant("what a lost node held is counted for ever",
             "the bound of all delegations was eaten up",
             "bounded queues", (Ledger, "forget_held", _keep_held), "node", seed=8),
+    _mutant("what a lost run delegated goes on beside the next run",
+            "the next run's sub-delegations could not be told from the last one's",
+            "no bug, parents, fold", (Delivery, "end_child", _keep_earlier_children), "children", seed=7),
     _mutant("manifests count after their agents have left",
             "each restart of an agent counted against its session",
             "fold", (ether_actors.departures, "let_go", _never_let_go), "crowd", seed=14),
