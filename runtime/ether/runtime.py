@@ -67,8 +67,8 @@ class Runtime:
 
     Args:
         name: of the node, unique on the bus; default: host, process id and four random letters.
-        threads: handlers of plain methods that run here at a time, those that wait for sub-delegations not counted; more while they
-            wait for something that is not the bus (docs/agents.md).
+        threads: handlers of plain methods that run here at a time, those that wait for sub-delegations not counted; more while
+            they wait for something that is not the bus (docs/agents.md).
         limits: bounds of the agents' mailboxes at the embedded broker.
         drain: seconds that running work has when the runtime is closed.
         bind: an address for the embedded broker, so that others can join too; default: none, only this process.
