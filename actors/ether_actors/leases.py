@@ -2,15 +2,18 @@
 
     claim ──► granted, with a token above every other ──► released, or its delegation ended ──► the next in line
        ├────► refused at once: held (and no wait), a deadlock, too many
-       └────► waits in line ──► granted, or withdrawn: late, or its delegation ended
+       └────► waits in line ──► granted, or withdrawn: its delegation ended; or called off, as when it is late
 
 A lease is on a resource, a text that says nothing to the machine, and belongs to one delegation: it ends with that.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
@@ -78,7 +81,7 @@ class Withdrawn:
 
     claim: Claim
     reason: str
-    """`late`, or why its delegation left."""
+    """Why its delegation left."""
 
 
 Effect = Granted | Released | Withdrawn
@@ -105,8 +108,9 @@ class Leases:
     """Leases that are held, and who waits for them, first come first served.
 
     Promises: at most one holder a resource; tokens rise with each grant; a waiting claim is granted or withdrawn, and
-    never forgotten; when a delegation has left, it holds and waits for nothing. Does not notice that a delegation waits
-    for something else than leases and its own sub-delegations, such as a place in a mailbox.
+    never forgotten; when a delegation has left, it is granted nothing, and what it has is taken from it as it is asked for.
+    Does not notice that a delegation waits for something else than leases and its own sub-delegations, such as a place in a
+    mailbox. A claim whose deadline has passed stays in line until its delegation ends, and is passed over.
 
     Args:
         parent_of: the request id of the delegation that an open one was made for; None without one.
@@ -124,12 +128,14 @@ class Leases:
         self._counts: dict[str, int] = {}
         self.stakes: dict[bytes, _Stake] = {}
         """The delegations that hold or wait for something, by request id."""
+        self.ending: OrderedDict[bytes, None] = OrderedDict()
+        """Those of them that have left and still have something that is to be taken from them."""
         self.bound: Final[set[bytes]] = set()
         """Their request ids, and those of the claims that wait: `left` wants to know when one of them ends."""
         self.token = 0
         """The highest that was granted."""
         self.looked_at = 0
-        """Leases and claims that were looked through for the last claim."""
+        """Leases and claims that were looked through for the last claim, or passed over for the last releases."""
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -148,6 +154,11 @@ class Leases:
     def waiting(self, ask: bytes) -> Claim | None:
         """The claim of that request id, if it waits."""
         return self._claims.get(ask)
+
+    def weight(self, holder: bytes) -> int:
+        """Leases that a delegation holds and waits for."""
+        stake = self.stakes.get(holder)
+        return 0 if stake is None else len(stake.held) + len(stake.waiting)
 
     def after(self, token: int) -> Iterator[Held]:
         """The leases whose tokens are above one, in the order in which they were granted; above 0 are all."""
@@ -259,40 +270,40 @@ class Leases:
 
     def release(self, holder: bytes, token: int, now: float) -> list[Effect]:
         """Release a lease for the delegation that holds it; one that it does not hold is no error."""
-        stake = self.stakes.get(holder)
-        for held in list(stake.held.values()) if stake is not None else ():
-            if held.token == token:
-                return self._release(held, "released", now)
-        return []
+        self.looked_at = 0
+        held = self._granted.get(token)
+        return [] if held is None or held.holder != holder else self._release(held, "released", now)
 
-    def left(self, holder: bytes, reason: str, now: float) -> list[Effect]:
-        """Take everything from a delegation that has ended, or begins anew elsewhere, and end its own waiting as a claim."""
+    def left(self, holder: bytes, reason: str, now: float, most: int = sys.maxsize) -> list[Effect]:
+        """Take so much from a delegation that has ended, or begins anew elsewhere, and end its own waiting as a claim.
+
+        While it has more, it is in `ending`.
+        """
         claim = self._claims.get(holder)
         if claim is not None:
             self._forget(claim)
         stake = self.stakes.get(holder)
+        self.looked_at = 0
         if stake is None:
             return []
+        self.ending[holder] = None
         effects: list[Effect] = []
-        for claim in list(stake.waiting.values()):  # first, so that it is not granted what it just lost
+        for claim in list(islice(stake.waiting.values(), most)):
             self._forget(claim)
             effects.append(Withdrawn(claim, reason))
-        for held in list(stake.held.values()):
+        for held in list(islice(stake.held.values(), most - len(effects))):
             effects += self._release(held, reason, now)
-        assert holder not in self.stakes
         return effects
 
     def _release(self, held: Held, reason: str, now: float) -> list[Effect]:
+        """Give a lease to the first in line that may have it: those who are late, or have left, are ended elsewhere."""
         self._let_go(held)
-        effects: list[Effect] = [Released(held, reason)]
-        while (line := self._lines.get(held.resource)) is not None:
-            claim = line.first
-            self._forget(claim)
-            if claim.deadline > now:
-                effects.append(self._grant(claim, now))
-                break
-            effects.append(Withdrawn(claim, "late"))  # its slot of time has not ended yet, but its time has
-        return effects
+        for claim in self.line(held.resource):
+            if claim.deadline > now and claim.holder not in self.ending:
+                self._forget(claim)
+                return [Released(held, reason), self._grant(claim, now)]
+            self.looked_at += 1
+        return [Released(held, reason)]
 
     def _forget(self, claim: Claim) -> None:
         """Take a claim out of its line."""
@@ -322,6 +333,7 @@ class Leases:
         if not stake.held and not stake.waiting:
             del self.stakes[holder]
             self.bound.discard(holder)
+            self.ending.pop(holder, None)
         self._count(agent, -1)
 
     def _count(self, agent: str, change: int) -> None:

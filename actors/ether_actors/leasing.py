@@ -29,8 +29,13 @@ from ether_broker.payload import Payload
 from ether_broker.status import Status
 from ether_broker.wire import read_header
 
-__all__ = ["Leasing"]
+__all__ = ["SHARE", "Leasing"]
 
+SHARE: Final = 128
+"""Leases that are released and claims that end in a step because their delegations have ended; half as many more where what
+ended in the step used all of it."""
+_TURN: Final = 16
+"""Of them those of one delegation, after which another has its turn."""
 _SHOWN: Final = 100
 """Claims that are shown of those that wait for a lease."""
 _REFUSALS: Final = {
@@ -48,6 +53,8 @@ class Leasing:
         self._records = records
         self._delivery = delivery
         self.leases: Final = records.leases
+        self._share = SHARE
+        """What is left of this step's share."""
         records.ledger.bound = self.leases.bound
         records.ledger.on_left = self._left
 
@@ -92,6 +99,7 @@ class Leasing:
         effects: list[Effect] = []
         if holder is not None and holder.agent.session is entry.asking_session:
             effects = self.leases.release(holder.request_id, token, self._records.now)
+            entry.asking_session.input.spend(self.leases.looked_at >> LEASES_SHIFT)
         self._apply(effects)
         return Payload.of({"released": bool(effects)})
 
@@ -109,9 +117,31 @@ class Leasing:
         return True
 
     def _left(self, entry: Entry) -> None:
-        """A delegation has ended, or waits in a mailbox again: what it held goes to the next in line."""
-        reason = "ended" if entry.is_over else "redelivered"
-        self._apply(self.leases.left(entry.request_id, reason, self._records.now))
+        """A delegation has ended, or waits in a mailbox again: what it held goes to the next in line.
+
+        Of one that has ended so much at once as this step may, and the rest with `serve`; the specialist's node pays. One that
+        waits again has nothing more when it is given out: a restart could not tell what was its earlier run's.
+        """
+        if not entry.is_over:
+            self._apply(self.leases.left(entry.request_id, "redelivered", self._records.now))
+            return
+        entry.agent.session.input.spend(self.leases.weight(entry.request_id))
+        self._take(entry.request_id, self._share)
+
+    def serve(self) -> None:
+        """Take more from delegations that have ended, each in its turn; once in each step."""
+        ending = self.leases.ending
+        self._share = max(self._share, SHARE // 2)
+        while ending and self._share > 0:
+            holder = next(iter(ending))
+            ending.move_to_end(holder)
+            self._take(holder, min(_TURN, self._share))
+        self._share = SHARE
+
+    def _take(self, holder: bytes, most: int) -> None:
+        effects = self.leases.left(holder, "ended", self._records.now, max(most, 0))
+        self._share -= len(effects) + (self.leases.looked_at >> LEASES_SHIFT)
+        self._apply(effects)
 
     def _apply(self, effects: list[Effect]) -> None:
         records = self._records
@@ -125,27 +155,26 @@ class Leasing:
                     self._delivery.answer(asking, Status.COMPLETED, data=data)
                 case Released(held, reason):
                     self.tell_released(held, reason)
-                case Withdrawn(claim, reason):
+                case Withdrawn(claim):
                     asking = records.ledger.get(claim.ask)
-                    if asking is None:
-                        continue
-                    if reason == "late":
-                        message = f"Waited {records.now - claim.since:.1f} s for the lease on {claim.resource!r}."
-                        self._delivery.rule(asking, Status.TIMEOUT, LeaseHeld.code, message)
-                    else:
+                    if asking is not None:
                         self._delivery.rule(asking, Status.CANCELLED, "parent_ended", _ENDED)
 
     def tell_released(self, held: Held, reason: str) -> None:
         """Tell observers and the journal that a lease is not held any more."""
         self._records.event("lease_released", **_named(held), reason=reason)
 
-    def tell(self, resource: str | None, after: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The leases with tokens above one, the oldest first, or that on one resource: who holds it, and who waits."""
+    def tell(self, resource: str | None, after: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """The leases with tokens above one, the oldest first, or that on one resource: who holds it, and who waits.
+
+        None for one whose delegation has ended: it is nobody's any more, and not the next one's yet.
+        """
         held = self.leases.after(after)
         if resource is not None:
             one = self.leases.holder(resource)
             held = iter([] if one is None or one.token <= after else [one])
-        return ((lease.token, self._describe(lease)) for lease in held)
+        ending = self.leases.ending
+        return ((lease.token, None if lease.holder in ending else self._describe(lease)) for lease in held)
 
     def _describe(self, held: Held) -> dict[str, Any]:
         now = self._records.now

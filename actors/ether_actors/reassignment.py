@@ -69,13 +69,13 @@ class Reassignment:
                 if not _is_with(agent, entry):
                     continue  # it was made for another of them, or its deadline has passed meanwhile
                 self._delivery.stop(entry, Status.CANCELLED)
-                self.reopen(entry, again=True)
+                leases = self.reopen(entry, again=True)
                 if self._reroute(entry, first=True):
                     moved.append(entry)
                 else:
                     agent.mailbox.put_back(entry)
                     self.tell_reassigned(entry)
-                yield 1
+                yield 1 + leases
         finally:
             self._delivery.pump_holders(moved)
         for entry in sent:
@@ -126,7 +126,7 @@ class Reassignment:
             self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, payer=agent.session, retry_after=_RETRY)
             self._delivery.pump(agent)
             return
-        self.reopen(entry, again=False)
+        agent.session.input.spend(self.reopen(entry, again=False))
         if not self._reroute(entry, first=True):
             agent.mailbox.put_back(entry)
             self.tell_reassigned(entry)
@@ -190,11 +190,15 @@ class Reassignment:
         self._records.bury(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
         self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message, payer=entry.agent.session)
 
-    def reopen(self, entry: Entry, *, again: bool) -> None:
+    def reopen(self, entry: Entry, *, again: bool) -> int:
         """Let what had been sent wait again; `again` when it may have been begun, which makes it another attempt.
 
         Whoever calls this says who has it now: see `tell_reassigned`.
+
+        Returns:
+            How many leases it held or waited for: all of them are taken from it.
         """
+        leases = self._records.leases.weight(entry.request_id)
         entry.holds_credit = False
         self._records.ledger.advance(entry, State.QUEUED)
         if again:
@@ -202,6 +206,7 @@ class Reassignment:
             header = read_header(entry.envelope)
             flags = header.flags | Flag.REDELIVERED
             entry.envelope = rehead(header, entry.envelope, attempt=entry.attempt, flags=flags)
+        return leases
 
     def _move(self, entry: Entry) -> bool:
         """Give what was taken from its agent's mailbox to another holder."""

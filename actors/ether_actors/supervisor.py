@@ -174,6 +174,7 @@ class Supervisor:
         self._rulings.due()
         self._membership.beat()
         self._membership.serve()
+        self.leasing.serve()
         if self._collecting.asked:
             self._collecting.serve()
         if records.passing:
@@ -194,7 +195,7 @@ class Supervisor:
             router.turns.waiting or router.turns.held or router.has_lost
         ):  # a peer was found gone as the last answers left
             return self.records.now
-        if self._rulings.has_due or self._membership.is_serving:
+        if self._rulings.has_due or self._membership.is_serving or self.leasing.leases.ending:
             return self.records.now
         wake = min(self._membership.next_beat, self._feeding.next_feed)
         if self._rulings.progress.timed:

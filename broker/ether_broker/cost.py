@@ -71,7 +71,7 @@ ASKED_SHIFT: Final = 3
 NAMED_SHIFT: Final = 5
 """Agents that a question names."""
 LEASES_SHIFT: Final = 3
-"""Leases and claims that are looked through for a circle."""
+"""Leases and claims that are looked through for a circle, or passed over when a lease is given to the next in line."""
 LOOK_UP: Final = 16
 """A look for an outcome, perhaps in the journal's file."""
 AGAIN_SHIFT: Final = 11

@@ -123,14 +123,35 @@ def test_what_ends_takes_its_leases_and_its_claims_with_it():
     assert (world.line("t"), world.line("r")) == ("", "d")
 
 
-def test_a_claim_that_is_late_is_withdrawn_and_never_granted_after_its_deadline():
+def test_a_claim_that_is_late_is_passed_over_and_never_granted_after_its_deadline():
     world = Family()
     world.claim("a", "r")
     world.claim("b", "r", deadline=5.02)
     world.claim("c", "r", deadline=9.0)
 
-    assert world.release("a", "r", now=5.03) == ["a released r", "b withdrawn r: late", "c granted r"]
-    assert world.line("r") == ""
+    assert world.release("a", "r", now=5.03) == ["a released r", "c granted r"]
+    assert world.line("r") == "b"  # until whoever made it withdraws it
+    assert world.leases.looked_at == 1
+
+    assert world.release("c", "r", now=5.04) == ["c released r"]
+    assert world.claim("d", "r") == "granted"
+
+
+def test_what_has_left_is_granted_nothing_while_not_all_has_been_taken_from_it():
+    world = Family()
+    world.claim("a", "r")
+    world.claim("b", "r")
+    world.claim("c", "r")
+    world.claim("b", "s")
+    world.claim("b", "t")
+
+    assert told(world.leases.left(b"b", "ended", 0.0, 0)) == []
+    assert list(world.leases.ending) == [b"b"]
+    assert world.release("a", "r") == ["a released r", "c granted r"]
+    assert told(world.leases.left(b"b", "ended", 0.0, 2)) == ["b withdrawn r: ended", "b ended s"]
+    assert world.holder("t") == "b"
+    assert told(world.leases.left(b"b", "ended", 0.0, 2)) == ["b ended t"]
+    assert not world.leases.ending
 
 
 def test_a_claim_whose_own_delegation_has_ended_waits_no_more():

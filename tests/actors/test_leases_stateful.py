@@ -1,7 +1,7 @@
 """Leases at random among delegations that come, delegate, end and are redelivered, against a model kept as plain lists.
 
 Holds after each step: one holder a resource, tokens that only rise, first come first served, nobody who waits is lost,
-no circle of waiting, and nothing left of a delegation that has ended.
+no circle of waiting, and nothing left of a delegation that has ended and from which all has been taken.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class Leasing(RuleBasedStateMachine):
         self.now = 0.0
         self.numbers = 0
         self.jobs: dict[bytes, Job] = {}
+        self.ending: list[Job] = []
+        """Those that have ended, and from which not all has been taken."""
         self.owner: dict[str, Job] = {}
         self.tokens: dict[str, int] = {}
         self.lines: dict[str, list[Wish]] = {name: [] for name in RESOURCES}
@@ -72,8 +74,11 @@ class Leasing(RuleBasedStateMachine):
         found = list(job.children)
         for wish in self.waits_of(job):
             line = self.lines[wish.resource]
-            found += [self.owner[wish.resource], *(other.job for other in line[: line.index(wish)])]
+            found += [*self.holder(wish.resource), *(other.job for other in line[: line.index(wish)])]
         return found
+
+    def holder(self, resource: str) -> list[Job]:
+        return [self.owner[resource]] if resource in self.owner else []
 
     def reaches(self, start: list[Job], goal: Job) -> bool:
         seen: set[Job] = set()
@@ -112,13 +117,11 @@ class Leasing(RuleBasedStateMachine):
         """What the model says when a lease is free again."""
         del self.owner[resource]
         expected: list[tuple[str, object]] = [("released", resource)]
-        line = self.lines[resource]
-        while line:
-            wish = line.pop(0)
-            if wish.deadline > self.now:
+        for wish in self.lines[resource]:
+            if wish.deadline > self.now and wish.job not in self.ending:
+                self.lines[resource].remove(wish)
                 self.owner[resource] = wish.job
                 return [*expected, ("granted", wish.ask)]
-            expected.append(("late", wish.ask))
         return expected
 
     def job(self, data: st.DataObject) -> Job:
@@ -170,17 +173,17 @@ class Leasing(RuleBasedStateMachine):
             self.enter(claimed(), [])
             line.append(wish)
 
-    @precondition(lambda self: self.owner)
+    @precondition(lambda self: set(self.owner.values()) - set(self.ending))
     @rule(data=st.data(), is_own=st.sampled_from([True, True, True, False]))
     def a_lease_is_released(self, data: st.DataObject, is_own: bool) -> None:
-        resource = data.draw(st.sampled_from(sorted(self.owner)))
+        resource = data.draw(st.sampled_from(sorted(r for r, job in self.owner.items() if job not in self.ending)))
         holder = self.owner[resource] if is_own else self.job(data)
         effects = self.leases.release(holder.id, self.tokens[resource], self.now)
         self.enter(effects, self.pass_on(resource) if holder is self.owner[resource] else [])
 
     @precondition(lambda self: self.jobs)
-    @rule(data=st.data(), is_over=st.booleans())
-    def a_delegation_ends_or_is_redelivered(self, data: st.DataObject, is_over: bool) -> None:
+    @rule(data=st.data(), is_over=st.booleans(), most=st.sampled_from([0, 1, 2, 99]))
+    def a_delegation_ends_or_is_redelivered(self, data: st.DataObject, is_over: bool, most: int) -> None:
         gone = [self.job(data)]
         if is_over:  # and its sub-delegations with it
             for job in gone:
@@ -189,33 +192,53 @@ class Leasing(RuleBasedStateMachine):
                 if job.parent is not None and job in job.parent.children and job is gone[0]:
                     job.parent.children.remove(job)
         for job in gone:
-            expected: list[tuple[str, object]] = []
-            stake = self.leases.stakes.get(job.id)
-            asks = list(stake.waiting) if stake is not None else []
-            held = list(stake.held) if stake is not None else []
-            assert set(asks) == {wish.ask for wish in self.waits_of(job)}
-            assert set(held) == {name for name, owner in self.owner.items() if owner is job}
-            for wish in self.waits_of(job):
+            self.take(job, most if is_over else 99)
+        for job in gone if is_over else ():
+            job.children.clear()
+
+    @precondition(lambda self: self.ending)
+    @rule(data=st.data(), most=st.integers(1, 3))
+    def more_is_taken_from_what_has_ended(self, data: st.DataObject, most: int) -> None:
+        self.take(data.draw(st.sampled_from(self.ending)), most)
+
+    def take(self, job: Job, most: int) -> None:
+        stake = self.leases.stakes.get(job.id)
+        asks = list(stake.waiting) if stake is not None else []
+        held = list(stake.held) if stake is not None else []
+        assert set(asks) == {wish.ask for wish in self.waits_of(job)}
+        assert set(held) == {name for name, owner in self.owner.items() if owner is job}
+        if job not in self.ending:
+            self.ending.append(job)
+        expected: list[tuple[str, object]] = [("ended", ask) for ask in asks[:most]]
+        for wish in self.waits_of(job):
+            if wish.ask in asks[:most]:
                 self.lines[wish.resource].remove(wish)
-            expected += [("ended", ask) for ask in asks]
-            for resource in held:
-                expected += self.pass_on(resource)
-            self.enter(self.leases.left(job.id, "ended", self.now), expected)
+        for resource in held[: max(0, most - len(asks))]:
+            expected += self.pass_on(resource)
+        self.enter(self.leases.left(job.id, "ended", self.now, most), expected)
+        if len(asks) + len(held) <= most:
+            self.ending.remove(job)
 
     @precondition(lambda self: any(self.lines.values()))
     @rule(data=st.data())
     def a_claim_is_called_off(self, data: st.DataObject) -> None:
         wish = data.draw(st.sampled_from([wish for line in self.lines.values() for wish in line]))
+        self.withdraw(wish)
+
+    def withdraw(self, wish: Wish) -> None:
         self.lines[wish.resource].remove(wish)
         self.enter(self.leases.left(wish.ask, "ended", self.now), [])
+        if wish.job in self.ending and wish.job.id not in self.leases.stakes:
+            assert wish.job not in self.owner.values()
+            assert not self.waits_of(wish.job)
+            self.ending.remove(wish.job)
 
     @rule(seconds=st.sampled_from([0.01, 0.06, 0.3]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         late = [wish for line in self.lines.values() for wish in line if wish.deadline + 0.1 < self.now]
         for wish in late:  # as the ledger's deadlines do
-            self.lines[wish.resource].remove(wish)
-            self.enter(self.leases.left(wish.ask, "ended", self.now), [])
+            self.withdraw(wish)
 
     # -- what holds ----------------------------------------------------------------------------------------------
 
@@ -228,14 +251,16 @@ class Leasing(RuleBasedStateMachine):
             assert [claim.ask for claim in self.leases.line(resource)] == [wish.ask for wish in line]
         waiting = {wish.ask for line in self.lines.values() for wish in line}
         assert self.leases.bound == waiting | set(self.leases.stakes)
-        assert set(self.leases.stakes) <= set(self.jobs), "something is left of a delegation that has ended"
+        assert set(self.leases.ending) == {job.id for job in self.ending}
+        assert set(self.leases.stakes) <= {*self.jobs, *self.leases.ending}, "something is left of what has ended"
         assert self.leases.token == self.highest
 
     @invariant()
     def nobody_waits_in_a_circle_or_for_nothing(self) -> None:
         for line in self.lines.values():
             for wish in line:
-                assert wish.resource in self.owner
+                may_wait = wish.deadline > self.now and wish.job not in self.ending
+                assert wish.resource in self.owner or not may_wait
                 assert not self.reaches(self.needs(wish.job), wish.job)
 
     @rule()
@@ -251,7 +276,7 @@ class Leasing(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "jobs"):
             return
-        for holder in list(self.jobs):
+        for holder in [*self.jobs, *(job.id for job in self.ending)]:
             self.leases.left(holder, "ended", self.now)
         assert not list(self.leases.after(0))
         assert not self.leases.stakes
