@@ -15,7 +15,7 @@ from ether_actors.refusal import Refusal
 from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.trimming import Trimming
 from ether_broker.bounded import QUESTION, read
-from ether_broker.cost import ANSWER_SHIFT, ASKED_SHIFT, NAMED_SHIFT, reading
+from ether_broker.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
@@ -34,6 +34,8 @@ _RANGE: Final = 256 << 10
 """Bytes of a dead letter that one answer shows."""
 _DETAIL: Final = 1_000
 """Characters of why it died that a list shows."""
+_ENDED: Final = 1 << 62
+"""Added to the numbers of outcomes that nobody has collected: in a list they are behind all that is open."""
 STALLED: Final = 1.5 * HEARTBEAT
 """Seconds without a sign of life of its node after which an agent is called stalled: a heartbeat is missing."""
 
@@ -189,23 +191,27 @@ class Administration:
 
     def outcomes(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """What an earlier life of the delegator asked for: still open, or ended and not collected."""
-        records, source = self._records, entry.source
-        asked_for = len(records.ledger.asked_by(source)) + len(records.ended.uncollected_of(source))
-        entry.asking_session.input.spend(asked_for >> ASKED_SHIFT)
-        running = {
-            asked.request_id: {
-                "request_id": asked.request_id, "capability": name_of(asked.capability), "ended": False,
-                "left": asked.deadline - records.now,
-            }
-            for asked in records.ledger.asked_by(source)
-            if (asked.asking_session.lost or source not in asked.asking_session.agents) and asked.agent is not records.bus
-        }  # fmt: skip
-        for request_id in records.ended.uncollected_of(source):
-            running[request_id] = {"request_id": request_id, "capability": "", "ended": True, "left": None}
+        life = entry.asking_session.channel.session.to_bytes(8)
         after = params.get("after")
         if after is not None and not isinstance(after, bytes):
-            raise InvalidEnvelope("params.after has to be a request id.")
-        return page(((key, running[key]) for key in sorted(running) if after is None or key > after), params)
+            raise InvalidEnvelope("params.after has to be the `next` of the page before.")
+        number = int.from_bytes(after[8:]) if after and after[:8] == life else 0
+        return page(((life + place.to_bytes(8), item) for place, item in self._owed(entry.source, number)), params)
+
+    def _owed(self, source: bytes, after: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """What is open, by its number, then what has ended: so nothing ends unseen while pages are asked for."""
+        records = self._records
+        for number, asked in records.ledger.asked_by(source, after):
+            item: dict[str, Any] | None = None
+            if asked is not None and asked.agent is not records.bus:
+                session = asked.asking_session
+                if session.lost or source not in session.agents:
+                    capability, left = name_of(asked.capability), asked.deadline - records.now
+                    item = {"request_id": asked.request_id, "capability": capability, "ended": False, "left": left}
+            yield number, item
+        for number, request_id in records.ended.uncollected_of(source, after - _ENDED):
+            item = {"request_id": request_id, "capability": "", "ended": True, "left": None}
+            yield _ENDED + number, None if request_id is None else item
 
     def dead_letters(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """The newest dead letters first, below the number `after`; `reason` narrows it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
-from itertools import islice
+from collections.abc import Iterator
+from itertools import count, islice
 from typing import Any, Final, NamedTuple
 
+from ether_actors.numbered import SPARE, following
 from ether_broker.ids import made_at
 
 __all__ = ["REMEMBERED", "Ended", "Ending"]
@@ -50,9 +51,11 @@ class Ended:
         self._newer: dict[bytes, tuple[bytes, bytes, int]] = {}
         self._older: dict[bytes, tuple[bytes, bytes, int]] = {}
         """Plain tuples: the garbage collector stops looking at them, as it does not at named ones."""
-        self._uncollected: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()
-        """{request id: (delegator, outcome)}, oldest first."""
-        self._of: dict[bytes, dict[bytes, None]] = {}
+        self._uncollected: OrderedDict[bytes, tuple[bytes, bytes, int]] = OrderedDict()
+        """{request id: (delegator, outcome, number)}, oldest first."""
+        self._kept = count(1)
+        self._of: dict[bytes, tuple[dict[int, bytes], list[int]]] = {}
+        """{delegator: ({number: request id}, the numbers in order, with some of what was collected)}."""
         self._bytes = 0
         self.has_dropped = False
         """Whether there are ended delegations that are not remembered any more."""
@@ -137,8 +140,7 @@ class Ended:
             outcome: the envelope, where there is no journal to read it from.
         """
         self.collected(request_id)
-        self._uncollected[request_id] = source, outcome
-        self._of.setdefault(source, {})[request_id] = None
+        self._enter(request_id, source, outcome)
         self._bytes += len(outcome)
         while len(self._uncollected) > self._most or self._bytes > self._size:
             self.collected(next(iter(self._uncollected)))
@@ -149,21 +151,36 @@ class Ended:
 
     def kept(self, request_id: bytes) -> bytes:
         """The uncollected outcome, if `keep` was given it; else empty."""
-        return self._uncollected.get(request_id, (b"", b""))[1]
+        return self._uncollected.get(request_id, (b"", b"", 0))[1]
 
     def collected(self, request_id: bytes) -> None:
         """Note that an outcome was given to its delegator after all; no error for one that was not waiting."""
-        source, outcome = self._uncollected.pop(request_id, (b"", b""))
+        source, outcome, number = self._uncollected.pop(request_id, (b"", b"", 0))
         self._bytes -= len(outcome)
-        mine = self._of.get(source)
-        if mine is not None:
-            mine.pop(request_id, None)
+        if number:
+            mine, numbers = self._of[source]
+            del mine[number]
             if not mine:
                 del self._of[source]
+            elif len(numbers) > len(mine) + (len(mine) >> 3) + SPARE:
+                numbers[:] = mine
 
-    def uncollected_of(self, source: bytes) -> Collection[bytes]:
-        """The request ids of what a delegator may not have got, oldest first."""
-        return self._of.get(source, {})
+    def uncollected_of(self, source: bytes, after: int = 0) -> Iterator[tuple[int, bytes | None]]:
+        """What a delegator may not have got, above a number, oldest first: (number, request id).
+
+        The numbers are this object's own. None comes for some of what was collected since.
+        """
+        mine, numbers = self._of.get(source, ({}, []))
+        return following(mine, numbers, after)
+
+    def _enter(self, request_id: bytes, source: bytes, outcome: bytes) -> None:
+        number = next(self._kept)
+        self._uncollected[request_id] = source, outcome, number
+        mine = self._of.get(source)
+        if mine is None:
+            mine = self._of[source] = {}, []
+        mine[0][number] = request_id
+        mine[1].append(number)
 
     def restarted(self) -> None:
         """Count every outcome as uncollected: nobody knows what the delegators had got when the broker ended."""
@@ -173,19 +190,16 @@ class Ended:
             for request_id, (_, source, _) in endings.items()
             if source and request_id not in self._uncollected
         }
-        waiting |= self._uncollected  # of too many, those that may have been collected go first
+        # of too many, those that may have been collected go first
+        waiting |= {request_id: (source, outcome) for request_id, (source, outcome, _) in self._uncollected.items()}
         self._wait_for(waiting)
 
     def _wait_for(self, waiting: dict[bytes, tuple[bytes, bytes]]) -> None:
-        """Keep these and no others, but for the oldest of too many; at once, as they may be very many."""
-        self._uncollected = OrderedDict(islice(waiting.items(), max(0, len(waiting) - self._most), None))
-        self._of = {}
-        for request_id, (source, _) in self._uncollected.items():
-            mine = self._of.get(source)
-            if mine is None:
-                mine = self._of[source] = {}
-            mine[request_id] = None
-        self._bytes = sum(len(outcome) for _, outcome in self._uncollected.values())
+        """Keep these and no others, but for the oldest of too many."""
+        self._uncollected, self._of = OrderedDict(), {}
+        for request_id, (source, outcome) in islice(waiting.items(), max(0, len(waiting) - self._most), None):
+            self._enter(request_id, source, outcome)
+        self._bytes = sum(len(outcome) for _, outcome, _ in self._uncollected.values())
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -196,7 +210,7 @@ class Ended:
             "newer": [[request_id, *ending] for request_id, ending in self._newer.items()],
             "dropped": [self.has_dropped, max((self._dropped, *self._highest.values()))],  # what older brokers go by
             "highest": [self._dropped, *self._highest.values()],
-            "uncollected": [[request_id, source] for request_id, (source, _) in self._uncollected.items()],
+            "uncollected": [[request_id, source] for request_id, (source, _, _) in self._uncollected.items()],
         }
 
     @classmethod

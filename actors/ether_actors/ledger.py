@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.deadlines import Deadlines
+from ether_actors.numbered import SPARE, following
 from ether_broker.wire import Flag
 
 if TYPE_CHECKING:
@@ -143,7 +144,9 @@ class Ledger:
         self._open: dict[bytes, Entry] = {}
         self.get = self._open.get
         """The delegation of an id, if it has no outcome yet: called for each envelope, so without a frame of its own."""
-        self._asked: defaultdict[bytes, dict[Entry, None]] = defaultdict(dict)
+        self._asked: defaultdict[bytes, dict[int, Entry]] = defaultdict(dict)
+        self._numbers: defaultdict[bytes, list[int]] = defaultdict(list)
+        """{delegator: {number: what it asked for}}, and the numbers in order, with some of what has ended."""
         self._number = 0
         self.size = 0
         """Bytes of the delegations that have no outcome, and of those that their nodes have not answered."""
@@ -161,20 +164,21 @@ class Ledger:
         """The delegations without an outcome, oldest first."""
         return list(self._open.values())
 
-    def asked_by(self, source: bytes) -> Collection[Entry]:
-        """The delegations without an outcome of one delegator, oldest first."""
-        return self._asked.get(source, {})
+    def asked_by(self, source: bytes, after: int = 0) -> Iterator[tuple[int, Entry | None]]:
+        """The delegations of one delegator with numbers above one, oldest first; None for some of those that have ended."""
+        return following(self._asked.get(source, {}), self._numbers.get(source, ()), after)
 
     def open(self, entry: Entry) -> None:
         """Accept a delegation; from now on it gets exactly one outcome."""
-        request_id, parent = entry.request_id, entry.parent
+        request_id, source, parent = entry.request_id, entry.source, entry.parent
         assert request_id not in self._open
         self._open[request_id] = entry
-        self._number = entry.number = self._number + 1
+        self._number = entry.number = number = self._number + 1
         self.size += entry.size
         entry.slot = self.deadlines.set(request_id, entry.deadline, entry)
         entry.agent.work[entry] = None
-        self._asked[entry.source][entry] = None
+        self._asked[source][number] = entry
+        self._numbers[source].append(number)
         if parent is not None:
             assert parent.state is not _ENDED
             if parent.children is None:
@@ -195,14 +199,16 @@ class Ledger:
             self.on_left(entry)
 
     def _end(self, entry: Entry) -> None:
-        request_id, parent = entry.request_id, entry.parent
+        request_id, source, parent = entry.request_id, entry.source, entry.parent
         del self._open[request_id]
         self.deadlines.clear(request_id, entry.slot)
         del entry.agent.work[entry]
-        asked = self._asked[entry.source]
-        del asked[entry]
+        asked = self._asked[source]
+        del asked[entry.number]
         if not asked:
-            del self._asked[entry.source]
+            del self._asked[source], self._numbers[source]
+        elif len(numbers := self._numbers[source]) > len(asked) + (len(asked) >> 3) + SPARE:
+            numbers[:] = asked
         if parent is not None:
             if parent.children:
                 parent.children.pop(entry, None)

@@ -12,7 +12,7 @@ from ether_broker.bounded import CONTAINER_BYTES
 from ether_broker.wire import Kind
 
 __all__ = [
-    "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "ASKED_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
+    "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
     "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
@@ -66,8 +66,6 @@ RIGHTS_SHIFT: Final = 3
 AWAITING_SHIFT: Final = 4
 RETAINED_SHIFT: Final = 16
 """Outcomes that a RESUME waits for, and bytes under way to it that are looked through for them."""
-ASKED_SHIFT: Final = 3
-"""Outcomes and open delegations of an earlier life of a delegator."""
 NAMED_SHIFT: Final = 5
 """Agents that a question names."""
 LEASES_SHIFT: Final = 3

@@ -402,11 +402,11 @@ class Runtime:
             InvalidEnvelope: a request id is no UUID.
             Closed: the runtime is not open.
         """
-        found = list(self._list("ether.outcomes", timeout=timeout))
+        listed = self._list("ether.outcomes", timeout=timeout)
+        found = {bytes(item["request_id"]): (str(item["capability"]), item["left"]) for item in listed}
         named = [id_bytes(str(request_id)) for request_id in request_ids]
-        known = {bytes(item["request_id"]) for item in found}
-        wanted = [(bytes(item["request_id"]), str(item["capability"]), item["left"]) for item in found]
-        wanted += [(request_id, "", None) for request_id in named if request_id not in known]
+        wanted = [(request_id, *said) for request_id, said in found.items()]  # what ends meanwhile is listed twice
+        wanted += [(request_id, "", None) for request_id in named if request_id not in found]
         urgent = set(named)  # the broker looks them up a few at a time, and in this order
         wanted.sort(key=lambda item: 0 if item[0] in urgent else 1 if item[2] is not None else 2)
         return self.node.delegating.take_up(wanted)

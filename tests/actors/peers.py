@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ether_actors.ended import REMEMBERED
+from ether_actors.ended import REMEMBERED, Ended
 from ether_actors.history import History
 from ether_actors.ledger import Entry
 from ether_actors.registration import Registration
@@ -21,12 +21,17 @@ from ether_broker.status import Status
 from ether_broker.tap import Cursor, read_batch
 from ether_broker.wire import Flag, Header, Kind, join_frame, pack_envelope, read_frame, read_header
 
-__all__ = ["Bus", "Peer", "Received", "request_id"]
+__all__ = ["Bus", "Peer", "Received", "request_id", "uncollected"]
 
 
 def request_id(number: int) -> bytes:
     """The request id of that number."""
     return number.to_bytes(16)
+
+
+def uncollected(ended: Ended, source: bytes) -> list[bytes]:
+    """The request ids of what a delegator may not have got, oldest first."""
+    return [request_id for _, request_id in ended.uncollected_of(source) if request_id is not None]
 
 
 class _Bugs(logging.Handler):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from ether_actors.collecting import SHARE
+from ether_actors.numbered import SPARE
 from ether_actors.pages import LIMIT
 from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
+from ether_broker.manifest import Manifest
 from ether_broker.payload import unpack
 from ether_broker.status import Status
 from ether_broker.wire import Kind, pack_envelope
-from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.peers import Bus, Peer, request_id, uncollected
 
 ENDED = 1000
 
@@ -56,7 +58,7 @@ def test_looking_up_what_has_ended_holds_up_nobody() -> None:
         bus.step()
         assert kept.questions - before <= SHARE
     assert sorted(received.number for received in peer.inbox) == [10_000 + number for number in range(ENDED)]
-    assert len(bus.records.ended.uncollected_of(b"d")) == 0
+    assert len(uncollected(bus.records.ended, b"d")) == 0
 
 
 def test_what_cannot_be_read_now_is_given_out_when_it_can_be_and_nobody_spins_meanwhile() -> None:
@@ -97,7 +99,7 @@ def test_what_was_asked_for_by_a_session_that_is_lost_stays_for_the_next() -> No
     peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(ENDED)]})
     bus.step()
     assert bus.supervisor.next_wake() == bus.now
-    taken = ENDED - len(bus.records.ended.uncollected_of(b"d"))
+    taken = ENDED - len(uncollected(bus.records.ended, b"d"))
 
     peer.is_dead = True
     for session in bus.records.router.sessions:
@@ -105,7 +107,7 @@ def test_what_was_asked_for_by_a_session_that_is_lost_stays_for_the_next() -> No
     while bus.supervisor.next_wake() == bus.now:
         bus.step()
 
-    assert ENDED - len(bus.records.ended.uncollected_of(b"d")) == taken
+    assert ENDED - len(uncollected(bus.records.ended, b"d")) == taken
 
 
 def test_the_list_of_what_can_be_collected_comes_in_pages_however_much_it_is() -> None:
@@ -122,3 +124,83 @@ def test_the_list_of_what_can_be_collected_comes_in_pages_however_much_it_is() -
         after = page["next"]
 
     assert listed == [request_id(10_000 + number) for number in range(1_000)]
+
+
+def owed(peer: Peer, **params: object) -> tuple[list[tuple[bytes, bool]], bytes | None]:
+    """A page of what a delegator is owed, ((request id, whether it has ended)), and what comes after it."""
+    peer.delegate("d", "ether.outcomes", params=params)
+    peer.bus.step()
+    page = unpack(peer.took(Kind.RESPONSE)[-1].body["data"])
+    return [(item["request_id"], item["ended"]) for item in page["items"]], page["next"]
+
+
+def with_open(count: int) -> tuple[Bus, Peer, Peer]:
+    """A delegator that is back, and has so many open delegations, which a specialist holds."""
+    bus = Bus()
+    d, s = bus.delegator("d"), bus.node("n", "s")
+    for number in range(10_000, 10_000 + count):
+        d.delegate("d", to="s", number=number, timeout=1e6)
+    bus.step()
+    s.took(Kind.DELEGATION)
+    d.die()
+    bus.pass_time(4.0)
+    again = Peer(bus, "nagain")
+    bus.peers.append(again)
+    again.hello()
+    again.register_manifest(Manifest(agent="d"))
+    bus.step()
+    again.inbox.clear()
+    return bus, again, s
+
+
+def test_what_ends_while_the_pages_are_asked_for_is_in_one_of_them_all_the_same() -> None:
+    bus, d, s = with_open(12)
+    seen, after = owed(d, limit=5)
+    for number in (10_001, 10_005, 10_008, 10_011):  # one of the page before, and three of those that come
+        s.respond("s", number)
+    bus.step()
+    while after is not None:
+        items, after = owed(d, limit=5, after=after)
+        seen += items
+
+    assert {request_id for request_id, _ in seen} == {request_id(10_000 + number) for number in range(12)}
+    assert [key for key, ended in seen if ended] == [request_id(number) for number in (10_001, 10_005, 10_008, 10_011)]
+    assert len(seen) == 13
+
+
+def test_a_place_in_the_list_that_is_anothers_or_made_up_begins_or_ends_it() -> None:
+    bus, d, s = with_open(7)
+    for number in range(10_000, 10_003):
+        s.respond("s", number)
+    bus.step()
+    whole = owed(d)
+    first, after = owed(d, limit=1)
+    assert after is not None
+    life = after[:8]
+    bus.node("nother")
+
+    assert (len(whole[0]), whole[1], first) == (7, None, whole[0][:1])
+    for forged in (b"", b"x", bytes(16), b"\xff" * 8, b"\xff" * 16, bytes(8) + after[8:], bytes(60_000)):
+        assert owed(d, after=forged) == whole, "of no session of its own: from the beginning"
+    for forged in (life + b"\xff" * 8, life + b"\xff" * 60_000):
+        assert owed(d, after=forged) == ([], None)
+    assert owed(d, after=life) == whole
+    d.delegate("d", "ether.outcomes", params={"after": 7})
+    bus.step()
+    assert d.outcome().code == "invalid_envelope"
+
+
+def test_the_order_of_what_is_owed_takes_no_more_room_than_what_is_owed() -> None:
+    bus, d, s = with_open(1)
+    records = bus.records
+    for number in range(1_000):
+        d.delegate("d", to="s", number=20_000 + number, timeout=1e6)
+        bus.step()
+        s.respond("s", 20_000 + number)
+    records.ended.keep(request_id(1), b"d", b"")
+    for _ in range(1_000):
+        records.ended.keep(request_id(2), b"d", b"")
+    bus.step()
+
+    assert len(list(records.ledger.asked_by(b"d"))) <= 1 + SPARE
+    assert len(list(records.ended.uncollected_of(b"d"))) <= 2 + SPARE

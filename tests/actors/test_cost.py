@@ -592,6 +592,50 @@ def asking_for_what_an_earlier_life_is_owed(crowd: Crowd, many: int) -> int:
     return cost
 
 
+@operation(Growth.LOG)
+def asking_for_a_page_of_what_an_earlier_life_is_owed(crowd: Crowd, _many: int) -> int:
+    peer = crowd.join("own.work", 1)
+    name, quarter = peer.agents[0], crowd.size // 4
+    for _ in range(4 * quarter):
+        peer.delegate(name, "hand.work", timeout=1e6)
+    crowd.settle()
+    peer.die()
+    crowd.pass_time(2.0)
+    crowd.pass_time(2.0)
+    given: list[int] = []
+    answer(crowd, given, 2 * quarter)  # those are ended and not collected, the others open
+    again = crowd.join("own.work", 0)
+    crowd.register(again, name, "own.work")
+    crowd.settle()
+    params: dict[str, Any] = {}
+
+    def ask(limit: int) -> int:
+        params["limit"] = min(limit, 250)
+        cost = crowd.cost(lambda: crowd.ask("ether.outcomes", params, of=again, by=name))
+        page = unpack(again.outcome().body["data"])
+        params["after"] = page["next"]
+        assert len(page["items"]) == params["limit"]
+        return cost
+
+    cost = 0
+    for _ in range(4):
+        cost += ask(5)
+        for listed in range(5, quarter, 250):
+            ask(quarter - listed)
+    assert params["after"] is None
+    answer(crowd, given, 2 * quarter)
+    crowd.leave(peer, again)
+    return cost
+
+
+def answer(crowd: Crowd, given: list[int], count: int) -> None:
+    """Let `hands` do so much, in order; what else it has been given is taken into the list."""
+    for _ in range(count):
+        given += crowd.hands.work()
+        crowd.hands.respond(crowd.hands.agents[0], given.pop(0))
+        crowd.settle()
+
+
 def question(crowd: Crowd, capability: str, params: dict[str, Any]) -> int:
     cost = crowd.cost(lambda: crowd.ask(capability, params))
     assert crowd.boss.outcome().status is Status.COMPLETED

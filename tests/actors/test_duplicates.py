@@ -12,7 +12,7 @@ from ether_broker.payload import unpack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
-from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.peers import Bus, Peer, request_id, uncollected
 
 
 def test_the_same_request_of_the_same_delegator_gets_its_outcome_again():
@@ -164,7 +164,7 @@ def test_a_refusal_that_its_delegator_has_not_heard_is_kept_for_it():
     bus.step()
 
     assert desk.outcome().code == "duplicate_request"
-    assert list(bus.records.ended.uncollected_of(b"hall")) == [request_id(number)]
+    assert uncollected(bus.records.ended, b"hall") == [request_id(number)]
 
 
 @pytest.mark.parametrize("capability", ["x.y", "ether.nothing"])

@@ -17,7 +17,7 @@ from ether_broker.payload import pack, unpack
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, mark, pack_envelope
 from tests.actors.fold import differences
-from tests.actors.peers import Bus, request_id
+from tests.actors.peers import Bus, request_id, uncollected
 
 WALL, CLOCK = 1e9, 50.0
 
@@ -104,11 +104,11 @@ def test_an_outcome_that_its_delegator_was_not_there_for_is_uncollected_until_it
     history.apply(
         history.next, CLOCK, WALL, [response(3), event("outcomes_unread", outcomes=[[request_id(3), b"d"]])]
     )  # fmt: skip
-    assert list(history.ended.uncollected_of(b"d")) == [request_id(1), request_id(3)]
+    assert uncollected(history.ended, b"d") == [request_id(1), request_id(3)]
 
     history.apply(history.next, CLOCK, WALL, [event("outcomes_collected", outcomes=[request_id(1)])])
 
-    assert list(history.ended.uncollected_of(b"d")) == [request_id(3)]
+    assert uncollected(history.ended, b"d") == [request_id(3)]
 
 
 def test_after_a_restart_nobody_knows_what_was_collected():
@@ -116,7 +116,7 @@ def test_after_a_restart_nobody_knows_what_was_collected():
 
     history.ended.restarted()
 
-    assert list(history.ended.uncollected_of(b"d")) == [request_id(2), request_id(1)]
+    assert uncollected(history.ended, b"d") == [request_id(2), request_id(1)]
 
 
 def test_an_outcome_of_what_is_not_known_changes_nothing():
@@ -236,7 +236,7 @@ def test_a_checkpoint_of_version_1_is_brought_forward():
     assert (work.clock, work.agent, work.capability, work.attempt, work.is_running) == (CLOCK, b"b", b"x.z", 2, True)
     assert {name: agent.is_down for name, agent in history.agents.items()} == {"a": False, "b": True}
     assert history.ended.get(request_id(2)) == (b"a", b"d", 0)
-    assert list(history.ended.uncollected_of(b"d")) == [request_id(2)]
+    assert uncollected(history.ended, b"d") == [request_id(2)]
     assert request_id(3) in history.ended
     assert (history.next, history.token, history.leases) == (7, 3, {"f": ("a", request_id(9), 3)})
     assert (history.boot, history.clock, history.wall) == ("", CLOCK, WALL)

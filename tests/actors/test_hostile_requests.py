@@ -20,7 +20,7 @@ from ether_broker.security.access import Access
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
-from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.work_counter import WorkCounter
 
 
@@ -109,7 +109,7 @@ def test_who_asks_under_anothers_request_id_does_not_hide_the_outcome_from_it() 
     b.die()
     bus.pass_time(5.0)
 
-    assert list(bus.records.ended.uncollected_of(b"a")) == [request_id(777)]
+    assert uncollected(bus.records.ended, b"a") == [request_id(777)]
     again = bus.node("again")
     again.register_manifest(Manifest(agent="a"))
     bus.step()
@@ -310,8 +310,8 @@ def test_after_a_restart_what_nobody_collected_stays_longer_than_what_may_have_b
 
     ended.restarted()
 
-    assert list(ended.uncollected_of(b"gone")) == [bytes(16)]
-    assert len(ended.uncollected_of(b"d")) == 7
+    assert uncollected(ended, b"gone") == [bytes(16)]
+    assert len(uncollected(ended, b"d")) == 7
 
 
 def test_a_manifest_that_many_agents_have_is_in_a_checkpoint_once() -> None:

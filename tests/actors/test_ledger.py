@@ -79,7 +79,7 @@ def test_a_delegation_is_open_from_acceptance_to_its_outcome():
     ledger = Ledger()
     made = opened(ledger, 1)
     assert (ledger.get(made.request_id), len(ledger), ledger.running) == (made, 1, [made])
-    assert (list(made.agent.work), list(ledger.asked_by(made.source))) == ([made], [made])
+    assert (list(made.agent.work), [asked for _, asked in ledger.asked_by(made.source)]) == ([made], [made])
 
     ledger.advance(made, State.ENDED)
 
