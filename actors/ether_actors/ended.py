@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from itertools import count, islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, count, islice
 from typing import Any, Final, NamedTuple
 
 from ether_actors.numbered import SPARE, following
 from ether_broker.ids import made_at
 
-__all__ = ["REMEMBERED", "Ended", "Ending"]
+__all__ = ["MOST_AHEAD", "REMEMBERED", "Ended", "Ending"]
 
 REMEMBERED: Final = 65_536
 """Ended delegations that are told apart from unknown ones at least."""
@@ -19,6 +19,10 @@ _APART: Final = 86_400.0
 _MAKER: Final = slice(11, None)
 """Of a UUIDv7: what is the same in all ids of one process; see `ether_broker.ids`."""
 _MOST_MAKERS: Final = 16_384
+MOST_AHEAD: Final = _MOST_MAKERS // 4
+"""Processes whose ids may be far ahead of the broker's clock: half of those that are always kept apart."""
+_COUNT_EVERY: Final = 1.0
+"""Seconds between two counts of those, which take some 0.5 ms, while there are as many as there may be."""
 _MOST_BYTES: Final = 64 << 20
 
 
@@ -65,6 +69,11 @@ class Ended:
         """The highest UUIDv7 among those of the other processes."""
         self._since: OrderedDict[bytes, bytes] = OrderedDict()
         """{incarnation: the id above which its process's ids are new}; each broker has its own, no checkpoint has them."""
+        self.near = b""
+        """What is not above it is not far ahead of the broker's clock; as of the last time that `takes` was asked."""
+        self._ahead: dict[bytes, bytes] = {}
+        """{how they end: the highest UUIDv7 that was taken}, of processes that are far ahead; counted anew by each broker."""
+        self._counted = 0.0
 
     def __contains__(self, request_id: bytes) -> bool:
         return request_id in self._newer or request_id in self._older
@@ -128,6 +137,35 @@ class Ended:
         """Whether what has this id cannot have ended before `until`, as far as clocks are at most a day apart; Unix times."""
         made = made_at(request_id)
         return self._is_above(request_id) or (made is not None and until + _APART < made <= now + _APART)
+
+    # -- how many processes may be far ahead of the broker's clock; that decides who is refused and nothing else ----------
+
+    def takes(self, request_id: bytes, now: float) -> bool:
+        """Whether there is room for a delegation of this id, and if so count it; only those above `near` need to ask.
+
+        An id that was made more than a day after `now`, in Unix time, is far ahead. It is taken if its process has such ids
+        already, or fewer than `MOST_AHEAD` processes have. More of them than are kept apart would let all ids of
+        everybody until then count as such that may have ended.
+        """
+        self.near = _made_by(now + _APART)
+        if not _is_far(request_id, self.near):
+            return True
+        highest = self._ahead.get(request_id[_MAKER])
+        if highest is None and len(self._ahead) >= MOST_AHEAD and abs(now - self._counted) >= _COUNT_EVERY:
+            self._count(self._ahead.values(), now)
+        if highest is None and len(self._ahead) >= MOST_AHEAD:
+            return False
+        self._ahead[request_id[_MAKER]] = max(request_id, highest or b"")
+        return True
+
+    def count_ahead(self, opened: Iterable[bytes], now: float) -> None:
+        """Find those that are far ahead after a restart: by the ids of what is open and of what has ended."""
+        self._count(chain(opened, self._older, self._newer, self._highest.values()), now)
+
+    def _count(self, request_ids: Iterable[bytes], now: float) -> None:
+        self.near, self._counted = _made_by(now + _APART), now
+        far = sorted(request_id for request_id in request_ids if _is_far(request_id, self.near))
+        self._ahead = {request_id[_MAKER]: request_id for request_id in far}
 
     # -- what nobody has collected -------------------------------------------------------------------------------
 
@@ -238,6 +276,15 @@ class Ended:
 def _is_rising(request_id: bytes) -> bool:
     """Whether it is a UUIDv7: those rise."""
     return request_id[6] >> 4 == 7  # noqa: PLR2004  the version
+
+
+def _is_far(request_id: bytes, near: bytes) -> bool:
+    return request_id > near and _is_rising(request_id)
+
+
+def _made_by(time: float) -> bytes:
+    """What is above all UUIDv7 that were made until then, and below all later ones; Unix time, to the millisecond."""
+    return int(time * 1000).to_bytes(6) + b"\xff" * 10
 
 
 def _columns(rows: list[list[Any]], *types: type) -> list[tuple[Any, ...]]:

@@ -65,6 +65,7 @@ def recover(
     questions: list[Entry] = []
     gone = Session("", b"", records.now, lost=_ANEW)
     history.ended.restarted()
+    history.ended.count_ahead(history.open, records.wall)
     records.ended = history.ended  # first: what cannot go on is ended here
     for accepted in history.open.values():
         entry = _restore_work(records, accepted, history, nodes, gone)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
+from ether_actors.ended import MOST_AHEAD
 from ether_actors.hint import hint
 from ether_actors.ledger import Entry
 from ether_actors.registration import Registration
 from ether_broker.dead_letters import Reason
+from ether_broker.ids import made_at
 from ether_broker.response import ErrorInfo
 from ether_broker.status import Status
 from ether_broker.wire import Header, name_of
 
-__all__ = ["Refusal", "broker_full", "cycle", "forged", "overload", "too_deep"]
+__all__ = ["Refusal", "broker_full", "cycle", "forged", "id_ahead", "overload", "too_deep"]
 
 
 class Refusal(Exception):
@@ -24,6 +27,7 @@ class Refusal(Exception):
         message: its error's.
         reason: why it is a dead letter; None where it is none.
         retryable: its error's.
+        is_remembered: whether its request id stands for it from now on, also in the journal.
         asked: a name that there is not.
         known: such names as there are; none is looked at before `hint`.
         fields: of the response.
@@ -31,12 +35,13 @@ class Refusal(Exception):
 
     def __init__(
         self, status: Status, code: str, message: str, *, reason: Reason | None = None, retryable: bool = False,
-        asked: str = "", known: Iterable[str] = (), **fields: object,
+        is_remembered: bool = True, asked: str = "", known: Iterable[str] = (), **fields: object,
     ) -> None:  # fmt: skip
         super().__init__(message)
         self.status = status
         self.error = ErrorInfo(code=code, message=message, retryable=retryable)
         self.reason = reason
+        self.is_remembered = is_remembered
         self.fields = fields
         self._asked = asked
         self._known = known
@@ -52,7 +57,21 @@ class Refusal(Exception):
 def forged(header: Header) -> Refusal:
     """It comes from an agent that its connection has not registered (G6)."""
     message = f"The connection has not registered {name_of(header.source)!r}, so it cannot delegate in its name."
-    return Refusal(Status.REJECTED_CAPABILITY, "forged_sender", message, reason=Reason.FORGED)
+    return Refusal(
+        Status.REJECTED_CAPABILITY, "forged_sender", message, reason=Reason.FORGED, is_remembered=False
+    )  # fmt: skip
+
+
+def id_ahead(header: Header, wall: float) -> Refusal:
+    """Its id is far ahead of the broker's clock, in Unix time, and those of too many processes are (`Ended.takes`)."""
+    days = ((made_at(header.request_id) or 0.0) - wall) / 86_400
+    shows = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(wall))
+    message = (
+        f"Its request id says that it was made {days:,.1f} days after what the broker's clock shows, {shows} UTC: one of the "
+        f"two clocks is wrong, and {MOST_AHEAD:,} processes are more than a day ahead already. Set it right; then start the "
+        "delegator's process anew if it was its clock, as its ids only rise."
+    )
+    return Refusal(Status.REJECTED_CONTEXT, "id_ahead", message, is_remembered=False)
 
 
 def cycle(parent: Entry, agent: Registration) -> Refusal:

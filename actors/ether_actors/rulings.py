@@ -20,9 +20,9 @@ from ether_actors.ledger import Entry, State
 from ether_actors.progress import Progress
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
-from ether_actors.refusal import Refusal, broker_full, forged, overload
+from ether_actors.refusal import Refusal, broker_full, forged, id_ahead, overload
 from ether_actors.selection import Selection
-from ether_broker.cost import LOOK_UP
+from ether_broker.cost import ANSWER, LOOK_UP
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.ids import NO_ID, to_text
@@ -106,18 +106,19 @@ class Rulings:
     def _refuse(
         self, session: Session, header: Header, envelope: bytes, refusal: Refusal, *, is_anothers: bool
     ) -> None:  # fmt: skip
-        """Answer what is not accepted; what has another's name or request id is not journaled, and takes nothing from it."""
+        """Answer what is not accepted; what has another's request id, or is not to be remembered, is not journaled."""
         session.input.spend(refusal.hint())
         records, status, error = self._records, refusal.status, refusal.error
-        is_anothers = is_anothers or refusal.reason is Reason.FORGED
+        is_kept = refusal.is_remembered and not is_anothers
         is_question = header.capability.startswith(BUS_PREFIX)
-        if not is_anothers:
+        if is_kept:
             records.passing.append(envelope[: header.body] + _NO_BODY)
-        if refusal.reason is Reason.FORBIDDEN:
+        if refusal.reason is Reason.FORBIDDEN or not (refusal.is_remembered or refusal.reason):  # no other list has it
             records.router.refusals.note(session.node, error.code, error.message)
         if refusal.reason is not None:
             records.bury(refusal.reason, envelope, session, error.message)
-        if is_anothers:
+        if not is_kept:
+            session.input.spend(ANSWER)
             self._records.tell(session, header.request_id, status, error, b"", **refusal.fields)
             return
         records.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **refusal.fields)
@@ -206,6 +207,8 @@ class Rulings:
         now = records.now
         if header.source not in session.agents:
             raise forged(header)
+        if header.request_id > records.ended.near and not records.ended.takes(header.request_id, records.wall):
+            raise id_ahead(header, records.wall)
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):
             raise Refusal(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         parent = self._selection.parent(header) if header.parent != NO_ID else None

@@ -118,6 +118,20 @@ def forged(endpoint: str) -> int:
     )
 
 
+def far_ids(endpoint: str) -> int:
+    """Requests in an own name under UUIDv7 of the highest time there is, each as if another process had made it."""
+    return _session(
+        endpoint,
+        lambda _: [
+            pack_envelope(
+                Kind.DELEGATION, request_id=b"\xff" * 6 + b"\x70" + os.urandom(9), source=b"mallory", capability=b"no.such"
+            )
+            for _ in range(64)
+        ],
+        150,
+    )  # fmt: skip
+
+
 def bombs(endpoint: str) -> int:
     bomb = b"\xdd\x00\x0f\x00\x00" + b"\x90" * 0xF0000
     return _session(endpoint, lambda _: [pack_envelope(Kind.REGISTER, source=b"b", body=bomb)], 30)
@@ -379,8 +393,8 @@ def multipart(endpoint: str) -> int:
 KINDS = {
     kind.__name__: kind
     for kind in (
-        register, returning, observe, monitor, dead_letters, forged, bombs, questions, resend, garbage, strangers, crowd, hello,
-        connects, slow, multipart, progress, little_progress, unknown_progress, cancel, empty, heartbeats, tap,
+        register, returning, observe, monitor, dead_letters, forged, far_ids, bombs, questions, resend, garbage, strangers,
+        crowd, hello, connects, slow, multipart, progress, little_progress, unknown_progress, cancel, empty, heartbeats, tap,
         again, unacknowledged,
     )
 }  # fmt: skip

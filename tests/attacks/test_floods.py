@@ -133,6 +133,7 @@ COUNTED = {
     "monitor",
     "dead_letters",
     "forged",
+    "far_ids",
     "bombs",
     "questions",
     "garbage",
