@@ -24,7 +24,6 @@ from ether_broker.sorted_keys import SortedKeys
 __all__ = ["RESOLVED_SHIFT", "CapabilityIndex"]
 
 _ANY: Final = ANY.encode()
-_OTHER: Final = {Interface.SINGLE: Interface.CHAINED, Interface.CHAINED: Interface.SINGLE}
 _ENOUGH: Final = 64
 """Capabilities with somebody who takes it of which the best is taken, where a name stands for more; their turn goes round."""
 _MOST: Final = 1_024
@@ -55,8 +54,8 @@ class CapabilityIndex:
         self.looked = 0
         """Capabilities and manifests that were looked at in vain, or to compare; whoever counts them sets it back."""
 
-    def add(self, agent: Registration, marks: int) -> None:
-        """Enter an agent that is not entered.
+    def add(self, agent: Registration, marks: int) -> Replicas:
+        """Enter an agent that is not entered; returns those of which it is one now.
 
         Args:
             agent: the agent, with its manifest.
@@ -69,7 +68,7 @@ class CapabilityIndex:
         if replicas is not None:
             self._rouse(replicas)
             replicas.enter(agent)
-            return
+            return replicas
         replicas = self._replicas[alike] = Replicas(manifest, kind, marks)
         replicas.enter(agent)
         for capability in manifest.capabilities:
@@ -85,6 +84,7 @@ class CapabilityIndex:
                 holders = classes[kind, marks] = Holders()
             holders.enter(replicas, capability)
         self._rouse(replicas)
+        return replicas
 
     def wake(self, agent: Registration) -> None:
         """Note that an agent that is entered takes work again."""
@@ -235,7 +235,9 @@ def _permits(grant: Grant, capability: bytes, marks: int) -> bool:
 
 def _kind_of(manifest: Manifest) -> Interface | None:
     """The one pattern of delegation that agents take; None for those that take both, as most do."""
-    return next((kind for kind in (Interface.SINGLE, Interface.CHAINED) if not manifest.takes(_OTHER[kind])), None)
+    if not manifest.takes(Interface.SINGLE):
+        return Interface.CHAINED
+    return None if manifest.takes(Interface.CHAINED) else Interface.SINGLE
 
 
 @lru_cache(maxsize=4096)

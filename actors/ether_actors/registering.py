@@ -9,7 +9,7 @@ from ether_actors.departures import Departures
 from ether_actors.homecoming import Homecoming
 from ether_actors.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
 from ether_actors.records import SUPERVISOR, Records
-from ether_actors.registration import Condition
+from ether_actors.registration import Condition, Registration, places_of
 from ether_broker.bounded import MANIFEST, read_map
 from ether_broker.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
 from ether_broker.errors import (
@@ -57,7 +57,8 @@ class Registering:
             encoded = [name.encode(errors="replace") for name in names]
             check_agents(session, encoded, packed, records.registry.most // 2)
             manifest = self._manifest(session, names[0], packed)
-            self._departures.remembered.check_room(session, encoded, manifest)
+            places = places_of(manifest)
+            self._departures.remembered.check_room(session, encoded, places)
             session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
             for name in names:
                 self._check(session, name)
@@ -77,12 +78,14 @@ class Registering:
         )  # fmt: skip
         for name in names:
             said: dict[str, object] = {"manifest": packed} if name == names[0] else {"like": names[0]}
-            self._enter(session, Manifest.trusted({**vars(manifest), "agent": name}), packed, said)
+            known = records.registry.get(name.encode())
+            self._departures.remembered.make_room(session, known, places)
+            self._enter(session, known, Manifest.trusted({**vars(manifest), "agent": name}), packed, said)
 
-    def _enter(self, session: Session, manifest: Manifest, packed: bytes, said: dict[str, object]) -> None:
+    def _enter(
+        self, session: Session, known: Registration | None, manifest: Manifest, packed: bytes, said: dict[str, object]
+    ) -> None:  # fmt: skip
         records = self._records
-        known = records.registry.get(manifest.agent.encode())
-        self._departures.remembered.make_room(session, known, manifest)
         before = None if known is None else known.session
         is_changed = known is not None and (before is not session or known.packed != packed)
         if known is not None:

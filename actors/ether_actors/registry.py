@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterator
 from typing import Final, cast
 
 from ether_actors.capability_index import RESOLVED_SHIFT, CapabilityIndex
-from ether_actors.registration import Choice, Condition, Registration, places_of, turns
+from ether_actors.registration import Choice, Condition, Registration, turns
 from ether_actors.replicas import Replicas
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
@@ -36,7 +36,7 @@ class Registry:
         self._limits = limits
         self._access = access or Access.open()
         self.most = limits.agents
-        """Places of agents that there may be, those that are down among them; see `places_of`."""
+        """Places of agents that there may be, those that are down among them; see `registration.places_of`."""
         self.of_key: Counter[str] = Counter()
         """Places that the agents of each key's nodes take, and of those without one under the empty word."""
         self.places = 0
@@ -81,9 +81,8 @@ class Registry:
         is_elsewhere = known.session is not session
         self._detach(known)
         known.manifest, known.load = manifest, {}
-        self._attach(known, session)
         known.resolved.clear()
-        self.index.add(known, self._access.marks(manifest.agent))
+        self._attach(known, session)
         drains_on = known.condition is Condition.DRAINING and not is_elsewhere
         self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=is_elsewhere)
         return known
@@ -107,11 +106,10 @@ class Registry:
         name = manifest.agent.encode()
         agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
         self._names.add(name)
-        self._attach(agent, session)
         agent.condition = condition
         if condition is not Condition.UP:
             agent.mailbox.pause()
-        self.index.add(agent, self._access.marks(manifest.agent))
+        self._attach(agent, session)
         return agent
 
     def remove(self, agent: Registration) -> None:
@@ -124,7 +122,8 @@ class Registry:
             agent.mailbox.close()
 
     def _attach(self, agent: Registration, session: Session) -> None:
-        agent.session, agent.places = session, places_of(agent.manifest)
+        agent.session = session
+        agent.places = self.index.add(agent, self._access.marks(agent.manifest.agent)).places
         session.agents[agent.name] = agent
         self.of_key[session.owner] += agent.places
         self.places += agent.places

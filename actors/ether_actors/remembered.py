@@ -8,9 +8,8 @@ from typing import Final
 
 from ether_actors.quota import MOST_DOWN
 from ether_actors.records import Records
-from ether_actors.registration import Registration, places_of
+from ether_actors.registration import Registration
 from ether_broker.errors import TooMuch
-from ether_broker.manifest import Manifest
 from ether_broker.router import Session
 from ether_broker.sorted_keys import SortedKeys
 
@@ -86,13 +85,13 @@ class Remembered:
                 break
             self._forget_first("")
 
-    def check_room(self, session: Session, names: list[bytes], manifest: Manifest) -> None:
-        """Check that there is room for agents of one manifest that a node registers, or can be made.
+    def check_room(self, session: Session, names: list[bytes], places: int) -> None:
+        """Check that there is room for agents that a node registers, each of so many places, or can be made.
 
         Raises:
             TooMuch: the node's key, or the bus, would have more than it may, and too few of them can be forgotten.
         """
-        registry, owner, places = self._records.registry, session.owner, places_of(manifest)
+        registry, owner = self._records.registry, session.owner
         known = [registry.get(name) for name in names]
         half = registry.most // 2
         more = sum(max(0, places - _has(agent, owner)) for agent in known)
@@ -109,15 +108,15 @@ class Remembered:
                 f"more would be above {registry.most:,}, which is the most: give the broker more memory (`memory_bytes`)."
             )
 
-    def make_room(self, session: Session, known: Registration | None, manifest: Manifest) -> None:
+    def make_room(self, session: Session, known: Registration | None, places: int) -> None:
         """Forget who has to be forgotten before a node registers an agent, for which there was room by `check_room`.
 
         Args:
             session: the node's.
             known: who had the name before; None for a name that nobody has.
-            manifest: the agent's.
+            places: that the agent takes.
         """
-        registry, owner, places = self._records.registry, session.owner, places_of(manifest)
+        registry, owner = self._records.registry, session.owner
         if known is not None:
             self.discard(known)
         more = places - _has(known, owner)

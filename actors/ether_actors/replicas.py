@@ -8,7 +8,7 @@ from collections.abc import Collection, Container, Iterator
 from operator import attrgetter
 from typing import Final, Protocol
 
-from ether_actors.registration import Condition, Registration, turns
+from ether_actors.registration import Condition, Registration, places_of, turns
 from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.manifest import Interface, Manifest
 from ether_broker.router import Session
@@ -54,6 +54,7 @@ class Replicas:
         "kind",
         "manifest",
         "marks",
+        "places",
         "resolved",
         "resting",
     )
@@ -62,6 +63,8 @@ class Replicas:
         self.manifest = manifest
         self.kind = kind
         self.marks = marks
+        self.places = places_of(manifest)
+        """How many places each of them takes."""
         self.resolved: dict[bytes, bytes | None] = {}
         """{a name that was asked for: what they declare of it}."""
         self.resting: dict[Registration, None] = {}
