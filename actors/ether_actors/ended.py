@@ -14,6 +14,8 @@ __all__ = ["MOST_AHEAD", "REMEMBERED", "Ended", "Ending"]
 
 REMEMBERED: Final = 65_536
 """Ended delegations that are told apart from unknown ones at least."""
+_SHARE: Final = REMEMBERED >> 4
+"""Of those that are to be forgotten so many are looked at at a time, which takes some 3 ms."""
 _APART: Final = 86_400.0
 """Seconds by which wall clocks may differ, where nothing but the time tells what was before and what after."""
 _MAKER: Final = slice(11, None)
@@ -55,6 +57,14 @@ class Ended:
         self._newer: dict[bytes, tuple[bytes, bytes, int]] = {}
         self._older: dict[bytes, tuple[bytes, bytes, int]] = {}
         """Plain tuples: the garbage collector stops looking at them, as it does not at named ones."""
+        self._forgotten: dict[bytes, tuple[bytes, bytes, int]] = {}
+        """What is left to be freed of those before the older ones."""
+        self._passed = 0
+        """How many of the older ones `_highest` and `_dropped` stand for already; the others follow as new ones come.
+
+        From a checkpoint it begins anew, which changes nothing of what was passed before, and is there after a few.
+        """
+        self._due = min(_SHARE, most)
         self._uncollected: OrderedDict[bytes, tuple[bytes, bytes, int]] = OrderedDict()
         """{request id: (delegator, outcome, number)}, oldest first."""
         self._kept = count(1)
@@ -86,12 +96,23 @@ class Ended:
     def note(self, request_id: bytes, by: bytes, source: bytes, number: int) -> None:
         """Remember that a delegation has ended; the arguments are those of `Ending`."""
         self._newer[request_id] = by, source, number
-        if len(self._newer) >= self._most:
-            self._drop(self._older)
-            self._older, self._newer = self._newer, {}
+        if len(self._newer) >= self._due:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Prepare a share of the older ones to be forgotten, and forget them all when there are enough newer ones."""
+        is_full = len(self._newer) >= self._most
+        until = len(self._older) if is_full else self._due
+        self._drop(dict(islice(self._older.items(), self._passed, until)))
+        for _ in range(min(_SHARE, len(self._forgotten))):
+            self._forgotten.popitem()
+        if is_full:
+            self.has_dropped = self.has_dropped or bool(self._older)
+            self._forgotten, self._older, self._newer = self._older, self._newer, {}
+        self._passed = 0 if is_full else self._due
+        self._due = min(self._passed + _SHARE, self._most)
 
     def _drop(self, endings: dict[bytes, tuple[bytes, bytes, int]]) -> None:
-        self.has_dropped = self.has_dropped or bool(endings)
         for request_id in endings:
             if self._is_above(request_id):
                 self._highest[request_id[_MAKER]] = request_id

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from ether_actors.delivery import SHARE as CHILDREN
 from ether_actors.departures import SHARE
-from ether_actors.ended import Ended
+from ether_actors.ended import REMEMBERED, Ended
 from ether_actors.history import History
 from ether_actors.holders import MOST_PASSED
 from ether_actors.quota import at_a_time
@@ -356,6 +358,51 @@ def test_an_id_from_the_future_among_those_of_very_many_processes_does_not_stand
     assert not ended.may_know(timed(1_000_000 + 2 * most, process=1))
     assert ended.may_know(timed(1_000_000 + 2 * most, process=2)), "the one from the future was of this process"
     assert len(ended.pack()["highest"]) <= 16_385
+
+
+def test_what_is_to_be_forgotten_is_looked_at_a_share_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, drop, looked_at = Ended(), Ended._drop, list[int]()
+    monkeypatch.setattr(Ended, "_drop", lambda self, endings: (looked_at.append(len(endings)), drop(self, endings)))
+    ids = [timed(1_000_000 + number, process=3 + number) for number in range(4 * REMEMBERED)]
+    left = [len(ended._forgotten) for id_ in ids if ended.note(id_, b"a", b"d", 1) is None]
+
+    assert looked_at == [0] * 16 + [4_096] * 48
+    assert max(one - other for one, other in itertools.pairwise(left)) == 4_096
+    assert [id_ in ended for id_ in ids] == [False] * 3 * REMEMBERED + [True] * REMEMBERED
+    assert all(ended.may_know(id_) for id_ in ids)
+
+
+@pytest.mark.parametrize("has_looked", [True, False], ids=["as it does", "as one that looked at all of them at once"])
+def test_a_broker_goes_on_with_what_the_one_before_it_was_to_forget(has_looked: bool) -> None:
+    most = 3 * REMEMBERED
+    ended, ids = Ended(), [timed(3_000_000 + number * 7_919 % most, process=3 + number) for number in range(most)]
+    for id_ in ids[: 5 * REMEMBERED // 2 + 100]:
+        ended.note(id_, b"a", b"d", 1)
+    state = ended.pack()
+    if not has_looked:
+        rising = sorted(ids[:REMEMBERED])
+        state["highest"] = [rising[-8_193], *rising[-8_192:]]
+
+    again = Ended.of(state)
+    assert not has_looked or again.pack() == state
+    for id_ in ids[5 * REMEMBERED // 2 + 100 :]:
+        again.note(id_, b"a", b"d", 1)
+
+    assert all(again.may_know(id_) for id_ in ids)
+    assert sum(id_ in again for id_ in ids) == REMEMBERED
+
+
+def test_a_broker_that_remembers_fewer_than_the_one_before_it_knows_what_may_have_ended() -> None:
+    ended, ids = Ended(most=64), [timed(1_000_000 - number, process=3 + number) for number in range(200)]
+    for id_ in ids[:180]:
+        ended.note(id_, b"a", b"d", 1)
+
+    again = Ended.of(ended.pack(), most=4)
+    for id_ in ids[180:]:
+        again.note(id_, b"a", b"d", 1)
+
+    assert all(again.may_know(id_) for id_ in ids)
+    assert not again.may_know(timed(1_000_001, process=1))
 
 
 def timed(seconds: int, process: int = 1) -> bytes:
