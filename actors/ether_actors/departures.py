@@ -69,23 +69,33 @@ class Departures:
 
     def lost(self, session: Session) -> None:
         """Take the agents of a lost node out of every choice; their work is ruled on by `serve`, and their names are kept."""
-        self._go(session, _NODE_LOST)
+        self._go(list(session.agents.values()), _NODE_LOST)
         self._tell(b"node:" + session.node.encode(), session.lost, session)
 
     def left_behind(self, session: Session) -> None:
         """Treat the agents that a node did not bring back as those of a lost node."""
-        self._go(session, _NODE_LOST)
+        self._go(list(session.agents.values()), _NODE_LOST)
 
     def leave(self, session: Session) -> None:
-        """Take the agents of a node that leaves out of every choice, by `serve` out of the registry, and tell it BYE then."""
+        """Take the agents of a node that leaves out of every choice, by `serve` out of the registry, and tell it BYE then.
+
+        The second time those that it registered since.
+        """
+        if not session.is_leaving:
+            session.newcomers.update(session.agents)
         session.is_leaving = True
-        self._go(session, _LEFT)
+        self._go(self._newcomers(session), _LEFT)
         self._let_leave(session)
 
-    def _go(self, session: Session, reason: str) -> None:
-        agents = [session.agents[name] for name in sorted(session.agents)]
+    def _newcomers(self, session: Session) -> list[Registration]:
+        """The agents that were registered since this was last asked; the node pays for each."""
+        found, session.newcomers = session.newcomers, set()
+        session.input.spend(len(found))
+        return [session.agents[name] for name in sorted(found) if name in session.agents]
+
+    def _go(self, agents: list[Registration], reason: str) -> None:
         going = [agent for agent in agents if agent in self.waiting or agent.condition is not Condition.DOWN]
-        self._records.registry.condition_all(session, Condition.DOWN)
+        self._records.registry.condition_all(agents, Condition.DOWN)
         for agent in going:
             if agent.condition is not Condition.DOWN:
                 self._records.registry.condition(agent, Condition.DOWN)
@@ -115,13 +125,19 @@ class Departures:
             self._begin(agent, _DRAINS)
 
     def drain_all(self, session: Session) -> None:
-        """Give all agents of a node nothing new; what waits for one of them goes to others, and never to another of them."""
+        """Give all agents of a node nothing new; what waits for one of them goes to others, and never to another of them.
+
+        The second time those that it registered since.
+        """
+        if session.is_leaving:
+            self.leave(session)
+            return
         draining = [
             agent
-            for agent in session.agents.values()
+            for agent in self._newcomers(session)
             if agent.condition is not Condition.DRAINING and agent.condition is not Condition.DOWN
         ]
-        self._records.registry.condition_all(session, Condition.DRAINING)
+        self._records.registry.condition_all(draining, Condition.DRAINING)
         for agent in draining:
             self._begin(agent, _DRAINS)
 

@@ -161,7 +161,6 @@ class Membership:
 
     def bye(self, session: Session) -> None:
         """Let a node leave; what it still has is answered for as lost. It is told BYE when that has been done."""
-        session.input.spend(len(session.agents))
         self.departures.leave(session)
 
     def beat(self) -> None:
@@ -235,7 +234,6 @@ class Membership:
         Without an agent it speaks of all of the node's.
         """
         if not header.source:
-            session.input.spend(len(session.agents))
             self.departures.drain_all(session)
             return
         agent = self._records.registry.get(header.source)

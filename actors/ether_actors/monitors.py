@@ -14,6 +14,7 @@ from ether_broker.errors import AccessDenied, TooMuch
 from ether_broker.ids import to_text
 from ether_broker.payload import pack
 from ether_broker.router import Session
+from ether_broker.security.access import Grant
 from ether_broker.wire import Header, Kind, name_of, pack_envelope
 
 __all__ = ["SHARE", "Monitors"]
@@ -111,8 +112,8 @@ class Monitors:
         access, node = self._records.access, session.node
         if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
             return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
-        session.input.spend(len(session.agents) >> RIGHTS_SHIFT)
-        return any(access.grant(node, name_of(agent)).knows_agent(name_of(target)) for agent in session.agents)
+        session.input.spend(len(session.rules) >> RIGHTS_SHIFT)
+        return Grant(session.rules).knows_agent(name_of(target))
 
     def _is_there(self, target: bytes) -> bool:
         if target.startswith(b"node:"):

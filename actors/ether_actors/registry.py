@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Final, cast
 
 from ether_actors.capability_index import RESOLVED_SHIFT, CapabilityIndex
@@ -125,12 +125,21 @@ class Registry:
         agent.session = session
         agent.places = self.index.add(agent, self._access.marks(agent.manifest.agent)).places
         session.agents[agent.name] = agent
+        session.newcomers.add(agent.name)
+        if not self._access.is_open:
+            session.rules.update(self._access.grant(session.node, agent.manifest.agent).rules)
         self.of_key[session.owner] += agent.places
         self.places += agent.places
 
     def _detach(self, agent: Registration) -> None:
         session = agent.session
         session.agents.pop(agent.name, None)
+        session.newcomers.discard(agent.name)
+        if not self._access.is_open:
+            for rule in self._access.grant(session.node, agent.manifest.agent).rules:
+                session.rules[rule] -= 1
+                if not session.rules[rule]:
+                    del session.rules[rule]
         self.of_key[session.owner] -= agent.places
         self.places -= agent.places
         if not self.of_key[session.owner]:
@@ -151,16 +160,16 @@ class Registry:
         elif agent.takes_work:
             self.index.wake(agent)
 
-    def condition_all(self, session: Session, condition: Condition) -> None:
-        """Note that all agents of a node that take work take none any more: they are DRAINING or DOWN."""
+    def condition_all(self, agents: Iterable[Registration], condition: Condition) -> None:
+        """Note of several agents that those of them that take work take none any more: they are DRAINING or DOWN."""
         alike: dict[Replicas, list[Registration]] = {}
-        for agent in session.agents.values():
+        for agent in agents:
             if agent.takes_work:
                 agent.condition = condition
                 agent.mailbox.pause()
                 alike.setdefault(cast("Replicas", agent.replicas), []).append(agent)
-        for replicas, agents in alike.items():
-            replicas.rest(agents)
+        for replicas, resting in alike.items():
+            replicas.rest(resting)
 
     def holders(self, capability: bytes, grant: Grant = EVERYTHING) -> Iterator[Choice]:
         """Everybody who may do it and may be asked by the delegator, whatever their condition."""

@@ -62,7 +62,7 @@ LOADS_SHIFT: Final = 1
 BLOCKED: Final = 4
 """Agents whose load a HEARTBEAT tells, and each that blocks its event loop."""
 RIGHTS_SHIFT: Final = 3
-"""Agents of a node that are looked through for whether it may monitor another."""
+"""Rules for a node's agents that are looked through for whether it may monitor another."""
 AWAITING_SHIFT: Final = 4
 RETAINED_SHIFT: Final = 16
 """Outcomes that a RESUME waits for, and bytes under way to it that are looked through for them."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ether_broker.channel import Channel
 from ether_broker.tap import WINDOW_BYTES, Cursor
 from ether_broker.turns import InputQueue
+
+if TYPE_CHECKING:
+    from ether_broker.security.access import DelegateRule
 
 __all__ = ["INCARNATION", "Session"]
 
@@ -29,6 +32,10 @@ class Session:
     """What it says of itself: host, pid, version."""
     agents: dict[bytes, Any] = field(default_factory=dict)
     """The registrations of the agents that it registered, by name; it speaks for no others (G6)."""
+    newcomers: set[bytes] = field(default_factory=set)
+    """Of them those that were registered since it last said of all that they drain, or leave."""
+    rules: Counter[DelegateRule] = field(default_factory=Counter)
+    """The rules of the access list that let its agents delegate: {rule: agents}; none where there is no list."""
     told: set[bytes] = field(default_factory=set)
     """Agents of which the heartbeat that is coming in parts has told how they are so far."""
     loaded: set[bytes] = field(default_factory=set)

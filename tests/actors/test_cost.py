@@ -243,6 +243,15 @@ def delegation(crowd: Crowd, capability: str, peer: Peer, *, to: str = "", by: P
     return cost
 
 
+@operation(Growth.ONE)
+def a_monitor_of_what_an_access_list_does_not_let_a_node_of_many_agents_see(crowd: Crowd, _many: int) -> int:
+    listed = crowd_of(crowd.size, is_listed=True)
+    token = request_id(listed.bus.next_id())
+    cost = listed.cost(lambda: listed.idle.send(Kind.MONITOR, request_id=token, target=b"hidden"))
+    assert [down.body["reason"] for down in listed.idle.took(Kind.DOWN)] == ["access_denied"]
+    return cost
+
+
 @operation(Growth.LOG)
 def a_delegation_that_waits_behind_many(crowd: Crowd, _many: int) -> int:
     numbers: list[int] = []

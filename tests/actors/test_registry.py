@@ -300,7 +300,7 @@ class Choices(RuleBasedStateMachine):
         took = [agent for agent in self.nodes[node].agents.values() if agent.condition in TAKES]
         others = {agent: agent.condition for agent in self.agents() if agent not in took}
 
-        self.made.condition_all(self.nodes[node], condition)
+        self.made.condition_all(self.nodes[node].agents.values(), condition)
 
         assert all(agent.condition is condition for agent in took)
         assert {agent: agent.condition for agent in others} == others
@@ -502,7 +502,7 @@ def test_an_agent_that_was_lost_is_chosen_under_another_manifest_too(count: int)
         busy(agent, 0 if agent.name in {b"x", b"y"} else 1)
     assert {chosen(made, name.encode()) for name in names} <= {"x", "y"}
 
-    made.condition_all(nodes[0], Condition.DOWN)
+    made.condition_all(nodes[0].agents.values(), Condition.DOWN)
     nodes[0].lost = "silent"
     made.register(manifest("x", *names, version="2.0.0"), nodes[1])
 
@@ -521,7 +521,7 @@ def test_a_choice_after_many_were_lost_puts_few_of_them_in_their_places(count: i
     assert chosen(made, b"c0") == "o0"
 
     with WorkCounter() as going:
-        made.condition_all(lost, Condition.DOWN)
+        made.condition_all(lost.agents.values(), Condition.DOWN)
     with WorkCounter() as choosing:
         assert [chosen(made, b"c0") for _ in range(3)] == ["lives"] * 3
 
@@ -537,7 +537,7 @@ def test_capabilities_that_nobody_takes_do_not_stand_before_one_that_somebody_ta
     for number in range(count):
         made.register(manifest(f"o{number}", f"q.n{number}"), gone)
     made.register(manifest("lives", "q.live"), session())
-    made.condition_all(gone, Condition.DRAINING)
+    made.condition_all(gone.agents.values(), Condition.DRAINING)
 
     found = [chosen(made, b"q") for _ in range(6)]
 
@@ -568,3 +568,16 @@ def test_agents_that_had_work_before_a_restart_of_the_broker_are_busy_after_it()
             agent.mailbox.take_credit()
 
     assert chosen(made, b"x.y") == "idle"
+
+
+def test_a_session_has_the_rules_of_its_agents_while_it_has_the_agents():
+    access = Access(delegate=[DelegateRule("a*", to=["x"]), DelegateRule("*b", to=["y"])])
+    registry, here = Registry(Limits(), access), session()
+    first, second = (registry.register(Manifest(agent=name), here) for name in ("ab", "a"))
+    registry.register(Manifest(agent="ab"), here)
+
+    assert sorted(here.rules.values()) == [1, 2]
+    registry.remove(second)
+    assert sorted(here.rules.values()) == [1, 1]
+    registry.remove(first)
+    assert (here.rules, here.newcomers) == ({}, set())

@@ -9,6 +9,7 @@ import pytest
 
 from ether_actors.departures import SHARE
 from ether_actors.monitors import SHARE as TOLD
+from ether_actors.registration import Condition
 from ether_broker.cost import ANSWER, MOVED
 from ether_broker.mailbox import Limits
 from ether_broker.status import Status
@@ -158,6 +159,53 @@ def test_what_a_step_does_for_those_who_go_is_a_share_however_much_they_have(nam
     assert max(many.ended) <= MOST
     assert max(many.moved) <= MOST
     assert max(many.costs) <= 1.5 * max(few.costs)
+
+
+@pytest.mark.parametrize("kind", [Kind.UNREGISTER, Kind.BYE])
+def test_saying_again_that_all_agents_drain_or_leave_costs_nothing_for_each_of_them(kind: Kind) -> None:
+    costs = []
+    for count in (FEW + SHARE, 8 * FEW):
+        world = World(*(f"a{number}" for number in range(count)))
+        world.w.send(kind)
+        world.step()
+        world.w.send(kind)
+        world.step()
+        costs.append(world.costs[1])
+    assert costs[1] <= 1.1 * costs[0]
+
+
+def test_an_agent_that_was_registered_since_drains_and_leaves_too_when_its_node_says_so_again() -> None:
+    world = World("a")
+    world.w.send(Kind.UNREGISTER)
+    world.run()
+    world.w.register("b")
+    world.step()
+    world.give(1)
+    world.w.register("a")
+    world.w.send(Kind.UNREGISTER)
+    world.run()
+    assert {world.bus.agent(name).condition for name in "ab"} == {Condition.DRAINING}
+    world.w.register("c")
+    world.run()
+    world.w.send(Kind.BYE)
+    world.run()
+
+    assert len(world.w.took(Kind.BYE)) == 1
+    assert [agent.name for agent in world.bus.records.registry.agents if agent.session is world.w.session] == []
+
+
+def test_an_agent_that_comes_while_its_node_leaves_goes_when_that_says_so_again() -> None:
+    for kind in (Kind.BYE, Kind.UNREGISTER):
+        world = World(*(f"a{number}" for number in range(MANY)))
+        world.w.send(Kind.BYE)
+        world.step()
+        world.w.register("late")
+        world.step()
+        world.w.send(kind)
+        world.run()
+
+        assert len(world.w.took(Kind.BYE)) == 1
+        assert not world.w.session.agents
 
 
 def test_an_agent_that_registers_again_as_it_was_is_not_asked_what_waits_for_it() -> None:

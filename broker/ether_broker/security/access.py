@@ -69,10 +69,10 @@ class Grant:
     What it may not reach it is not told of either: no alternative, no "did you mean", no condition.
     """
 
-    __slots__ = ("_decided", "_marks", "_rules", "_targets")
+    __slots__ = ("_decided", "_marks", "_targets", "rules")
 
     def __init__(self, rules: Iterable[DelegateRule], targets: Mapping[tuple[str, ...], int] | None = None) -> None:
-        self._rules = tuple(rules)
+        self.rules: Final = tuple(rules)
         self._targets = targets or {}
         self._decided: dict[tuple[str | None, str | None], bool] = {}
         self._marks: dict[str, int] = {}
@@ -88,7 +88,7 @@ class Grant:
             if len(self._marks) >= _MOST_CACHED:
                 self._marks.clear()
             found = 0
-            for rule in self._rules:
+            for rule in self.rules:
                 if _match(rule.what, capability):
                     found |= self._targets.get(tuple(rule.to), 0)
             self._marks[capability] = found
@@ -109,8 +109,7 @@ class Grant:
             if len(self._decided) >= _MOST_CACHED:
                 self._decided.clear()
             found = self._decided[what, to] = any(
-                (what is None or _match(rule.what, what)) and (to is None or _match(rule.to, to))
-                for rule in self._rules
+                (what is None or _match(rule.what, what)) and (to is None or _match(rule.to, to)) for rule in self.rules
             )
         return found
 
