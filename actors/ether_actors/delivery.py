@@ -144,6 +144,8 @@ class Delivery:
         records, session = self._records, entry.asking_session
         was_waiting = entry.state is _QUEUED
         records.ledger.advance(entry, _ENDED)
+        if entry.progress is not None:
+            entry.progress.forget(entry)
         if was_waiting:
             entry.agent.mailbox.forget(entry)
         envelope = records.answer(

@@ -2,16 +2,18 @@
 
     PROGRESS ── within its bounds ──► delegator, observers, journal
              ── beyond them ────────► waits; the next one takes its place ── in its time, or before the outcome ──► as above
+                                      for its time, or in line for room: of the node that says it, or that hears it
 
 Whatever a specialist says, memory and journal hold a bounded part of it: each delegation passes `RATE` points a second, and
 what is on its way is bounded for each node that says it and for each that hears it. Order is kept: of one delegation only the
-newest ever waits, and it goes before the outcome.
+newest ever waits, and it goes before the outcome. What waits for room is looked at when there is some, and not before; a step
+looks at a share of it, and of what waits for its time.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import OrderedDict, deque
 from heapq import heappop, heappush
 from typing import Final
 
@@ -19,12 +21,13 @@ from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
 from ether_actors.telling import BURST, RATE, Telling
+from ether_broker.cost import WAITED
 from ether_broker.payload import pack
 from ether_broker.router import Session
 from ether_broker.status import Status
 from ether_broker.wire import Kind, pack_envelope, read_header, rehead
 
-__all__ = ["UNHEARD", "UNSETTLED", "WAITING", "Progress"]
+__all__ = ["SHARE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
 
 UNSETTLED: Final = 4 << 20
 """Bytes of progress that one node may have said and the journal not have yet."""
@@ -32,8 +35,14 @@ UNHEARD: Final = 16 << 20
 """Bytes under way to a delegator's node above which it is told no more progress for a while."""
 WAITING: Final = 4 << 20
 """Bytes of progress of one node that may wait; what has no room is dropped, and counted as folded."""
-_AGAIN: Final = 0.25
+SHARE: Final = 128
+"""Delegations that one step looks at because their time has come, and as many because there is room for what they tell."""
+_TURN: Final = 16
+"""Of them those of one line, after which another has its turn."""
 _4_KIB: Final = 12
+
+_Place = tuple[Session, bool]
+"""Of a line: (the node that must have room, whether for what it hears; else for what it says)."""
 
 
 class Progress:
@@ -45,6 +54,10 @@ class Progress:
         self.timed: list[tuple[float, int, Entry]] = []
         """(when to look at it, order, delegation of which something waits), as a heap."""
         self._order = itertools.count()
+        self._lines: dict[_Place, OrderedDict[Entry, None]] = {}
+        """Delegations of which something waits for room, the first in line first."""
+        self.going: OrderedDict[_Place, None] = OrderedDict()
+        """The lines for which there is room, which is next first."""
         self.unsettled: deque[tuple[int, Session, int]] = deque()
         """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
 
@@ -69,26 +82,57 @@ class Progress:
     def flush(self, entry: Entry) -> None:
         """Pass on what waits, as its delegation ends with the specialist's word."""
         telling = entry.progress
-        if telling is not None and telling.envelope and telling.attempt == entry.attempt:
-            self._release(entry, telling)
+        if telling is not None and telling.is_due:
+            if telling.envelope and telling.attempt == entry.attempt:
+                self._release(entry, telling)
+            telling.forget(entry)
 
     def due(self) -> None:
-        """Pass on what has waited for its time."""
-        unsettled, records = self.unsettled, self._records
+        """Pass on a share of what has waited for its time, and of what has waited for room that there is now."""
+        unsettled, records, lines = self.unsettled, self._records, self._lines
         while unsettled and unsettled[0][0] < records.durable:
             _, session, size = unsettled.popleft()
             session.progress_unsettled -= size
-        while self.timed and self.timed[0][0] <= records.now:
-            entry = heappop(self.timed)[2]
-            telling = entry.progress
-            assert telling is not None
-            telling.is_due = False
-            if entry.state is not State.RUNNING:
-                self._fold(telling)
-            elif telling.envelope and self._may_pass(entry, telling):
-                self._release(entry, telling)
-            elif telling.envelope:
-                self._look_again(entry, telling)
+            if lines and session.progress_unsettled < UNSETTLED and (session, False) in lines:
+                self.going[session, False] = None
+        freed = records.router.backlog.freed
+        while freed:
+            if (place := (freed.pop(), True)) in lines:
+                self.going[place] = None
+        left = SHARE
+        while self.timed and self.timed[0][0] <= records.now and left > 0:
+            left -= 1
+            self._look(heappop(self.timed)[2])
+        left = SHARE
+        while self.going and left > 0:
+            left -= self._go_on(self.going.popitem(last=False)[0], min(_TURN, left))
+
+    def _go_on(self, place: _Place, most: int) -> int:
+        """Look at the first in a line while there is room; returns at how many, or 1 if there was none."""
+        line, done = self._lines[place], 0
+        while line and done < most and _has_room(place):
+            entry = line.popitem(last=False)[0]
+            assert entry.progress is not None
+            entry.progress.line = None
+            self._look(entry)
+            done += 1
+        if line:
+            self._stand(place)
+        else:
+            del self._lines[place]
+        return done or 1
+
+    def _look(self, entry: Entry) -> None:
+        telling = entry.progress
+        assert telling is not None
+        telling.is_due = False
+        telling.session.input.spend(WAITED)
+        if entry.state is not State.RUNNING:
+            self._fold(telling)
+        elif telling.envelope and self._may_pass(entry, telling):
+            self._release(entry, telling)
+        elif telling.envelope:
+            self._wait(entry, telling)
 
     def _may_pass(self, entry: Entry, telling: Telling) -> bool:
         now, hears = self._records.now, entry.asking_session
@@ -97,7 +141,7 @@ class Progress:
         return (
             telling.left > 0
             and telling.session.progress_unsettled < UNSETTLED
-            and hears.outbox_bytes + hears.channel.retained_bytes < UNHEARD
+            and (hears.outbox_bytes + hears.channel.retained_bytes < UNHEARD or bool(hears.lost))
         )
 
     def _pass(self, entry: Entry, telling: Telling, envelope: bytes) -> None:
@@ -120,7 +164,7 @@ class Progress:
         if telling.session.progress_waiting > WAITING:
             self._fold(telling)
         elif not telling.is_due:
-            self._look_again(entry, telling)
+            self._wait(entry, telling)
 
     def _fold(self, telling: Telling) -> None:
         """Drop what waits, if anything does: it counts as a part of what comes next."""
@@ -136,10 +180,33 @@ class Progress:
         telling.session.progress_waiting -= len(envelope)
         self._pass(entry, telling, envelope)
 
-    def _look_again(self, entry: Entry, telling: Telling) -> None:
+    def _wait(self, entry: Entry, telling: Telling) -> None:
+        """Have it looked at again: in its time, or when the node for which it waits has room."""
         telling.is_due = True
-        wait = (1.0 - telling.left) / RATE if telling.left <= 0 else _AGAIN
-        heappush(self.timed, (self._records.now + wait, next(self._order), entry))
+        if telling.left <= 0:
+            heappush(self.timed, (self._records.now + (1.0 - telling.left) / RATE, next(self._order), entry))
+            return
+        place = (entry.asking_session, True) if _has_room((telling.session, False)) else (telling.session, False)
+        line = self._lines.get(place)
+        if line is None:
+            line = self._lines[place] = OrderedDict()
+            self._stand(place)
+        line[entry] = None
+        telling.line = line
+
+    def _stand(self, place: _Place) -> None:
+        """Have a line go on with the next step if there is room, and else when there is."""
+        if _has_room(place):
+            self.going[place] = None
+        elif place[1]:
+            self._records.router.backlog.awaited[place[0]] = UNHEARD
+
+
+def _has_room(place: _Place) -> bool:
+    session, hears = place
+    if not hears:
+        return session.progress_unsettled < UNSETTLED
+    return session.outbox_bytes + session.channel.retained_bytes < UNHEARD or bool(session.lost)
 
 
 def _accepted(entry: Entry) -> bytes:

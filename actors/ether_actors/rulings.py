@@ -345,7 +345,7 @@ class Rulings:
     @property
     def has_due(self) -> bool:
         """Whether the next step should come at once."""
-        return bool(self._overdue or self._delivery.orphans or self._delivery.unpumped)
+        return bool(self._overdue or self._delivery.orphans or self._delivery.unpumped or self.progress.going)
 
     def due(self) -> None:
         """End what has passed its deadline, 128 at a time, and as much of what was made for what has ended."""

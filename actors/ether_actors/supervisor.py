@@ -169,7 +169,7 @@ class Supervisor:
         for queue, envelope in records.router.turns.take():
             self._take(queue, envelope)
         progress = self._rulings.progress
-        if progress.timed or progress.unsettled:
+        if progress.timed or progress.unsettled or progress.going or records.router.backlog.freed:
             progress.due()
         self._rulings.due()
         self._membership.beat()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ether_broker.router import Session
@@ -18,7 +19,7 @@ RATE: Final = 256.0
 class Telling:
     """What one delegation may still tell, and what of it waits."""
 
-    __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "session")
+    __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "line", "session")
 
     def __init__(self, session: Session, attempt: int, now: float) -> None:
         self.session = session
@@ -32,3 +33,13 @@ class Telling:
         """How many were folded into what waits, or into what comes next."""
         self.is_due = False
         """Whether it will be looked at again."""
+        self.line: OrderedDict[Any, None] | None = None
+        """The delegations among which its own waits for room."""
+
+    def forget(self, entry: Any) -> None:
+        """Let what waits go with its delegation, which has ended."""
+        self.session.progress_waiting -= len(self.envelope)
+        self.envelope = b""
+        if self.line is not None:
+            del self.line[entry]
+            self.line, self.is_due = None, False

@@ -33,6 +33,10 @@ class Backlog:
         """Bytes of all sessions."""
         self.must_shrink = False
         """Whether the session with most is to go because memory is short; any thread may say so."""
+        self.awaited: dict[Session, int] = {}
+        """{session: bytes below which what is kept for it has to be before something goes on}."""
+        self.freed: list[Session] = []
+        """Those of them of which that is so by now, or which are gone; whoever waits takes them out."""
         self._sizes: dict[Session, int] = {}
         self._of: Counter[str] = Counter()
 
@@ -52,6 +56,9 @@ class Backlog:
         session.counted = size
         self.size += change
         self._of[session.owner] += change
+        if self.awaited and size < self.awaited.get(session, 0):
+            del self.awaited[session]
+            self.freed.append(session)
         if size:
             self._sizes[session] = size
         else:

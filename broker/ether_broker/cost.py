@@ -17,7 +17,7 @@ __all__ = [
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
-    "TOLD_SHIFT", "reading",
+    "TOLD_SHIFT", "WAITED", "reading",
 ]  # fmt: skip
 
 DEAREST: Final = 1_024
@@ -46,6 +46,8 @@ HINT_SHIFT: Final = 4
 """Letters of the names that an unknown one is compared with, each name for 8 more."""
 MOVED: Final = 4
 """A delegation that another agent gets, charged to the node of the one that had it."""
+WAITED: Final = 2
+"""A look at progress that had to wait, charged to the node that said it."""
 TOLD_SHIFT: Final = 1
 """Monitors that are told DOWN, charged to the node of whom they monitor."""
 AGENT: Final = 4

@@ -241,8 +241,7 @@ class Router:
             return
         session.lost = reason
         self._admission.leave(session.owner)
-        if session.counted:
-            self.backlog.count(session, 0)
+        self.backlog.count(session, 0)
         for key in (session.receiver, b"t" + session.incarnation):
             self._sessions.pop(key, None)
         if self._names.pop(session.node, None) is not None:

@@ -231,6 +231,11 @@ class Peer:
         packed = b"" if body is None else body if isinstance(body, bytes) else pack(body)
         self.raw(join_frame([pack_envelope(kind, body=packed, **header)], self.said_session))
 
+    def acknowledge(self) -> None:
+        """Say that all that was sent has come."""
+        channel = self.session.channel
+        self.raw(join_frame((), channel.session, 0, channel.last))
+
     def register(
         self,
         agent: str,

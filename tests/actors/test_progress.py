@@ -7,13 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ether_actors.ledger import State
-from ether_actors.progress import UNHEARD, UNSETTLED, WAITING
+from ether_actors.progress import SHARE, UNHEARD, UNSETTLED, WAITING
 from ether_actors.telling import BURST, RATE
 from ether_broker.codec import read_response
+from ether_broker.cost import WAITED
 from ether_broker.payload import pack
 from ether_broker.status import Status
 from ether_broker.wire import Kind
 from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.work_counter import WorkCounter
 
 
 def working(*, count: int = 1) -> tuple[Bus, Peer, Peer]:
@@ -116,8 +118,7 @@ def test_what_waits_of_one_node_is_bounded_and_what_has_no_room_is_told_as_folde
     for number in range(1, 21):
         say(a, 99, number=number)
         for _ in range(4):
-            channel = d.session.channel
-            channel.acknowledge(channel.last)
+            d.acknowledge()
             bus.pass_time(1.0)
     told += heard(d)
 
@@ -160,17 +161,153 @@ def test_the_first_word_of_each_run_is_within_the_bounds_too_and_its_state_is_to
     assert {bus.entry(number).state for number in range(1, 51)} == {State.RUNNING}
 
 
-def test_who_does_not_read_is_told_no_more_and_hears_the_newest_when_it_reads_again():
-    bus, d, a = working()
-    d.session.outbox_bytes += UNHEARD
+def deaf(agents: int, each: int, *, size: int = 900_000) -> tuple[Bus, Peer, Peer, list[int]]:
+    """A bus on which a node's agents work on delegations of d, to which as much is under way as may be."""
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", *(f"a{agent}" for agent in range(agents)))
+    for agent in range(agents):
+        for _ in range(each):
+            d.delegate("d", to=f"a{agent}", timeout=1e6)
+    bus.step()
+    given = a.took(Kind.DELEGATION)
+    for received in given:
+        a.respond(received.header.target.decode(), received.number, Status.ACCEPTED)
+    bus.step()
+    d.acknowledge()
+    for _ in range(1 + UNHEARD // size):
+        number = d.delegate("d", to="a0", timeout=1e6)
+        bus.step()
+        a.respond("a0", number, summary="x" * size)
+    bus.step()
+    d.inbox.clear()
+    a.inbox.clear()
+    return bus, d, a, [received.number for received in given]
+
+
+def tell(bus: Bus, peer: Peer, numbers: list[int]) -> None:
+    """Say PROGRESS of each."""
+    for number in numbers:
+        entry = bus.entry(number)
+        assert entry is not None
+        peer.respond(entry.agent.manifest.agent, number, Status.PROGRESS)
+    bus.step()
+
+
+def test_who_does_not_read_is_told_no_more_and_hears_the_newest_as_soon_as_it_reads_again():
+    bus, d, a, (number,) = deaf(1, 1)
     for place in range(100):
-        say(a, place)
+        a.respond("a0", number, Status.PROGRESS, summary=f"{place}:")
     bus.pass_time(1.0)
     assert heard(d) == []
-    d.session.outbox_bytes -= UNHEARD
-    bus.pass_time(1.0)
+    d.acknowledge()
+    bus.step()
 
     assert heard(d) == [(99, 99)]
+
+
+def test_nothing_is_looked_at_again_while_nothing_changes():
+    spent = []
+    for each in (10, 80):
+        bus, d, a, numbers = deaf(4, each)
+        tell(bus, a, numbers)
+        before, step = a.session.input.tag, bus.supervisor.step
+        step([], bus.now, bus.wall)
+        with WorkCounter() as counter:
+            step([], bus.now + 0.5, bus.wall)
+        spent.append(counter.work)
+
+        assert bus.supervisor.next_wake() > bus.now
+        assert a.session.input.tag == before
+        assert d.took(Kind.RESPONSE) == []
+    assert spent[1] <= 1.1 * spent[0]
+
+
+def test_what_waited_for_room_is_passed_on_a_share_a_step_and_who_said_it_pays():
+    bus, d, a, numbers = deaf(3, 120)
+    tell(bus, a, numbers)
+    before = a.session.input.tag
+    d.acknowledge()
+    for expected in (SHARE, SHARE, 360 - 2 * SHARE):
+        bus.step()
+        assert len(d.took(Kind.RESPONSE)) == expected
+        assert (bus.supervisor.next_wake() <= bus.now) == (expected == SHARE)
+    assert a.session.input.tag - before == 360 * WAITED
+
+
+def test_what_has_waited_for_its_time_is_passed_on_a_share_a_step(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ether_actors.telling.BURST", 1)
+    monkeypatch.setattr("ether_actors.progress.BURST", 1)
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", *(f"a{agent}" for agent in range(3)))
+    for number in range(1, 301):
+        d.delegate("d", to=f"a{number % 3}", number=number, timeout=1e6)
+    bus.step()
+    a.took(Kind.DELEGATION)
+    for number in [*range(1, 301), *range(1, 301)]:
+        a.respond(f"a{number % 3}", number, Status.PROGRESS)
+    bus.step()
+    assert len(d.took(Kind.RESPONSE)) == 300
+    bus.now += 1.0
+
+    for expected in (SHARE, SHARE, 300 - 2 * SHARE):
+        assert bus.supervisor.next_wake() <= bus.now
+        bus.step()
+        assert len(d.took(Kind.RESPONSE)) == expected
+
+
+def test_who_waits_for_the_journal_goes_on_when_it_has_what_was_said():
+    bus, d, a = working(count=20)
+    journal = bus.supervisor.records.journal
+    journal.append = lambda *_: 1 << 40  # type: ignore[method-assign]  # not committed yet
+    for number in range(1, 21):
+        say(a, 1, number=number, size=900_000)
+        bus.step()
+    for number in range(1, 21):
+        say(a, 2, number=number)
+    bus.pass_time(2.0)
+    assert heard(d) == []
+    d.session.channel.acknowledge(d.session.channel.last)
+    before = a.session.input.tag
+    bus.supervisor.step([], bus.now, bus.wall)
+    assert a.session.input.tag == before
+
+    journal.committed = 1 << 40
+    bus.step()
+    bus.step()
+    places = [place for place, _ in heard(d)]
+    assert sorted(set(places)) == [1, 2]
+    assert places.count(2) == 20
+
+
+@pytest.mark.parametrize("ending", ["answered", "called off", "late"])
+def test_what_waits_for_room_is_forgotten_at_once_with_its_delegation(ending: str):
+    bus, d, a, numbers = deaf(1, 20)
+    tell(bus, a, numbers)
+    assert a.session.progress_waiting > 0
+    for number in numbers:
+        entry = bus.entry(number)
+        assert entry is not None
+        if ending == "answered":
+            a.respond("a0", number)
+        elif ending == "called off":
+            d.cancel("d", number)
+        else:
+            bus.records.ledger.hasten(entry, bus.now + 0.1)
+    bus.pass_time(1.0)
+
+    assert a.session.progress_waiting == 0
+    assert not any(bus.supervisor._rulings.progress._lines.values())
+
+
+def test_nothing_waits_for_a_delegator_that_is_gone():
+    bus, d, a, numbers = deaf(1, 20)
+    tell(bus, a, numbers)
+    d.die()
+    bus.pass_time(5.0)
+
+    assert a.session.progress_waiting == 0
+    assert not bus.supervisor._rulings.progress._lines
+    assert bus.supervisor.next_wake() > bus.now
 
 
 def test_what_waits_is_forgotten_with_its_delegation_and_with_its_run():
