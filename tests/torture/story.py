@@ -69,14 +69,16 @@ class Story:
         name = f"torture.quick.{word}"
         self.tell("delegator-1", "invoke", at, id=key, index=0, capability=name, timeout=timeout, by="delegator-1")
 
-    def answer(self, key: str, at: float, status: str = "COMPLETED", code: str = "", **more: object) -> None:
+    def answer(
+        self, key: str, at: float, status: str = "COMPLETED", code: str = "", attempt: int = 1, **more: object
+    ) -> None:
         """Its delegator is told an outcome."""
         mark = mark_of(response(key, status, code))
-        self.tell("delegator-1", "ok", at, id=key, status=status, code=code, attempt=1, **{"mark": mark, **more})
+        self.tell("delegator-1", "ok", at, id=key, status=status, code=code, attempt=attempt, **{"mark": mark, **more})
 
     def done(
         self, key: str = "d1", at: float = 101.0, *, word: str = "once", status: str = "COMPLETED", code: str = "",
-        took: float = 0.5, timeout: float = 10.0,
+        took: float = 0.5, timeout: float = 10.0, attempt: int = 1,
     ) -> None:  # fmt: skip
         """One delegation as it should go: asked, run, ended, and seen by the observer."""
         self.ask(key, at, word=word, timeout=timeout)
@@ -84,7 +86,7 @@ class Story:
             name = f"torture.quick.{word}"
             self.run("node-1", "start", at + 0.01, id=key, attempt=1, capability=name, node="node-1", pid=11)
             self.run("node-1", "end", at + took - 0.01, id=key, attempt=1, how="returned")
-        self.answer(key, at + took, status, code)
+        self.answer(key, at + took, status, code, attempt)
         self.passes(delegation(key, at + timeout), at)
         self.passes(outcome(key, status, code), at + took)
 

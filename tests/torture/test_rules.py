@@ -371,6 +371,18 @@ def test_what_its_delegator_gave_up_need_not_get_to_the_broker(kept: Story) -> N
     assert kept.rules() == set()
 
 
+@pytest.mark.parametrize(("action", "found"), [("restart", set()), ("kill", {"given-up"})])
+def test_what_waits_to_be_run_again_may_end_when_its_agent_leaves(story: Story, action: str, found: set[str]) -> None:
+    story.done("d2", 120.0, word="again", status="FAILED_EXECUTION", code="node_lost", attempt=2)
+    story.strike("node-1", "kill", 119.5, 11)
+    story.happen("up", 119.8, name="node-1", pid=12)
+    story.strike("node-1", action, 120.2, 12)
+    story.happen("up", 120.9, name="node-1", pid=13)
+    story.end()
+
+    assert story.rules() == found
+
+
 def test_an_outcome_may_be_collected_by_another_life(kept: Story) -> None:
     an_outcome_is_kept_and_nobody_collects_it(kept)
     kept.answer("d2", 141.0, collected=True)

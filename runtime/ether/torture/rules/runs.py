@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from ether.torture.evidence import Evidence
+from ether.torture.plan import Action
 from ether.torture.rules.rule import Violation
 
 MAX_ATTEMPTS: Final = 5
 """As docs/guarantees.md has it."""
+_LEFT: Final = 15.0
+"""Seconds before an outcome in which an agent may have left for good, that of a node which the nemesis restarted: it left with
+what waited to be run again (G3)."""
 
 __all__ = ["contradicted", "given_up", "invented", "same_attempt", "twice", "unasked"]
 
@@ -56,11 +60,14 @@ def contradicted(evidence: Evidence) -> Iterator[Violation]:
 
 
 def given_up(evidence: Evidence) -> Iterator[Violation]:
-    """An idempotent delegation is run again when its node is lost, until it has had its attempts."""
+    """An idempotent delegation is run again when its node is lost, until it has had its attempts, or its agent leaves."""
     for request_id, endings in evidence.endings.items():
         op = evidence.ops.get(request_id)
         for ending in endings:
-            if op is not None and op.idempotent and ending.code == "node_lost" and ending.attempt < MAX_ATTEMPTS:
+            if op is None or not op.idempotent or ending.code != "node_lost" or ending.attempt >= MAX_ATTEMPTS:
+                continue
+            restarts = [outage for outage in evidence.outages.of("node") if outage.action is Action.RESTART]
+            if ending.attempt == 1 or not any(ending.at - _LEFT < outage.begin < ending.at for outage in restarts):
                 yield Violation(
                     "given-up", f"node_lost after {ending.attempt} attempts, and it may run again", request_id
                 )
