@@ -23,9 +23,11 @@ _LEFT: Final = "left"
 _DRAINS: Final = "drains"
 _RETURNED: Final = "returned"
 SHARE: Final = 128
-"""Delegations that are ruled on or moved, and agents that go, in a step; half as many more where REGISTERs used all of it."""
+"""Agents that go in a step, of which each delegation that is ruled on or moved counts for `_RULING`; half as many more where
+REGISTERs used all of it."""
+_RULING: Final = 4
 _TURN: Final = 16
-"""Of them those of one agent, after which another has its turn."""
+"""Of them what is one agent's, after which another has its turn."""
 
 _Work = Generator[int, None, int | None]
 """Says after each delegation that this was one of the share, and at its end what the agent itself was."""
@@ -197,16 +199,16 @@ class Departures:
         work = self._begun.get(agent)
         if work is None:
             work = self._begun[agent] = self._work(agent, self.waiting[agent])
-        session, done = agent.session, 0
+        session, done, gone = agent.session, 0, 0
         try:
-            while done < share:
+            while done * _RULING < share:
                 done += next(work) + (self._records.registry.looked() >> HOLDERS_SHIFT)
         except StopIteration as end:
-            done += end.value or 1
+            gone = end.value or 1
             del self.waiting[agent], self._begun[agent]
             self._wanted.pop(agent, None)
-        self._left -= done
-        session.input.spend(done)
+        self._left -= done * _RULING + gone
+        session.input.spend(done + gone)
 
     def _work(self, agent: Registration, reason: str) -> _Work:
         if reason == _NODE_LOST:
