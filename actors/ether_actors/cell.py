@@ -145,7 +145,7 @@ class Cell:
             return False
         self.state = CellState.DOWN
         self.inbox.pause()
-        self._cancel_runners()
+        self._orphan_works()
         return True
 
     def mourn(self, error: BaseException) -> None:
@@ -164,10 +164,10 @@ class Cell:
         self._host.wait(self.inbox.idle(), timeout)
         self._say_goodbye()
 
-    def _cancel_runners(self) -> None:
+    def _orphan_works(self) -> None:
         for work in list(self.works.values()):
+            work.is_orphaned = work.task is not None
             if work.runner is not None:
-                work.is_orphaned = True
                 self._host.loop.cancel(work.runner)
 
     def _say_goodbye(self) -> None:
@@ -248,15 +248,16 @@ class Cell:
         self._cancel(work)
         return True
 
-    def overdue(self, now: float) -> Work | None:
-        """Work whose handler goes on too long after its delegation has ended: it hangs, or swallows its cancellation."""
+    def overdue(self, now: float) -> list[Work]:
+        """Work whose handlers go on too long after its delegation has ended: they hang, or swallow their cancellation."""
         limit = None if self.agent is None else self.agent.hang_limit
         if limit is None or self.state is not CellState.RUNNING:
-            return None
-        for work in list(self.works.values()):
-            if work.cancelled and work.task is not None and now - work.cancelled_at > limit:
-                return work
-        return None
+            return []
+        return [
+            work
+            for work in list(self.works.values())
+            if work.cancelled and work.task is not None and now - work.cancelled_at > limit
+        ]
 
     @property
     def uses_loop(self) -> bool:

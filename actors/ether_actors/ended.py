@@ -48,7 +48,7 @@ class Ended:
 
     Args:
         most: of both; of the ended ones up to twice as many are remembered.
-        size: bytes of the outcomes that are kept for `collect`, where there is no journal to read them from.
+        size: bytes of the uncollected outcomes that are kept where there is no journal to read them from.
     """
 
     def __init__(self, *, most: int = REMEMBERED, size: int = _MOST_BYTES) -> None:

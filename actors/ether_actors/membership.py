@@ -42,6 +42,8 @@ _HELLO: Final = 4 << 10
 """Bytes of a HELLO."""
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
+_GONE: Final = "gone"
+"""What UNREGISTER says of an agent that leaves for good."""
 _REASON: Final = 200
 """Characters of what a peer said that others are told: of the reason for an agent's end, each monitor is."""
 _TROUBLE: Final = 500
@@ -242,7 +244,10 @@ class Membership:
         if agent.session is not session and not self._homecoming.may_speak_for(session, agent):
             return
         said = _map(header, envelope)
-        state, reason = str(said.get("condition", "gone")), str(said.get("reason", ""))[:_REASON]
+        state, reason = said.get("condition", _GONE), str(said.get("reason", ""))[:_REASON]
+        if state not in {_GONE, Condition.RESTARTING.value}:
+            msg = f"UNREGISTER: condition is {repr(state)[:_REASON]} and has to be {_GONE} or {Condition.RESTARTING.value}."
+            raise InvalidEnvelope(msg)
         if state == Condition.RESTARTING.value:
             if agent.condition is not Condition.DRAINING:
                 self._records.registry.condition(agent, Condition.RESTARTING)

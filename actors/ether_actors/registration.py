@@ -25,16 +25,16 @@ turns: Final = count(1)
 
 @unique
 class Condition(StrEnum):
-    """How an agent is; *busy* is no condition of its health (docs/guarantees.md, G3)."""
+    """How an agent is; to be busy is no condition."""
 
     UP = "up"
     """Takes work."""
     RESTARTING = "restarting"
-    """Crashed and comes back; its mailbox is kept and takes more, but others are chosen first."""
+    """Crashed and comes back; its mailbox is kept and takes more. A choice counts it as having 128 delegations more."""
     DRAINING = "draining"
     """Finishes what it has and takes nothing new."""
     DOWN = "down"
-    """Its node is gone, or its supervisor gave up; its mailbox is kept until the deadlines in it."""
+    """Its node is gone; its mailbox is kept until its name is forgotten, or its work has ended."""
 
 
 class Group(Protocol):

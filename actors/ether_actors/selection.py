@@ -152,7 +152,10 @@ class Selection:
         if parent is not None and (choice := self._best(capability, grant, parent, set())) is not None:
             raise cycle(parent, choice.agent)
         if (choice := registry.choose(capability, _CHAINED if parent is None else _SINGLE, grant)) is not None:
-            raise self._refused(grant, header, parent, "not_in_interface", _interface(choice.agent, parent))
+            if not choice.agent.manifest.takes(_kind(parent)):
+                raise self._refused(grant, header, parent, "not_in_interface", _interface(choice.agent, parent))
+            if choice.agent not in blocked:
+                return choice  # the first look came to its bound before it
         holders = list(islice(registry.holders(capability, grant), _SHOWN))
         if holders:
             names = ", ".join(f"{holder.agent.manifest.agent} ({holder.agent.condition.value})" for holder in holders)

@@ -228,7 +228,7 @@ class Task:
                 the two counts (False, the smaller number, what stands in both lists).
 
         Raises:
-            UsageError: off the bus, or a field is not valid.
+            UsageError: off the bus, a field is not valid, or `parent` is another delegation.
             BudgetExceeded: a limit of the budget is used up, or set aside for others that run.
             NotPermitted: the permissions have `can_delegate` false, or another value of one than is given here, and nobody can
                 say which is less (two texts).
@@ -238,6 +238,8 @@ class Task:
         if host is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
         self._check_permission("can_delegate", "delegate")
+        if fields.get("parent", self.request_id) != self.request_id:
+            raise UsageError("parent= is this task's delegation, and is set by itself: leave it out.")
         parent = self.delegation
         account = None if parent.budget is None else self.budget
         given = budget if account is None else account.reserve(budget)

@@ -38,7 +38,7 @@ class Work:
         """Whether its delegation has ended without it."""
         self.cancelled_at = 0.0
         self.is_orphaned = False
-        """Whether its agent crashed while it ran."""
+        """Whether its agent crashed while it ran: it belongs to an instance that is no more."""
         self.is_disowned = False
         """Whether it was asked for by a broker that was lost, and nothing is said of it."""
         self.is_over = False

@@ -219,7 +219,7 @@ class Router:
         if known is not None:
             return known
         same = self._names.get(node)
-        if same is not None and (same.draining or same.is_leaving):
+        if same is not None and same.is_leaving:
             self.close(same, "it left")
         elif same is not None:
             msg = f"A node named {node!r} is in already: choose another name."

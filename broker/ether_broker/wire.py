@@ -118,7 +118,7 @@ class Flag(IntFlag):
     REDELIVERED = 1
     """The delegation was given to a node before, which was lost."""
     HANDED_BACK = 2
-    """On UNREGISTER and BYE: what was not started may be given to another."""
+    """Of a terminal RESPONSE: the work was not started, and is given to another. Of UNREGISTER: the agent takes nothing new."""
     RESENT = 4
     """Sent in an earlier session too, where it was not acknowledged; it folds into the first by its request id."""
     VOLATILE = 8

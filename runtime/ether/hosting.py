@@ -248,14 +248,18 @@ class Hosting:
         return "", None
 
     def _give_up_hanging(self, cell: Cell, now: float) -> None:
-        work = cell.overdue(now)
-        if work is None:
+        overdue = cell.overdue(now)
+        if not overdue:
             return
         loop = self._machinery.loop
-        is_lost = loop.stands_still and work in cell.in_loop()
-        msg = f"{cell.name} hangs: its handler went on {now - work.cancelled_at:.0f} s after its delegation ended."
-        self._answering.crashed(cell, errors.AgentCrash(msg))
-        cell.abandon(work)
+        is_lost = loop.stands_still and not set(overdue).isdisjoint(cell.in_loop())
+        fresh = [work for work in overdue if not work.is_orphaned]
+        if fresh:  # one crash, however many of an instance's handlers hang
+            took = now - fresh[0].cancelled_at
+            msg = f"{cell.name} hangs: its handler went on {took:.0f} s after its delegation ended."
+            self._answering.crashed(cell, errors.AgentCrash(msg))
+        for work in overdue:
+            cell.abandon(work)
         if is_lost:
             self._lose_loop()
             loop.give_up()  # what had not begun in it begins in the next

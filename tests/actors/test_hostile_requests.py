@@ -18,7 +18,7 @@ from ether_broker.cost import HOLDERS_SHIFT
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import MOST_CAPABILITIES, Capability, Manifest
 from ether_broker.payload import pack
-from ether_broker.security.access import Access
+from ether_broker.security.access import Access, DelegateRule, RegisterRule
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind
 from tests.actors.fold import differences
@@ -263,6 +263,22 @@ def test_what_a_hand_back_looks_at_is_paid_by_the_node_that_hands_back() -> None
 
     assert peer.session.input.tag - before >= 400 >> HOLDERS_SHIFT
     assert bus.records.registry.index.looked == 0
+
+
+def test_a_holder_that_only_the_second_look_finds_is_given_the_work() -> None:
+    access = Access(delegate=[DelegateRule("d", to="ok")], register=[RegisterRule("*", "*")])
+    bus = Bus(access=access)
+    peer, d = bus.node("n"), bus.delegator("d")
+    for number in range(1_030):
+        peer.register(f"a{number}", f"people.c{number:04}")
+    peer.register("ok", "people.zz")
+    bus.step()
+
+    for _ in range(4):
+        d.delegate("d", "people")
+        bus.step()
+
+    assert len(bus.agent("ok").work) == 4
 
 
 @pytest.mark.parametrize("excluding", [200, 1_000])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 
 import pytest
 
@@ -147,6 +148,13 @@ def test_a_sub_delegation_is_a_child_of_the_task_and_its_data_comes_back():
 
     assert (child.parent, child.from_agent, child.workflow) == (handle.id, "specialist", "w")
     assert (child.permissions, child.traceparent) == ({"write": False}, "00-1-2-03")
+
+
+def test_a_sub_delegation_has_no_other_parent():
+    response = run(lambda task: task.delegate("do.echo", parent=str(uuid.uuid4())))
+
+    assert response.error is not None
+    assert "leave it out" in response.error.message
 
 
 @pytest.mark.parametrize(("wanted", "given"), [(None, 60.0), (10.0, 10.0), (999.0, 60.0)])

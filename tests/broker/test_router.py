@@ -82,7 +82,7 @@ def test_entering_twice_is_once_and_a_name_belongs_to_one_incarnation():
 def test_a_name_is_free_when_its_node_drains_or_is_lost():
     router = Router()
     old = entered(router)
-    old.draining = True
+    old.is_leaving = True
 
     new = entered(router, TWO)
     assert router.sessions == [new]

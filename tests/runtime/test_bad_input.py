@@ -18,6 +18,8 @@ from ether import (
     InvalidEnvelope,
     InvalidManifest,
     NodeRefused,
+    Observation,
+    Observer,
     PayloadTooLarge,
     Runtime,
     Status,
@@ -139,6 +141,48 @@ def test_a_handler_that_hangs_ends_in_timeout_and_its_agent_comes_back(bus: Runt
 
     assert hanging.result(5).status is Status.TIMEOUT
     assert waiting.result(20).data == "ok", "the mailbox is kept for the new instance"
+
+
+class Stalled(Agent):
+    """Eight at a time wait for a server that does not answer."""
+
+    max_concurrency = 8
+    hang_limit = 0.1
+    released: threading.Event
+
+    @capability("fetch")
+    def fetch(self, *, hangs: bool) -> str:
+        if hangs:
+            self.released.wait(30)
+        return "fetched"
+
+
+class Restarting(Observer):
+    """Notes which agents restart."""
+
+    def __init__(self) -> None:
+        self.agents: list[str] = []
+
+    def on_event(self, observation: Observation) -> None:
+        if observation.event["event"] == "agent_restarting":
+            self.agents.append(observation.event["agent"])
+
+
+def test_handlers_that_hang_together_are_one_crash_of_their_agent(
+    bus: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stalled, "released", released := threading.Event(), raising=False)
+    seen = bus.observe(Restarting())
+    bus.start(Stalled)
+
+    hanging = [bus.delegate("fetch", {"hangs": True}, timeout=0.1 + number * 0.7) for number in range(8)]
+
+    assert {handle.result(20).status for handle in hanging} == {Status.TIMEOUT}
+    wait_until(lambda: not any(agent["in_flight"] for agent in bus.agents() if agent["agent"] == "stalled"))
+    assert [bus.delegate("fetch", {"hangs": False}, timeout=20).result(20).data for _ in range(8)] == ["fetched"] * 8
+    assert bus.settle(seen)
+    assert seen.agents == ["stalled"]
+    released.set()
 
 
 @pytest.mark.parametrize("data", [False, True])

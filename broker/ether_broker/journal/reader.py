@@ -137,10 +137,6 @@ class JournalReader:
             found = self._rows.envelope(number)
         return Record(number, found[0].wall, found[0].time, found[1]) if found else None
 
-    def of_request(self, request_id: bytes) -> list[Record]:
-        """Everything about one delegation, in order."""
-        return list(self._find({"request_id = ?": (request_id,)}))
-
     def children(self, request_id: bytes) -> list[Record]:
         """The delegations that the handler of this one made, in order."""
         return list(self._find({"parent = ?": (request_id,)}))

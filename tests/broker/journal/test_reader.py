@@ -89,9 +89,9 @@ def test_a_record_has_its_bytes_and_its_times(reader: JournalReader):
 
 
 def test_a_delegation_is_followed_by_its_id(reader: JournalReader):
-    assert [record.number for record in reader.of_request(request(2))] == [2, 3, 4]
+    assert [record.number for record in reader.of_requests([request(2)])] == [2, 3, 4]
     assert [record.number for record in reader.children(request(1))] == [2, 5]
-    assert reader.of_request(request(9)) == []
+    assert reader.of_requests([request(9)]) == []
 
 
 def test_the_ends_and_the_name_are_told(reader: JournalReader, journal: SqliteJournal):

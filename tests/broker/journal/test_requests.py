@@ -123,7 +123,7 @@ def test_a_list_goes_on_where_it_was_when_the_index_catches_up_under_it(
         # When the index has caught up, and another question has been asked
         index_journal(path)
         write_more(path)
-        reader.of_request(request(1))
+        reader.of_requests([request(1)])
 
         # Then it has the rest
         seen += [record.number for record in records]

@@ -41,7 +41,7 @@ def test_what_is_old_and_below_the_checkpoint_goes(journal: SqliteJournal):
         verdict = reader.verify()
         assert (verdict.problem, verdict.first, verdict.envelopes) == (None, 151, 151)
         assert (reader.first, reader.record(150)) == (151, None)
-        assert reader.of_request(request(5)) == []
+        assert reader.of_requests([request(5)]) == []
         assert next(reader.entries()).number == 151
         assert next(reader.entries(after=1000.0)).number == 151
     assert journal.read(150) is None
