@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from ether_actors.amount import is_amount
 from ether_broker.delegation import Budget
-from ether_broker.errors import BudgetExceeded
+from ether_broker.errors import BudgetExceeded, UsageError
 
 if TYPE_CHECKING:
     from ether_actors.handle import Handle
@@ -69,11 +70,11 @@ class BudgetAccount:
             Whether the budget still holds; a handler that gets False should end PARTIAL.
 
         Raises:
-            ValueError: a use is negative, or no number.
+            UsageError: a use is negative, or no number.
         """
-        if not all(use >= 0 for use in (cost, tokens, iterations)):  # min() would let a NaN pass
-            msg = f"A use is a number and not negative: cost={cost}, tokens={tokens}, iterations={iterations}."
-            raise ValueError(msg)
+        if not all(map(is_amount, (cost, tokens, iterations))):
+            said = f"spend(cost={cost!r:.40}, tokens={tokens!r:.40}, iterations={iterations!r:.40})"
+            raise UsageError(f"{said}: each use is a number, 0 or more.")
         with self._lock:
             for name, use in zip(_FIELDS, (cost, tokens, iterations), strict=True):
                 self._own[name] += use
@@ -105,11 +106,10 @@ class BudgetAccount:
         limit, so that `part = task.budget.part(4)` and then `task.delegate(…, budget=part)` is right with a budget and without.
 
         Raises:
-            ValueError: `count` is negative; of 0, as of an empty list, the part is that of 1.
+            UsageError: `count` is negative, or no number; of 0, as of an empty list, the part is that of 1.
         """
-        if count < 0:
-            msg = f"part({count}): the number of sub-delegations is 0 or more."
-            raise ValueError(msg)
+        if not is_amount(count):
+            raise UsageError(f"part({count!r:.40}): the number of sub-delegations is a number, 0 or more.")
         with self._lock:
             left = self._remaining()
             if left is None:

@@ -20,7 +20,7 @@ from ether_broker.wire import Header, Kind, read_header
 
 __all__ = ["SHARE", "Collecting"]
 
-_LOST: Final = "The broker that had taken it was lost, and this one knows nothing of it."
+_LOST: Final = "This bus knows nothing of it: it never arrived, or the broker that had taken it was lost."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
 _UNREAD: Final = "Its outcome cannot be read."
 _NEVER: Final = float("inf")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
+from ether_actors.amount import is_amount
 from ether_actors.budget import BudgetAccount
 from ether_actors.lease import Lease, resource_of
 from ether_actors.permissions import narrowed
@@ -172,11 +173,11 @@ class Task:
                 or 4 MiB at once; what is over is folded into the newest, whose `metadata["folded"]` says how many were.
 
         Raises:
-            UsageError: `fraction` is not between 0 and 1, or there was too much data.
+            UsageError: `fraction` is no number from 0 to 1, or there was too much data.
             Closed: the handler has returned.
         """
-        if not 0.0 <= fraction <= 1.0:
-            msg = f"progress({fraction}): the part done is a number from 0 to 1."
+        if not is_amount(fraction, 1.0):
+            msg = f"progress({fraction!r:.40}): the part done is a number from 0 to 1."
             raise UsageError(msg)
         host = self._open_host("progress")
         if host is None or self._cancelled:
@@ -278,7 +279,7 @@ class Task:
             wait: seconds of patience; 0 is none, None is as long as the delegation has.
 
         Raises:
-            UsageError: off the bus; both or neither of path and resource; `wait` is negative.
+            UsageError: off the bus; both or neither of path and resource; `wait` is negative, or no number.
             NotPermitted: a path, and the permissions have `can_modify_files` false.
             Closed: the handler has returned.
         """
@@ -287,8 +288,10 @@ class Task:
         if (path is None) == (resource is None):
             msg = "task.lease: give either a path, as in task.lease('report.md'), or resource='NAME'."
             raise UsageError(msg)
-        if wait is not None and not wait >= 0:
-            msg = f"task.lease(wait={wait}): seconds of patience, 0 or more; None is as long as the delegation has."
+        if wait is not None and not is_amount(wait):
+            msg = (
+                f"task.lease(wait={wait!r:.40}): seconds of patience, 0 or more; None is as long as the delegation has."
+            )
             raise UsageError(msg)
         if path is not None:
             self._check_permission("can_modify_files", f"write {path!r}")

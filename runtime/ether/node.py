@@ -10,7 +10,7 @@ broker ── link ──► Node.received ─┬─► Hosting ─► Cell.post
 Its parts call each other downwards only:
 
     Node       ─► Session, Guarding, LoopWatch, and those below
-    Session    ─► Hosting, Watching, Delegating
+    Session    ─► Hosting, Watching, Delegating, Questions
     Guarding   ─► Hosting, Timers
     LoopWatch  ─► Hosting
     Hosting    ─► Questions, Answering
@@ -83,7 +83,7 @@ class Node:
         self.guarding = Guarding(self.hosting, machinery, self._timers)
         """Their supervision trees."""
         self._session = Session(
-            name, uplink, machinery, stay, broker_clock, self.hosting, self.watching, self.delegating
+            name, uplink, machinery, stay, broker_clock, self.hosting, self.watching, self.delegating, self._questions
         )  # fmt: skip
         self._loop_watch = LoopWatch(self.hosting, machinery)
         self._uplink = uplink

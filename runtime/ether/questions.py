@@ -1,6 +1,8 @@
 """Control envelopes that want an answer.
 
 ask ── token ──► broker ── the same token ──► Node.received ──► answered ──► whoever asked wakes
+
+That the broker does not know the session is no answer: the session begins anew, and there says `unanswered` again.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ _CODES: Final = {
 class Reply:
     """What a control envelope is answered."""
 
-    __slots__ = ("body", "event", "kind")
+    __slots__ = ("body", "envelope", "event", "kind")
 
-    def __init__(self) -> None:
+    def __init__(self, envelope: bytes) -> None:
+        self.envelope = envelope
+        """What was asked."""
         self.event = threading.Event()
         """Set when the answer is there."""
         self.kind = 0
@@ -62,10 +66,10 @@ class Questions:
         """Send control envelopes and wait for their answers; each has the token of its place as its request id.
 
         Raises:
-            BrokerUnavailable: an answer did not come within 10 s.
+            BrokerUnavailable: an answer did not come within 10 s, in which the broker may have been started anew.
             MailboxFull: as `Link.send`.
         """
-        replies = [Reply() for _ in tokens]
+        replies = [Reply(envelope) for envelope in envelopes]
         self._open.update(zip(tokens, replies, strict=True))
         try:
             for envelope in envelopes:
@@ -74,7 +78,7 @@ class Questions:
             end = time.monotonic() + PATIENCE
             for reply in replies:
                 if not self._machinery.wait(reply.event, max(0.0, end - time.monotonic())):
-                    msg = f"The broker did not answer within {PATIENCE:g} s."
+                    msg = f"The broker did not answer within {PATIENCE:g} s; it may be starting anew: try again."
                     raise errors.BrokerUnavailable(msg)
         finally:
             for token in tokens:
@@ -89,19 +93,26 @@ class Questions:
         if self._uplink.link.is_receiving_thread or not self._stay.is_heard(self._machinery.monotonic()):
             return False
         token = new_id()
-        reply = self._open[token] = Reply()
-        self._uplink.tell(pack_envelope(Kind.MONITOR, request_id=token, target=b"node:"))
+        reply = self._open[token] = Reply(pack_envelope(Kind.MONITOR, request_id=token, target=b"node:"))
+        self._uplink.tell(reply.envelope)
         self._uplink.flush()
         self._machinery.wait(reply.event, _LAST_PATIENCE)
         self._open.pop(token, None)
         return reply.event.is_set()
+
+    def unanswered(self, kind: Kind) -> list[bytes]:
+        """The envelopes of a kind whose answers are waited for."""
+        open_ = [reply.envelope for reply in list(self._open.values()) if not reply.event.is_set()]
+        return [envelope for envelope in open_ if envelope[0] == kind]
 
     def answered(self, header: Header, envelope: bytes) -> bool:
         """Take an envelope that may be an answer; whether somebody waits for it."""
         reply = self._open.get(header.request_id)
         if reply is None:
             return False
-        reply.kind = header.kind
-        reply.body = unpack(envelope[header.body :]) if len(envelope) > header.body else {}
+        body = unpack(envelope[header.body :]) if len(envelope) > header.body else {}
+        if header.kind == Kind.ERROR and body.get("code") == errors.NoSession.code:
+            return False
+        reply.kind, reply.body = header.kind, body
         reply.event.set()
         return True

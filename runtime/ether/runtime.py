@@ -29,7 +29,7 @@ from ether_broker.clock import SystemClock
 from ether_broker.codec import id_bytes
 from ether_broker.delegation import Budget, Delegation
 from ether_broker.endpoint import LAN, own_endpoint
-from ether_broker.errors import Closed, InvalidEndpoint, UsageError
+from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.link import ZmqLink
 from ether_broker.mailbox import Limits
 from ether_broker.payload import Payload
@@ -297,7 +297,14 @@ class Runtime:
         is_named = name is not None and count == 1
         names = [base] if is_named else list(itertools.islice(self._free_names(base), count))
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
-        cells = node.hosting.start_agents(names, make, cls)
+        try:
+            cells = node.hosting.start_agents(names, make, cls)
+        except DuplicateAgent as error:
+            if name is not None:
+                raise
+            label = getattr(agent, "__name__", "Agent")
+            msg = f"{error} Pass name=, as in bus.start({label}, name='{base}-{count + 1}')."
+            raise DuplicateAgent(msg) from None
         return [AgentRef(cell.name, self) for cell in cells]
 
     def _free_names(self, base: str) -> Any:
@@ -421,7 +428,8 @@ class Runtime:
             since: the number of the first message that it gets; 0 is from now on.
 
         Raises:
-            UsageError: it is no observer, its `topics` are one text, or `since` is negative.
+            UsageError: it is no observer, its `topics` are one text, or `since` is no whole number, or negative.
+            BrokerUnavailable: the broker did not answer within 10 s, as when it was started anew meanwhile.
         """
         if not isinstance(observer, Observer):
             example = f"{observer.__name__}()" if isinstance(observer, type) else "Metrics()"
@@ -432,8 +440,8 @@ class Runtime:
             raise UsageError(
                 f"{name}.topics is the text {topics!r} and has to be a tuple of such: topics = ({topics!r},)."
             )
-        if since < 0:
-            msg = f"observe(since={since}): messages are numbered from 1; 0 is from now on."
+        if not isinstance(since, int) or since < 0:
+            msg = f"observe(since={since!r:.40}): since is a whole number: messages are numbered from 1; 0 is from now on."
             raise UsageError(msg)
         self.node.watching.observe(observer, since)
         return observer

@@ -18,7 +18,7 @@ from ether.broker_clock import BrokerClock
 from ether.delegating import Delegating, awaiting
 from ether.hosting import Hosting
 from ether.machinery import Machinery
-from ether.questions import refusal
+from ether.questions import Questions, refusal
 from ether.stay import Stay
 from ether.uplink import Uplink
 from ether.watching import Watching
@@ -61,11 +61,12 @@ class Session:
         hosting: registered again at a broker that does not know us.
         watching: asked for again there.
         delegating: ended there, as far as it was owed by the one before.
+        questions: said again in a new session, as far as they have no answer.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
         self, name: str, uplink: Uplink, machinery: Machinery, stay: Stay, broker_clock: BrokerClock,
-        hosting: Hosting, watching: Watching, delegating: Delegating,
+        hosting: Hosting, watching: Watching, delegating: Delegating, questions: Questions,
     ) -> None:  # fmt: skip
         self._name = name
         self._uplink = uplink
@@ -75,6 +76,7 @@ class Session:
         self._hosting = hosting
         self._watching = watching
         self._delegating = delegating
+        self._questions = questions
         self._farewell = threading.Event()
         self._owed: list[bytes] = []
         self._ticks = 0
@@ -227,6 +229,7 @@ class Session:
             *self._hosting.registrations(),
             *self._watching.wishes(monitors=True),
             *again,
+            *self._asked_before(left),
         ]
 
     def _restart(self) -> None:
@@ -242,6 +245,7 @@ class Session:
             self._watching.begin_again()
             return [
                 self._registration(), *self._hosting.registrations(), *self._watching.wishes(monitors=False), *control,
+                *self._asked_before(left),
             ]  # fmt: skip
 
         self._hosting.call_off()
@@ -250,6 +254,11 @@ class Session:
         logger.warning("the broker was lost, and with it %s that this node waited for", what)
         self._delegating.lose(owed)
         self._watching.lose_monitors("broker_lost")
+
+    def _asked_before(self, left: list[bytes]) -> list[bytes]:
+        """The REGISTERs that the broker before had taken and not answered; what observers ask is among their wishes."""
+        said = frozenset(left)
+        return [envelope for envelope in self._questions.unanswered(Kind.REGISTER) if envelope not in said]
 
     # -- leaving -------------------------------------------------------------------------------------------------
 

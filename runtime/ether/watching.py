@@ -8,7 +8,7 @@ from ether.observing import Observing
 from ether.questions import Questions, refusal
 from ether.uplink import Uplink
 from ether_actors.observer import Observer
-from ether_broker.errors import UsageError
+from ether_broker.errors import EtherError, UsageError
 from ether_broker.ids import new_id
 from ether_broker.payload import pack, unpack
 from ether_broker.wire import Header, Kind, pack_envelope
@@ -37,10 +37,13 @@ class Watching:
         observing = self._machinery.make_observing(observer, lambda position: self._acknowledge(token, position))
         observer.position = start  # what is asked again, if the broker dies before it answers
         self._observing[token] = observing
-        reply = self._questions.ask([_wish(token, observer, start)], [token])[0]
-        if reply.kind == Kind.ERROR:
-            del self._observing[token]
-            raise refusal(reply.body, UsageError)
+        try:
+            reply = self._questions.ask([_wish(token, observer, start)], [token])[0]
+            if reply.kind == Kind.ERROR:
+                raise refusal(reply.body, UsageError)
+        except EtherError:
+            self.unobserve(observer)
+            raise
         observing.start(int(reply.body["next"]))
         return observing
 

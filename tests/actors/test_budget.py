@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ether_actors.budget import BudgetAccount
 from ether_broker.delegation import Budget
-from ether_broker.errors import BudgetExceeded
+from ether_broker.errors import BudgetExceeded, UsageError
 from ether_broker.ids import new_id, to_text
 from ether_broker.response import Response
 from ether_broker.status import Status
@@ -56,12 +56,13 @@ def test_what_has_no_limit_runs_out_never():
 
 
 @pytest.mark.parametrize("use", [
-    {"cost": -0.1}, {"tokens": -1}, {"iterations": -1}, {"cost": math.nan}, {"iterations": math.nan}
+    {"cost": -0.1}, {"tokens": -1}, {"iterations": -1}, {"cost": math.nan}, {"iterations": math.nan}, {"cost": "0.1"},
+    {"tokens": None},
 ])  # fmt: skip
 def test_a_use_that_is_negative_or_no_number_is_refused_and_changes_nothing(use: dict[str, float]):
     spending = account(max_tokens=1)
 
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(UsageError, match=r"spend\(.*: each use is a number, 0 or more"):
         spending.spend(**use)
 
     assert spending.remaining.max_tokens == 1
@@ -104,8 +105,12 @@ def test_equal_parts_are_of_what_is_left_and_none_is_too_small_to_be_one():
     assert spending.part(3) == Budget(max_cost=0.25, max_tokens=1, max_iterations=1, max_time_sec=9.0)
     assert BudgetAccount(None, Watch()).part(3) is None
     assert spending.part(0) == spending.part(1)
-    with pytest.raises(ValueError, match="0 or more"):
-        spending.part(-1)
+
+
+@pytest.mark.parametrize("count", [-1, "4", None, math.nan])
+def test_a_part_of_what_is_no_number_of_sub_delegations_is_refused(count: int):
+    with pytest.raises(UsageError, match=r"part\(.*\): the number of sub-delegations is a number, 0 or more"):
+        account(max_cost=1.0).part(count)
 
 
 @pytest.mark.parametrize("count", [3, 7, 10])

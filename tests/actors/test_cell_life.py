@@ -151,7 +151,9 @@ def test_a_name_that_is_taken_on_this_node_is_refused_and_hurts_nobody(name: str
 def test_a_name_that_is_taken_on_another_node_is_refused_and_hurts_nobody():
     with TestRuntime() as bus, bus.join("other") as other:
         other.start(Worker)
-        with pytest.raises(DuplicateAgent, match="lives on node 'other'"):
+        with pytest.raises(
+            DuplicateAgent, match=r"lives on node 'other'.* as in bus\.start\(Worker, name='worker-2'\)"
+        ):
             bus.start(Worker)
 
         assert bus.delegate("work.say").result().ok

@@ -127,11 +127,12 @@ def test_a_flood_of_progress_with_data_is_an_error_of_the_handler():
     assert "More than 10,000" in response.error.message
 
 
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan")])
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), "half", None])
 def test_a_part_that_is_none_is_an_error_of_the_handler(fraction: float):
     response = run(lambda task: task.progress(fraction))
 
     assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "usage")
+    assert response.error.message == f"progress({fraction!r}): the part done is a number from 0 to 1."
 
 
 # -- sub-delegations ---------------------------------------------------------------------------------------------

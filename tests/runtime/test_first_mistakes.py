@@ -82,6 +82,7 @@ def bus() -> Iterator[TestRuntime]:
             UsageError,
             "Metre.topics is the text 'text.' and has to be a tuple of such",
         ),
+        (lambda bus: bus.observe(Observer(), since="1"), UsageError, "observe(since='1'): since is a whole number"),
         (lambda bus: bus.start_many(Writer, -1), UsageError, "how many is a whole number, 0 or more"),
         (lambda bus: bus.start(Wide), InvalidManifest, "Wide.max_concurrency: Input should be a valid integer."),
         (lambda bus: bus.start(Writer, name="a b"), InvalidEnvelope, "'a b' is no name of an agent: up to 200 letters"),

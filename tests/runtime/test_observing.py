@@ -32,7 +32,7 @@ def test_an_observer_whose_broker_dies_before_it_answers_begins_where_it_wanted_
 
         def ask(self, _envelopes: list[bytes], _tokens: list[bytes]) -> list[Reply]:
             (wish,) = watching.wishes(monitors=False)
-            reply = Reply()
+            reply = Reply(wish)
             reply.kind = Kind.OBSERVE
             reply.body = {"next": unpack(wish[read_header(wish).body :])["from"]}
             return [reply]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ether import Observation, Observer, Runtime, Status, UsageError
+from ether import Agent, Observation, Observer, Runtime, Status, UsageError, capability
 from ether.cluster import Cluster
 from ether_broker.journal.reader import JournalReader
 from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
@@ -98,6 +99,7 @@ def test_a_delegator_that_died_collects_its_outcomes(kept: Bus):
         assert outcome(once_more).status is Status.COMPLETED
         [unknown] = desk.collect(["018f6b1e-0000-7000-8000-000000000000"])
         assert code(outcome(unknown)) == "broker_lost"
+        assert "knows nothing of it: it never arrived, or the broker" in outcome(unknown).explain()
 
 
 def joined_again(url: str, name: str) -> Runtime:
@@ -116,6 +118,32 @@ def joined_again(url: str, name: str) -> Runtime:
     wait_until(is_free, 15.0, "the name is free")
     opened[0].close(0.0)
     return Runtime.connect(url, name=name)
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["journal", "memory"])
+def test_agents_start_and_observers_join_though_the_broker_dies_meanwhile(tmp_path: Path, is_kept: bool):
+    journal = str(tmp_path / "journal.db") if is_kept else None
+    with (
+        Cluster(agents=[WORKER], journal=journal, intensity=9) as cluster,
+        Runtime.connect(cluster.url, name="desk") as bus,
+    ):
+
+        class Opens(Agent):
+            def on_start(self) -> None:
+                cluster.signal("broker", signal.SIGKILL)
+
+            @capability("opens.say")
+            def say(self) -> str:
+                return "here"
+
+        bus.start(Opens)
+        assert outcome(bus.delegate("opens.say")).data == "here"
+
+        wait_until(lambda: cluster.signal("broker", signal.SIGKILL), what="the broker runs")
+        numbers = bus.observe(Numbers())
+        assert outcome(bus.delegate("opens.say")).data == "here"
+        assert bus.settle(numbers)
+        assert numbers.seen
 
 
 def test_a_journal_that_cannot_be_written_is_said_and_service_resumes(kept: Bus, tmp_path: Path):
