@@ -132,7 +132,7 @@ def test_a_part_that_is_none_is_an_error_of_the_handler(fraction: float):
     response = run(lambda task: task.progress(fraction))
 
     assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "usage")
-    assert response.error.message == f"progress({fraction!r}): the part done is a number from 0 to 1."
+    assert response.error.message == f"UsageError: progress({fraction!r}): the part done is a number from 0 to 1."
 
 
 # -- sub-delegations ---------------------------------------------------------------------------------------------
