@@ -30,6 +30,8 @@ _MOST: Final = 1_024
 """Capabilities that are looked at where fewer have somebody; if nobody has been found then, there is nobody."""
 _MOST_ASLEEP: Final = 16_384
 """Capabilities of which nobody takes work that one look below a name sets aside at most."""
+_ASLEEP_SHIFT: Final = 4
+"""Of them that are set aside in the time of one look."""
 _MOST_LOOKS: Final = 2_048
 """What one look below a name takes at most, in such looks."""
 RESOLVED_SHIFT: Final = 2
@@ -66,7 +68,8 @@ class CapabilityIndex:
         alike = id(manifest.capabilities), id(manifest.exclusions), kind, marks
         replicas = self._replicas.get(alike)
         if replicas is not None:
-            self._rouse(replicas)
+            if not replicas:
+                self._rouse(replicas)
             replicas.enter(agent)
             return replicas
         replicas = self._replicas[alike] = Replicas(manifest, kind, marks)
@@ -89,7 +92,8 @@ class CapabilityIndex:
     def wake(self, agent: Registration) -> None:
         """Note that an agent that is entered takes work again."""
         replicas = cast("Replicas", agent.replicas)
-        self._rouse(replicas)
+        if not replicas:
+            self._rouse(replicas)
         replicas.wake(agent)
 
     def _rouse(self, replicas: Replicas) -> None:
@@ -159,13 +163,13 @@ class CapabilityIndex:
             if taking == _ENOUGH or len(looked) == _MOST or self.looked > until or len(asleep) == _MOST_ASLEEP:
                 break
             classes = self._holders[capability]
-            found = self._best(
-                classes, capability, kind, grant, without, partial(self._is_for, name, grant, capability)
-            )
-            if found is None and all(holders.best() is None for holders in classes.values()):
+            if not any(map(any, classes.values())):
                 asleep.append(capability)
                 continue
             looked.append(capability)
+            found = self._best(
+                classes, capability, kind, grant, without, partial(self._is_for, name, grant, capability)
+            )
             self.looked += 1
             if found is not None:
                 taking += 1
@@ -174,10 +178,18 @@ class CapabilityIndex:
         if len(looked) + len(asleep) < len(capabilities):
             for capability in looked:
                 capabilities[capability] = capabilities.pop(capability)  # behind the others
-        for capability in asleep:
-            _take(self._askable, name, capability)
-            self._asleep.setdefault(name, {})[capability] = None
+        if asleep:
+            self._set_aside(name, asleep)
         return best
+
+    def _set_aside(self, name: bytes, asleep: list[bytes]) -> None:
+        capabilities, aside = self._askable[name], self._asleep.setdefault(name, {})
+        for capability in asleep:
+            del capabilities[capability]
+            aside[capability] = None
+        if not capabilities:
+            del self._askable[name]
+        self.looked += len(asleep) >> _ASLEEP_SHIFT
 
     def _best(  # noqa: PLR0917  what is asked, and by whom
         self, classes: dict[_Class, Holders], capability: bytes, kind: Interface, grant: Grant,
@@ -213,13 +225,12 @@ class CapabilityIndex:
                         return
 
     def _is_for(self, name: bytes, grant: Grant, capability: bytes, replicas: Replicas) -> bool:
-        """Whether replicas are asked for what they declare under a name, or for `*` if that is meant, and may be reached."""
+        """Whether a capability is what replicas make of a name, and they may be reached."""
         if name not in replicas.resolved:
             self.looked += len(replicas.manifest.capabilities) >> RESOLVED_SHIFT
-        resolved = replicas.resolve(name)
-        if resolved is None or (resolved == _ANY) is not (capability == _ANY):
+        if replicas.resolve(name) != capability:
             return False
-        return _permits(grant, name if resolved == _ANY else resolved, replicas.marks)
+        return _permits(grant, name if capability == _ANY else capability, replicas.marks)
 
 
 def _take(names: dict[bytes, dict[bytes, None]], name: bytes, capability: bytes) -> None:

@@ -30,6 +30,8 @@ _TOLD: Final = 1_000
 _RATE: Final = 16 << 20
 """Bytes a second that are given again, to all delegators together and each in its turn; beyond the first `_BURST`."""
 _BURST: Final = 1 << 20
+_LOOK: Final = 2 << 10
+"""Bytes as which a look for an outcome counts where there is a journal."""
 SHARE: Final = 32
 """Outcomes that one step looks up. Each may be a question to the journal's file, of some 0.15 ms; thousands of them in
 one step would make every deadline late (G4)."""
@@ -142,6 +144,8 @@ class Collecting:
             Whether it was kept for that delegator until now.
         """
         records = self._records
+        if records.journal.identity:
+            self._count(session, _LOOK)
         outcome = records.outcome(request_id)
         if outcome is not None:
             if read_header(outcome).target in session.agents:
@@ -157,10 +161,12 @@ class Collecting:
         return False
 
     def _send(self, session: Session, outcome: bytes) -> None:
-        now, size = self._records.now, len(outcome)
-        self._not_before = max(self._not_before, now - _BURST / _RATE) + size / _RATE
-        session.input.spend(size >> AGAIN_SHIFT)
+        self._count(session, len(outcome))
         self._records.router.send(session, outcome)
+
+    def _count(self, session: Session, size: int) -> None:
+        self._not_before = max(self._not_before, self._records.now - _BURST / _RATE) + size / _RATE
+        session.input.spend(size >> AGAIN_SHIFT)
 
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them."""

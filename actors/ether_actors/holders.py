@@ -22,6 +22,8 @@ MOST_PASSED: Final = 256
 """Manifests that do not fit which one choice passes over at most."""
 MOST_STALE: Final = 256
 """Replicas out of their places that one choice puts there, before it takes out all of which nobody takes work."""
+_CLEAR_SHIFT: Final = 5
+"""Of all replicas of a capability, those that are looked through for these in the time of one look."""
 Found = tuple[int, float, float, int, Registration]
 """(load, weight, -confidence, turn, agent): the lowest is the best."""
 _Key = tuple[Any, ...]
@@ -105,10 +107,15 @@ class Holders:
     def _clear(self) -> None:
         """Take all out of the order of which nobody takes work."""
         assert self._order is not None
-        self._order.retain(lambda key: bool(key[4]))
-        for replicas in self._keys:
-            if not replicas:
-                self._keys[replicas] = None
+        self.passed += len(self._keys) >> _CLEAR_SHIFT
+
+        def takes_work(key: _Key) -> bool:
+            if key[4]:
+                return True
+            self._keys[key[4]] = None
+            return False
+
+        self._order.retain(takes_work)
 
     def best(
         self, without: Container[Registration] = (), accepts: Callable[[Replicas], bool] | None = None

@@ -109,7 +109,8 @@ class Homecoming:
         works = self._unclaimed.pop(agent.name, [])
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
             self._compare(agent, works, held)
-            self._later[before.digest] = self._records.now + RETURN
+            if before.digest in self._expected:
+                self._later[before.digest] = self._records.now + RETURN
             if not before.agents:
                 self._expected.pop(before.digest, None)
                 self._later.pop(before.digest, None)

@@ -196,7 +196,7 @@ class Membership:
     @property
     def is_serving(self) -> bool:
         """Whether the next step should come at once."""
-        return bool(self.departures.waiting or self.monitors.telling)
+        return bool(self.departures.waiting or self.monitors.is_serving)
 
     @property
     def next_beat(self) -> float:

@@ -17,12 +17,14 @@ from ether_broker.router import Session
 from ether_broker.security.access import Grant
 from ether_broker.wire import Header, Kind, name_of, pack_envelope
 
-__all__ = ["SHARE", "Monitors"]
+__all__ = ["CLEARED", "SHARE", "Monitors"]
 
 SHARE: Final = 128
 """Monitors that one step tells."""
 _TURN: Final = 16
 """Of them those of one target, after which another has its turn."""
+CLEARED: Final = 512
+"""Monitors of lost nodes that one step forgets."""
 
 
 class _Watched:
@@ -47,6 +49,13 @@ class Monitors:
         """By name; those that nobody monitors any more are not among them."""
         self.telling: deque[_Watched] = deque()
         """Those that went down and of which not all have been told, whose turn it is first."""
+        self._lost: deque[Session] = deque()
+        """Nodes that were lost, of whose monitors some are left."""
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether something is left for the next `serve`."""
+        return bool(self.telling or self._lost)
 
     def monitor(self, session: Session, header: Header, envelope: bytes) -> None:
         """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).
@@ -83,7 +92,7 @@ class Monitors:
             self.telling.append(watched)
 
     def serve(self) -> None:
-        """Tell the next of them; once in each step."""
+        """Tell the next of them, and forget those of lost nodes; once in each step."""
         left = SHARE
         while self.telling and left > 0:
             watched = self.telling.popleft()
@@ -95,18 +104,29 @@ class Monitors:
             if watched.by:
                 self.telling.append(watched)
 
+        left = CLEARED
+        while self._lost and left > 0:
+            lost = self._lost[0]
+            for _ in range(min(left, len(lost.monitors))):
+                self._forget(lost, *lost.monitors.popitem())
+                left -= 1
+            if not lost.monitors:
+                self._lost.popleft()
+
     def clear(self, session: Session) -> None:
-        """Forget the monitors of a node that is lost."""
-        for token in list(session.monitors):
-            self._take_back(session, token)
+        """Forget the monitors of a node that is lost, with the next `serve` calls."""
+        if session.monitors:
+            self._lost.append(session)
 
     def _take_back(self, session: Session, token: bytes) -> None:
         watched: _Watched | None = session.monitors.pop(token, None)
         if watched is not None:
-            del watched.by[session, token]
-            target = watched.target
-            if not watched.by and self._watched.get(target) is watched:
-                del self._watched[target]
+            self._forget(session, token, watched)
+
+    def _forget(self, session: Session, token: bytes, watched: _Watched) -> None:
+        del watched.by[session, token]
+        if not watched.by and self._watched.get(watched.target) is watched:
+            del self._watched[watched.target]
 
     def _may_watch(self, session: Session, target: bytes) -> bool:
         access, node = self._records.access, session.node

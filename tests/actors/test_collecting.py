@@ -61,6 +61,20 @@ def test_looking_up_what_has_ended_holds_up_nobody() -> None:
     assert len(uncollected(bus.records.ended, b"d")) == 0
 
 
+def test_looks_into_the_journal_are_paid_and_have_a_rate() -> None:
+    bus, peer, kept = bus_with(0)
+    kept.identity = "a journal"
+    peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(2_000)]})
+    bus.step()
+    before = peer.session.input.tag
+
+    bus.pass_time(0.1)
+
+    burst, rate = 512, 8_192
+    assert burst <= kept.questions <= burst + 0.1 * rate + SHARE
+    assert peer.session.input.tag - before >= kept.questions - SHARE
+
+
 def test_what_cannot_be_read_now_is_given_out_when_it_can_be_and_nobody_spins_meanwhile() -> None:
     bus, peer, kept = bus_with(SHARE + 3)
     kept.fails = True

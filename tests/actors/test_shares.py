@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 import pytest
 
 from ether_actors.departures import SHARE
+from ether_actors.monitors import CLEARED
 from ether_actors.monitors import SHARE as TOLD
 from ether_actors.registration import Condition
 from ether_broker.cost import ANSWER, MOVED
@@ -271,6 +273,31 @@ def test_a_monitor_that_is_taken_back_before_its_turn_is_told_nothing() -> None:
 
     assert late not in {down.number for down in watcher.took(Kind.DOWN)}
     assert watcher.session.monitors == {}
+
+
+def test_the_monitors_of_lost_nodes_are_forgotten_a_share_a_step_and_nobody_is_told_of_them() -> None:
+    world = World("a")
+    watchers = [world.bus.node(f"watcher{number}") for number in range(3)]
+    for watcher in watchers:
+        for number in range(2 * CLEARED):
+            watcher.send(Kind.MONITOR, request_id=request_id(9_000 + number), target=b"a")
+    world.bus.step()
+    while world.bus.supervisor.next_wake() <= world.bus.now:
+        world.bus.step()
+    sessions = [watcher.session for watcher in watchers]
+    left = [sum(len(session.monitors) for session in sessions)]
+    assert left == [6 * CLEARED]
+
+    for watcher, session in zip(watchers, sessions, strict=True):
+        watcher.die()
+        world.bus.records.router.close(session, "lost")
+    while left[-1]:
+        world.step()
+        left.append(sum(len(session.monitors) for session in sessions))
+
+    assert all(before - now <= CLEARED for before, now in pairwise(left))
+    assert world.bus.supervisor._membership.monitors._watched == {}
+    assert not world.bus.supervisor._membership.monitors.is_serving
 
 
 # -- a name is taken ---------------------------------------------------------------------------------------------
