@@ -118,11 +118,19 @@ class Crowd:
         self.settle()
 
     def settle(self) -> None:
-        """Step until everything that waits has been taken."""
+        """Step until everything that waits has been taken, and what is done a share a step has been done."""
         for _ in range(3):
             self.bus.step()
+            self._go_on()
             for session in self.bus.records.router.sessions:
                 session.channel.acknowledge(session.channel.last)  # as every node does, and this one's peers do not
+
+    def _go_on(self) -> None:
+        """Step while the supervisor has more to do at once."""
+        for _ in range(100):
+            if self.bus.supervisor.next_wake() > self.bus.now:
+                return
+            self.bus.step()
 
     def leave(self, *peers: Peer) -> None:
         """Let nodes go again, uncounted, so that the next count finds what this one found."""
@@ -144,7 +152,7 @@ class Crowd:
     # -- what it costs -------------------------------------------------------------------------------------------
 
     def cost(self, send: Callable[[], object] = lambda: None, seconds: float = 0.0) -> int:
-        """Let something be said, and time pass, and count the work of the step that takes it."""
+        """Let something be said, and time pass, and count the work of the steps that it takes."""
         self.show_life()
         send()
         self.bus.now += seconds
@@ -157,6 +165,7 @@ class Crowd:
         self.bus.supervisor.step = counted
         try:
             self.bus.step()
+            self._go_on()
         finally:
             del self.bus.supervisor.step
         return counter.work
