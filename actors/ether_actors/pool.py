@@ -27,6 +27,8 @@ MOST: Final = 4_000
 """Threads that wait, from which on nothing is begun; about 64 MiB, and 32 GiB of addresses."""
 _IDLE: Final = 0.05
 """Seconds of computing between two calls of `relieve` below which the process counts as idle."""
+_QUICK: Final = 4
+"""Calls of each thread between two calls of `relieve` from which on they get on: 25 ms each."""
 _NOT_OURS: Final = contextlib.nullcontext()
 """Around what a thread of the caller's waits for."""
 _here = threading.local()
@@ -188,20 +190,22 @@ class Pool:
     def relieve(self) -> None:
         """Called about every 0.1 s: if what runs does not get on, what waits for a thread or for room gets some.
 
-        Either nothing was finished since, or the process is idle while calls wait for a thread: the threads wait without saying
-        so, as for an answer from the network, or for work that waits behind what is held. Twice as much is let in each time,
-        so that after a second or two things move, or all that is held is refused.
+        Either nothing was finished since, or calls wait for a thread while those that run take long and the process is
+        idle: they wait without saying so, as for an answer from the network, or for work that waits behind what is held.
+        Twice as much is let in each time, so that after a second or two things move, or all that is held is refused.
         """
         computed = time.process_time()
         with self._lock:
-            is_stuck, is_idle = self._done == self._seen, computed - self._computed < _IDLE
+            done, running = self._done - self._seen, len(self._threads) - self._waiting
+            is_stuck = done == 0
+            is_slow = done < _QUICK * running and computed - self._computed < _IDLE
             self._seen, self._computed = self._done, computed
             lacking = self._ready.qsize()
-            if not is_stuck and not (is_idle and lacking):
+            if not is_stuck and not (is_slow and lacking):
                 self._relief = 0
                 return
             self._relief = 2 * self._relief or 1 if self._held or lacking else 0
-            for _ in range(min(self._relief, lacking, self._many - len(self._threads) + self._waiting)):
+            for _ in range(min(self._relief, lacking, self._many - running)):
                 self._spawn()
             if not is_stuck:
                 return

@@ -287,6 +287,21 @@ def test_while_the_process_is_idle_and_calls_wait_twice_as_many_threads_come_eac
     wait_until(lambda: pool.threads <= 2)
 
 
+def test_calls_that_are_quick_get_no_more_threads_however_many_wait(pool: Pool, monkeypatch):
+    monkeypatch.setattr(pools.time, "process_time", lambda: 1.0)
+    pool.relieve()
+    release = occupy(pool, 2)
+    for _ in range(40):
+        pool.submit(lambda: None)
+
+    for _ in range(6):
+        pool._done += 8  # in a tenth of a second
+        pool.relieve()
+
+    assert pool.threads == 2
+    release.set()
+
+
 def test_while_the_process_computes_no_thread_is_added_to_those_that_get_on(pool: Pool, monkeypatch):
     computed = itertools.count(1)
     monkeypatch.setattr(pools.time, "process_time", lambda: float(next(computed)))
