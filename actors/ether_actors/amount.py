@@ -8,6 +8,6 @@ __all__ = ["is_amount"]
 def is_amount(value: object, most: float = float("inf")) -> bool:
     """Whether a value is a number from 0 to `most`; a text, None and NaN are none."""
     try:
-        return bool(0 <= value <= most)  # type: ignore[operator]
+        return bool(0 <= value <= most)  # type: ignore[operator]  # what cannot be compared is caught
     except TypeError:
         return False

@@ -71,7 +71,7 @@ class Departures:
 
     def lost(self, session: Session) -> None:
         """Take the agents of a lost node out of every choice; their work is ruled on by `serve`, and their names are kept."""
-        self._go(list(session.agents.values()), _NODE_LOST)
+        self.left_behind(session)
         self._tell(b"node:" + session.node.encode(), session.lost, session)
 
     def left_behind(self, session: Session) -> None:
