@@ -32,6 +32,8 @@ _EARLY: Final = 0.01
 """Seconds by which a heartbeat may come early."""
 _AT_A_TIME: Final = 4
 """REGISTERs whose answers are waited for at a time."""
+_ALL: Final = b""
+"""Instead of an agent's name: all of the node's."""
 
 
 class Hosting:
@@ -148,10 +150,15 @@ class Hosting:
         return None
 
     def registrations(self) -> list[bytes]:
-        """REGISTER of every agent, for a broker that does not know them any more."""
-        return [
-            envelope for _, envelope in self._registrations([cell for cell in self.cells if cell.agent is not None])
-        ]
+        """REGISTER of every agent, for a broker that does not know them any more, and then which of them drain."""
+        present = [cell for cell in self.cells if cell.agent is not None]
+        draining = [_ALL] if self._stay.is_draining else list(self._leaving)
+        return [*(envelope for _, envelope in self._registrations(present)), *map(_drains, draining)]
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether anything was asked of an agent and is not answered."""
+        return any(cell.works for cell in self.cells)
 
     def holding(self) -> dict[str, dict[bytes, int]]:
         """What each agent has and has not answered: {agent: {request id: attempt}}."""
@@ -308,7 +315,7 @@ class Hosting:
         """
         cell = self.cell(name)
         self._leaving.add(name.encode())
-        self._uplink.tell(pack_envelope(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=name.encode()))
+        self._uplink.tell(_drains(name.encode()))
         self._answering.hand_back(cell.take_unstarted())
         self._questions.await_deliveries()
         self._machinery.wait(cell.inbox.idle(), timeout)
@@ -317,7 +324,7 @@ class Hosting:
 
     def hand_back(self) -> bool:
         """Give back what was not started, now that nothing new is taken; whether the broker answered that it knows."""
-        self._uplink.tell(pack_envelope(Kind.UNREGISTER, flags=Flag.HANDED_BACK))
+        self._uplink.tell(_drains(_ALL))
         for cell in self.cells:
             self._answering.hand_back(cell.take_unstarted())
         return self._questions.await_deliveries()
@@ -352,3 +359,8 @@ class Hosting:
         """Stop the agents; nothing is said of them any more."""
         for cell in self.cells:
             cell.stop()
+
+
+def _drains(name: bytes) -> bytes:
+    """UNREGISTER of an agent that takes nothing new."""
+    return pack_envelope(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=name)

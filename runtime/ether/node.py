@@ -49,6 +49,8 @@ __all__ = ["Node"]
 
 _RESPONSE: Final = int(Kind.RESPONSE)  # a member of an Enum costs a look-up each time that it is named
 _DELEGATION: Final = int(Kind.DELEGATION)
+_FAREWELL: Final = 1.0
+"""Seconds in which the broker must have said BYE to a node without work; one with work has the rest of its `drain`."""
 
 
 class Node:
@@ -116,16 +118,20 @@ class Node:
     def close(self, drain: float) -> None:
         """Leave the bus: no new work; what runs has `drain` seconds, what was not started is handed back.
 
-        What still runs after that is answered for by the broker (G3), before its handler is called off.
+        What still runs after that is answered for by the broker (G3), before its handler is called off. What has ended by
+        then is delivered, also to a broker that is started anew meanwhile.
         """
         if self._stay.is_draining:
             return
+        has_work = self.hosting.is_at_work
         self._stay.is_draining = True
-        is_answered = self.hosting.hand_back()
+        patience = _FAREWELL if self.hosting.hand_back() else 0.0
         end = time.monotonic() + drain
         is_idle = self.hosting.wait_idle(end)
+        if has_work:
+            patience = max(patience, end - time.monotonic())
         if not (self.guarding.comes_back and self.guarding.has_given_up):  # else it is a node that died
-            self._session.leave(wait=is_answered)
+            self._session.leave(patience)
         self.guarding.close(end)
         self.hosting.close()
         self.watching.close()

@@ -38,7 +38,6 @@ logger = logging.getLogger("ether.node")
 _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.2
 _TICKS: Final = 3
-_FAREWELL: Final = 1.0
 _LOADS: Final = 500
 """Agents of whose load one HEARTBEAT tells."""
 _MOST: Final = 1_000
@@ -46,7 +45,7 @@ _MOST: Final = 1_000
 _SAID: Final = 1_000
 """Characters that are logged of what the broker says."""
 _MARKED: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.CANCEL)})
-_KEPT: Final = frozenset({int(Kind.REGISTER), int(Kind.UNREGISTER), int(Kind.BYE)})
+_KEPT: Final = frozenset({int(Kind.REGISTER), int(Kind.UNREGISTER)})
 
 
 class Session:
@@ -152,8 +151,8 @@ class Session:
         self._uplink.flush()
 
     def seek(self) -> None:
-        """Say HELLO again to a broker that has been silent for too long."""
-        if not self._stay.is_heard(self._machinery.monotonic()) and not self._stay.is_draining:
+        """Say HELLO again to a broker that has been silent for too long, unless it has let us go."""
+        if not self._stay.is_heard(self._machinery.monotonic()) and not self._farewell.is_set():
             self._greet()
 
     def refused(self, body: dict[str, Any]) -> None:
@@ -165,7 +164,7 @@ class Session:
             logger.warning("the broker refused a message: %s", printable(body.get("message"), _SAID))
             return
         now = self._machinery.monotonic()
-        if now >= self._greet_at and not self._stay.is_draining:
+        if now >= self._greet_at and not self._farewell.is_set():
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             self._greet_at = now + self._pause * (1.0 - self._machinery.random.random() / 2)
             self._greet()
@@ -230,6 +229,7 @@ class Session:
             *self._watching.wishes(monitors=True),
             *again,
             *self._asked_before(left),
+            *self._uplink.last_words,
         ]
 
     def _restart(self) -> None:
@@ -245,7 +245,7 @@ class Session:
             self._watching.begin_again()
             return [
                 self._registration(), *self._hosting.registrations(), *self._watching.wishes(monitors=False), *control,
-                *self._asked_before(left),
+                *self._asked_before(left), *self._uplink.last_words,
             ]  # fmt: skip
 
         self._hosting.call_off()
@@ -262,11 +262,10 @@ class Session:
 
     # -- leaving -------------------------------------------------------------------------------------------------
 
-    def leave(self, *, wait: bool) -> None:
-        """Say BYE; with `wait`, give the broker a second to say it too."""
+    def leave(self, wait: float) -> None:
+        """Say BYE, and give the broker so many seconds to say it too: it may be starting anew, and is told again then."""
         self._uplink.say_bye()
-        if wait:
-            self._machinery.wait(self._farewell, _FAREWELL)
+        self._machinery.wait(self._farewell, wait)
 
     def dismissed(self) -> None:
         """Take the broker's BYE."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 from ether_broker.errors import EtherError
@@ -20,7 +21,7 @@ class Uplink:
         link: open or not yet.
     """
 
-    __slots__ = ("_has_ended", "flush", "link", "send")
+    __slots__ = ("flush", "last_words", "link", "send")
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -28,11 +29,12 @@ class Uplink:
         """Send what the caller answers for: it raises as `Link.send`."""
         self.flush = link.flush
         """Send what has been kept back."""
-        self._has_ended = False
+        self.last_words: list[bytes] = []
+        """BYE when it has been said, which is said again in a new session; nothing follows it."""
 
     def tell(self, envelope: bytes, *, hold: bool = False) -> None:
         """Send what nobody here can help: a failure is logged. Nothing follows BYE."""
-        if self._has_ended:
+        if self.last_words:
             return
         try:
             self.send(envelope, hold=hold)
@@ -41,6 +43,8 @@ class Uplink:
 
     def say_bye(self) -> None:
         """Say that this is the last word, now."""
-        self.tell(pack_envelope(Kind.BYE))
-        self._has_ended = True
+        bye = pack_envelope(Kind.BYE)
+        self.last_words = [bye]  # first: a session that begins at this moment says it too
+        with contextlib.suppress(EtherError):
+            self.send(bye)
         self.flush()

@@ -299,6 +299,23 @@ def test_work_delegated_while_there_is_no_broker_ends_typed(two: Bus):
     assert wait_until(lambda: two.node_of("worker") and two.node_of("worker-2"))
 
 
+def test_a_draining_node_ends_soon_when_what_it_works_for_was_lost_with_the_broker(tmp_path: Path):
+    events: list[str] = []
+    with (
+        Cluster(nodes=2, agents=[WORKER], drain=60.0, on_event=events.append) as cluster,
+        Runtime.connect(cluster.url, name="delegator") as bus,
+    ):
+        two = Bus(cluster, bus, tmp_path, events)
+        handle = two.begin("work.once", to="worker-2")
+        two.wait_running(handle)
+        two.kill("node-2", signal.SIGTERM)
+        wait_until(lambda: two.node_of("worker-2") is None, what="the node drains")
+        two.kill("broker")
+
+        assert code(outcome(handle, 20.0)) == "broker_lost"
+        wait_until(lambda: "node-2 went down (exit code 0)" in events, 20.0, "its handler was called off")
+
+
 def test_a_node_that_stood_still_for_too_long_is_let_in_again_and_its_old_run_says_nothing(two: Bus):
     pid = two.pid("node-2")
     assert pid is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from ether import Agent, Observation, Observer, Runtime, Status, UsageError, capability
 from ether.cluster import Cluster
 from ether_broker.journal.reader import JournalReader
+from tests.runtime.agents import Worker
 from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
 from tests.support import child_environment, wait_until
 
@@ -59,6 +62,102 @@ def test_what_runs_goes_on_when_its_broker_is_killed(kept: Bus):
     assert kept.bus.settle(numbers)
     assert numbers.missed == 0
     assert numbers.seen == list(range(1, len(numbers.seen) + 1))
+
+
+@pytest.fixture
+def draining(tmp_path: Path) -> Iterator[Bus]:
+    """As `kept`, with time for a broker to be started anew while a node drains."""
+    events: list[str] = []
+    journal = str(tmp_path / "journal.db")
+    with (
+        Cluster(nodes=2, agents=[WORKER], drain=30.0, on_event=events.append, journal=journal) as cluster,
+        Runtime.connect(cluster.url, name="delegator") as bus,
+    ):
+        yield Bus(cluster, bus, tmp_path, events)
+
+
+def condition_of(kept: Bus, agent: str) -> str | None:
+    return next((entry["condition"] for entry in kept.bus.agents() if entry["agent"] == agent), None)
+
+
+def test_what_ends_while_its_node_drains_is_delivered_to_a_restarted_broker(draining: Bus):
+    running = draining.begin("work.once", timeout=60.0, to="worker-2")
+    draining.wait_running(running)
+    draining.kill("node-2", signal.SIGTERM)
+    wait_until(lambda: condition_of(draining, "worker-2") == "draining", what="the node drains")
+
+    draining.kill("broker")
+    wait_until(lambda: condition_of(draining, "worker-2") == "draining", 20.0, "it drains at the new broker")
+    refused = draining.begin("work.once", timeout=60.0, to="worker-2")
+    others = [draining.begin("work.once", timeout=60.0) for _ in range(3)]
+    assert code(outcome(refused)) == "agent_draining"
+    draining.go()
+
+    assert {outcome(handle, 30.0).unwrap().data["agent"] for handle in others} == {"worker"}
+    assert outcome(running, 30.0).unwrap().data["agent"] == "worker-2"
+    assert draining.attempts(running) == 1
+    wait_until(lambda: "node-2 went down (exit code 0)" in draining.events, 20.0)
+
+
+@pytest.mark.parametrize("drains_first", [True, False], ids=["drains", "broker-ends"])
+def test_what_ends_in_a_draining_node_while_there_is_no_broker_is_delivered_to_the_next(kept: Bus, drains_first: bool):
+    with Runtime.connect(kept.cluster.url, name="host", drain=30.0) as host:
+        host.start(Worker, name="here")
+        running = kept.begin("work.once", timeout=60.0, to="here")
+        kept.wait_running(running)
+        node, closing = host.node, threading.Thread(target=host.close)
+        if drains_first:
+            closing.start()
+            wait_until(lambda: condition_of(kept, "here") == "draining", what="the node drains")
+        kept.kill("broker")
+        if not drains_first:
+            closing.start()
+            wait_until(lambda: node._stay.is_draining, what="the node drains")
+        kept.go()
+
+        assert outcome(running, 40.0).unwrap().data["agent"] == "here"
+        closing.join(20.0)
+        assert not closing.is_alive()
+    wait_until(lambda: condition_of(kept, "here") is None, what="it has left")
+
+
+def test_an_agent_that_is_being_stopped_drains_on_at_a_restarted_broker(kept: Bus):
+    with Runtime.connect(kept.cluster.url, name="host") as host:
+        host.start(Worker, name="here")
+        running = kept.begin("work.once", timeout=60.0, to="here")
+        kept.wait_running(running)
+        stopping = threading.Thread(target=lambda: host.stop("here", timeout=30.0))
+        stopping.start()
+        wait_until(lambda: condition_of(kept, "here") == "draining", what="the agent drains")
+
+        kept.kill("broker")
+        wait_until(lambda: condition_of(kept, "here") == "draining", 20.0, "it drains at the new broker")
+        refused = kept.begin("work.once", timeout=60.0, to="here")
+        assert code(outcome(refused)) == "agent_draining"
+        kept.go()
+
+        assert outcome(running, 30.0).unwrap().data["agent"] == "here"
+        stopping.join(20.0)
+        assert not stopping.is_alive()
+        assert condition_of(kept, "here") is None
+        host.start(Worker, name="here")
+        assert outcome(kept.begin("work.once", timeout=20.0, to="here"), 20.0).ok
+
+
+def test_a_draining_node_that_was_given_up_drains_on_where_it_is_let_in_again(draining: Bus):
+    running = draining.begin("work.again", timeout=60.0, to="worker-2")
+    draining.wait_running(running)
+    pid = draining.kill("node-2", signal.SIGTERM)
+    wait_until(lambda: condition_of(draining, "worker-2") == "draining", what="the node drains")
+
+    os.kill(pid, signal.SIGSTOP)  # longer than a node may be silent
+    wait_until(lambda: condition_of(draining, "worker-2") == "down", 20.0, "the node is given up")
+    os.kill(pid, signal.SIGCONT)
+
+    wait_until(lambda: "node-2 went down (exit code 0)" in draining.events, 20.0, "its handler was called off")
+    draining.go()
+    assert code(outcome(running, 30.0)) == "node_lost"
+    assert draining.attempts(running) == 1
 
 
 def test_deadlines_go_on_over_a_restart(kept: Bus):
