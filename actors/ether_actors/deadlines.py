@@ -14,6 +14,7 @@ LONGEST_TIMEOUT: Final = 366 * 86_400.0
 SLOT: Final = 0.1
 """Seconds of one slot; a deadline is noticed at the end of its slot, so within G4's 250 ms."""
 
+_FEW: Final = 1_024
 _T = TypeVar("_T")
 
 
@@ -21,22 +22,31 @@ class Deadlines(Generic[_T]):
     """Deadlines by key.
 
     A heap would keep what was cleared until its time comes: at 50,000 delegations a second with a minute each, three
-    million dead entries. Slots forget at once; the heap holds slot numbers only.
+    million dead entries. Slots forget at once; the heap holds slot numbers only, and of empty slots not many.
     """
 
     def __init__(self) -> None:
         self._slots: dict[int, dict[bytes, _T]] = {}
         self._order: list[int] = []
+        self._most = _FEW
+        """Slots from which on the empty ones are given up."""
 
     def set(self, key: bytes, at: float, item: _T) -> int:
         """Note that `item` is due at `at` seconds; the slot that comes back clears it."""
         slot = int(at / SLOT) + 1
         entries = self._slots.get(slot)
         if entries is None:
+            if len(self._slots) >= self._most:
+                self._give_up_empty()
             entries = self._slots[slot] = {}
             heapq.heappush(self._order, slot)
         entries[key] = item
         return slot
+
+    def _give_up_empty(self) -> None:
+        self._slots = {slot: entries for slot, entries in self._slots.items() if entries}
+        self._order = sorted(self._slots)
+        self._most = max(_FEW, 2 * len(self._order))
 
     def clear(self, key: bytes, slot: int) -> None:
         """Forget a deadline; one that has fired or was never set is no error."""

@@ -141,7 +141,7 @@ class Delivery:
         **fields: object,
     ) -> None:  # fmt: skip
         """Give a delegation the supervisor's own outcome; the payer is as of `rule`."""
-        records, session = self._records, entry.asking_session
+        records, session, asked = self._records, entry.asking_session, entry.envelope
         was_waiting = entry.state is _QUEUED
         records.ledger.advance(entry, _ENDED)
         if entry.progress is not None:
@@ -149,7 +149,7 @@ class Delivery:
         if was_waiting:
             entry.agent.mailbox.forget(entry)
         envelope = records.answer(
-            session, entry.envelope, status, error, Flag.NONE, payer=payer, attempt=entry.attempt, **fields
+            session, asked, status, error, Flag.NONE, payer=payer, attempt=entry.attempt, **fields
         )
         if session.lost and not session.is_expected:
             records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")

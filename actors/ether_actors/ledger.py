@@ -85,7 +85,7 @@ class Entry:
     returns: int
     """How often it was handed back."""
     envelope: bytes
-    """As it goes to the specialist; kept for redelivery and dead letters."""
+    """As it goes to the specialist; kept for redelivery and dead letters, and empty after the end."""
     size: int
     state: State
     holds_credit: bool
@@ -213,6 +213,7 @@ class Ledger:
             if parent.children:
                 parent.children.pop(entry, None)
             entry.parent = None
+        entry.envelope = b""  # whoever still has the entry keeps nothing that is not counted
         if entry.holds_credit and not entry.agent.session.lost:
             entry.agent.held[request_id] = entry
         else:

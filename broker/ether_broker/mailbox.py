@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 __all__ = ["Letter", "Limits", "Mailbox", "Offer"]
 
 
 class Letter(Protocol):
-    """What a mailbox holds: something with a size that may have ended while it waited."""
+    """What a mailbox holds: something with a size that may end while it waits; each is itself, whatever it is equal to."""
 
     size: int
     is_over: bool
 
 
-_SLACK: Final = 64
 _L = TypeVar("_L", bound=Letter)
 
 
@@ -64,9 +63,9 @@ _SEND, _QUEUED, _FULL = Offer  # a member of an Enum costs a look-up each time t
 
 
 class Mailbox(Generic[_L]):
-    """First in, first out; a letter leaves when the agent's node has credit for it.
+    """First in, first out; a letter leaves when the agent's node has credit for it, or when it ends.
 
-    Every method is O(1), amortised; nothing here reads a clock.
+    Keeps nothing that it does not count. Every method but `keep` is O(1), amortised; nothing here reads a clock.
     """
 
     __slots__ = ("_open", "_waiting", "in_flight", "limits", "on_change", "waiting_bytes", "waiting_count")
@@ -83,7 +82,7 @@ class Mailbox(Generic[_L]):
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.in_flight = 0
-        self._waiting: deque[_L] = deque()
+        self._waiting: OrderedDict[_L, None] = OrderedDict()
         self.waiting_count = 0
         self.waiting_bytes = 0
         self._open = True
@@ -104,25 +103,25 @@ class Mailbox(Generic[_L]):
             return _SEND
         if self.waiting_count >= limits.count or self.waiting_bytes + letter.size > limits.size:
             return _FULL
-        self._waiting.append(letter)
+        self._waiting[letter] = None
         self._count(letter, 1)
         return _QUEUED
 
     def put_back(self, letter: _L) -> None:
         """Place a letter that was accepted before at the front, whatever the bounds: it is not refused now."""
-        self._waiting.appendleft(letter)
+        self._waiting[letter] = None
+        self._waiting.move_to_end(letter, last=False)
         self._count(letter, 1)
 
     def restore(self, letter: _L) -> None:
         """Place a letter that was accepted before at the end, whatever the bounds: its broker was started anew."""
-        self._waiting.append(letter)
+        self._waiting[letter] = None
         self._count(letter, 1)
 
     def forget(self, letter: _L) -> None:
-        """Make room for another: the letter waits here and has ended. It is taken out when its turn comes."""
+        """Make room for another: the letter waits here and has ended, or was taken and goes elsewhere."""
+        self._waiting.pop(letter, None)
         self._count(letter, -1)
-        if len(self._waiting) > 2 * self.waiting_count + _SLACK:
-            self._waiting = deque(other for other in self._waiting if not other.is_over)
 
     def _count(self, letter: _L, more: int) -> None:
         self.waiting_count += more
@@ -145,16 +144,13 @@ class Mailbox(Generic[_L]):
 
     def next(self) -> _L | None:
         """The next letter to send, its credit taken; None when there is none or no credit."""
-        if not self._open or self.in_flight >= self.limits.window:
+        if not self._open or self.in_flight >= self.limits.window or not self._waiting:
             return None
-        while self._waiting:
-            letter = self._waiting.popleft()
-            if not letter.is_over:
-                self.waiting_count -= 1
-                self.waiting_bytes -= letter.size
-                self.in_flight += 1
-                return letter
-        return None
+        letter, _ = self._waiting.popitem(last=False)
+        self.waiting_count -= 1
+        self.waiting_bytes -= letter.size
+        self.in_flight += 1
+        return letter
 
     def pause(self) -> None:
         """Keep what comes and send nothing: the agent restarts."""
@@ -182,12 +178,11 @@ class Mailbox(Generic[_L]):
 
     def take(self) -> _L | None:
         """Take the first that waits, whatever the credit; it counts as waiting until `forget`. None when there is none."""
-        while self._waiting:
-            letter = self._waiting.popleft()
-            if not letter.is_over:
-                return letter
-        return None
+        return self._waiting.popitem(last=False)[0] if self._waiting else None
 
     def keep(self, letters: list[_L]) -> None:
-        """Place letters that were taken at the front again, in their order."""
-        self._waiting.extendleft(reversed(letters))
+        """Place letters that were taken at the front again, in their order, but for those that have ended meanwhile."""
+        for letter in reversed(letters):
+            if not letter.is_over:
+                self._waiting[letter] = None
+                self._waiting.move_to_end(letter, last=False)

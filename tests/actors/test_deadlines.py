@@ -55,6 +55,19 @@ def test_a_slot_that_was_emptied_takes_deadlines_again():
     assert deadlines.due(2.0) == ["b"]
 
 
+def test_slots_that_were_emptied_are_few_however_many_there_were():
+    deadlines: Deadlines[str] = Deadlines()
+    last = deadlines.set(b"last", 1e6, "last")
+
+    for number in range(20_000):
+        deadlines.clear(b"a", deadlines.set(b"a", 1e6 - number, "a"))
+
+    assert len(deadlines._slots) < 2_000
+    assert len(deadlines._order) == len(deadlines._slots)
+    assert deadlines.next() == last * SLOT
+    assert deadlines.due(2e6) == ["last"]
+
+
 class Watch(RuleBasedStateMachine):
     """Against a plain dict of what is set."""
 

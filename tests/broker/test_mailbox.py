@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 
 import pytest
@@ -89,17 +90,42 @@ def test_a_letter_that_ended_while_it_waited_makes_room_and_is_skipped():
     assert box.next() is third
 
 
-def test_memory_of_ended_letters_is_freed_before_their_turn_comes():
-    box = mailbox(window=1, count=10_000, size=1 << 30)
-    filled(box, 1)
+def held(box: Mailbox[Letter]) -> set[int]:
+    """The numbers of the letters that a mailbox keeps from being freed."""
+    gc.collect()
+    seen, found = {id(box)}, [box]
+    for thing in found:
+        new = [other for other in gc.get_referents(thing) if id(other) not in seen and not isinstance(other, type)]
+        seen.update(map(id, new))
+        found += new
+    return {thing.number for thing in found if isinstance(thing, Letter)}
 
-    for number in range(1_000):
+
+def test_a_letter_that_has_ended_is_not_kept_whatever_else_waits():
+    box = mailbox(window=1, count=10_000, size=1 << 30)
+    sent, *waiting = filled(box, 40)
+
+    for number in range(1_000, 1_030):
         letter = Letter(number)
         box.offer(letter)
         letter.is_over = True
         box.forget(letter)
 
-    assert len(box._waiting) < 100
+    assert held(box) == {letter.number for letter in waiting}
+    assert sent.number not in held(box)
+
+
+def test_a_letter_that_ends_while_it_is_taken_is_not_kept():
+    box = mailbox(window=1)
+    _, second, third, _fourth = filled(box, 4)
+
+    taken = [box.take(), box.take()]
+    third.is_over = True
+    box.forget(third)
+    box.keep([letter for letter in taken if letter is not None])
+
+    assert held(box) == {second.number, 3}
+    assert (box.waiting_count, box.waiting_bytes) == (2, 20)
 
 
 def test_a_letter_that_was_accepted_is_taken_back_past_the_bounds_and_goes_first():
