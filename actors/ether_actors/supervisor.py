@@ -61,6 +61,13 @@ _STOOD_STILL: Final = 2.0
 """Seconds between two steps after which it was this process that was late: it wakes four times a second."""
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
+_TAKEN: Final = {
+    Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK, Kind.HEARTBEAT, Kind.REGISTER, Kind.UNREGISTER,
+    Kind.OBSERVE, Kind.MONITOR, Kind.HELLO, Kind.BYE, Kind.RESEND, Kind.RESUME,
+}  # fmt: skip
+_FOREIGN: Final = {
+    kind: MalformedFrame(f"An envelope of kind {kind} is not for the broker.") for kind in {*range(256)} - _TAKEN
+}
 _DEAR: Final = (
     "An envelope of kind {} has {:,} bytes, and those, or the maps and lists in them, are too many to be read: "
     "say it in several smaller ones."
@@ -252,6 +259,10 @@ class Supervisor:
                 self._feeding.must_feed |= not cursor.has_credit
                 cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
             return
+        foreign = _FOREIGN.get(header.kind)
+        if foreign is not None:  # nobody waits for an answer to it, so it answers no request
+            self.records.router.refuse(queue.routing_id, foreign)
+            return
         _charge_reading(queue, header, envelope)
         membership = self._membership
         if self.records.router.has_lost:  # what it had is ended before anybody takes its names
@@ -278,6 +289,3 @@ class Supervisor:
                 self.records.router.resend(session)
             case Kind.RESUME:
                 membership.resume(session, header, envelope)
-            case _:
-                msg = f"An envelope of kind {header.kind} is not for the broker."
-                raise MalformedFrame(msg, envelope)

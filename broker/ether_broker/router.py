@@ -16,7 +16,7 @@ What a step sends, and the acknowledgement of what caused it, leave when the jou
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -55,6 +55,7 @@ SILENCE: Final = 3.0
 """Seconds without any sign of life after which a node is lost."""
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
+_MOST_ERRORS: Final = 1_000
 
 
 class Router:
@@ -96,8 +97,8 @@ class Router:
         """What is kept for them."""
         self.turns = Turns(self._open, self._handled)
         """What waits to be handled."""
-        self._strangers: deque[tuple[bytes, bytes]] = deque(maxlen=1000)
-        """Refusals, of which the oldest make room: nobody has a right to them."""
+        self._errors: OrderedDict[tuple[bytes, str, bytes], bytes] = OrderedDict()
+        """{(routing id, code, request id): what it is told}, of which the oldest make room: nobody has a right to them."""
         self._asides: deque[tuple[bytes, bytes]] = deque()
         """Welcomes, acknowledgements, and what is missing; a few for each session."""
         self._now = 0.0
@@ -194,15 +195,23 @@ class Router:
             self._touched[session.receiver] = session
 
     def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
-        """Count a message that cannot be taken and tell the peer why, if it listens."""
+        """Count a message that cannot be taken and tell the peer why, if it listens.
+
+        Of several of one code and request id, zeros among them, it is told the first until that has left.
+        """
         session = self._sessions.get(routing_id)
         self.refusals.note(session.node if session else "", error.code, error)
-        (self._admission.strangers(routing_id) if session is None else session.input).spend(REFUSAL)
-        body = pack({"code": error.code, "message": printable(error, _MOST_SAID)})
         # One that talks is told where it listens; nobody is told anything in answer to an id that is not a node's.
         is_talking = routing_id[:1] == b"t" and len(routing_id) == 1 + INCARNATION
         receiver = b"r" + routing_id[1:] if is_talking else routing_id
-        self._strangers.append((receiver, join_frame([pack_envelope(Kind.ERROR, request_id=request_id, body=body)])))
+        key = receiver, error.code, request_id
+        if key in self._errors:
+            return
+        (self._admission.strangers(routing_id) if session is None else session.input).spend(REFUSAL)
+        body = pack({"code": error.code, "message": printable(error, _MOST_SAID)})
+        self._errors[key] = join_frame([pack_envelope(Kind.ERROR, request_id=request_id, body=body)])
+        if len(self._errors) > _MOST_ERRORS:
+            self._errors.popitem(last=False)
 
     def open(self, routing_id: bytes, node: str, info: dict[str, object], now: float) -> Session:
         """Let a node in.
@@ -332,9 +341,11 @@ class Router:
 
     def outgoing(self) -> Iterator[tuple[bytes, bytes]]:
         """The frames to send now: (routing id, frame). Say `undelivered` at once for what the socket does not take."""
-        for aside in (self._asides, self._strangers):
-            while aside:
-                yield aside.popleft()
+        while self._asides:
+            yield self._asides.popleft()
+        while self._errors:
+            (receiver, _, _), frame = self._errors.popitem(last=False)
+            yield receiver, frame
         while self._ready:
             receiver, session = self._ready.popitem()
             outbox, channel = session.outbox, session.channel

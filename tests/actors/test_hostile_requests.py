@@ -20,7 +20,7 @@ from ether_broker.manifest import MOST_CAPABILITIES, Capability, Manifest
 from ether_broker.payload import pack
 from ether_broker.security.access import Access, DelegateRule, RegisterRule
 from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.wire import MOST, Flag, Kind, join_frame, pack_envelope
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.work_counter import WorkCounter
@@ -540,6 +540,22 @@ def test_what_reading_a_body_takes_is_charged_to_who_sends_it(kind: Kind, body: 
         bus.step()
 
     assert counter.work < 5 * A_POINT * (peer.session.input.tag - spent)
+
+
+@pytest.mark.parametrize("kind", [Kind.TAP, Kind.DOWN, Kind.WELCOME, Kind.EVENT, 0, 99, 255])
+def test_what_is_not_for_the_broker_is_answered_once_for_many_and_costs_little_more_than_a_cancel(kind: int) -> None:
+    work = {}
+    for sent in (Kind.CANCEL, kind):
+        bus = Bus()
+        peer = bus.node("n", "a")
+        peer.raw(join_frame([pack_envelope(sent, request_id=request_id(number)) for number in range(MOST)]))
+        with WorkCounter() as counter:
+            bus.step()
+        work[sent] = counter.work
+
+    assert peer.refusal().code == "malformed_frame"
+    assert bus.records.router.refused == MOST
+    assert work[kind] < 2.5 * work[Kind.CANCEL]
 
 
 @pytest.mark.parametrize("header", [{"to": "nobody"}, {"capability": "no.such"}, {"to": "w", "parent": 4_711}])

@@ -6,6 +6,7 @@ At the end it prints how many things it did. Rates are such as one core can keep
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import selectors
 import socket
@@ -159,7 +160,14 @@ def resend(endpoint: str) -> int:
 
 
 def garbage(endpoint: str) -> int:
-    return _session(endpoint, lambda _: [pack_envelope(Kind.TAP, request_id=new_id(), body=b"\n" * 500)] * 64, 150)
+    """Envelopes of every kind that is not for the broker, as fast as it can be sent."""
+    taken = {
+        Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.HELLO, Kind.HEARTBEAT, Kind.REGISTER, Kind.UNREGISTER,
+        Kind.OBSERVE, Kind.TAP_ACK, Kind.MONITOR, Kind.BYE, Kind.RESEND, Kind.RESUME,
+    }  # fmt: skip
+    kinds = itertools.cycle({*range(256)} - taken)
+    envelopes = [pack_envelope(next(kinds), request_id=new_id(), body=b"\n" * 8) for _ in range(1_024)]
+    return _session(endpoint, lambda _: envelopes, 230)
 
 
 def _told(endpoint: str, size: int, count: int, rate: float) -> int:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether_broker.channel import UNTOLD
-from ether_broker.errors import MalformedFrame, NameTaken, NodeRefused
+from ether_broker.errors import MalformedFrame, NameTaken, NodeRefused, NoSession
 from ether_broker.payload import unpack
 from ether_broker.router import INCARNATION, SILENCE, Router, Session, topic_of
 from ether_broker.wire import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
@@ -124,11 +124,31 @@ def test_a_malformed_message_of_a_node_is_no_sign_of_life():
 
 def test_answers_to_strangers_are_bounded():
     router = Router()
-    for _ in range(5_000):
-        arrive(router, b"?" * 17, b"junk", 1.0)
+    for number in range(5_000):
+        arrive(router, b"?%16d" % number, b"junk", 1.0)
 
     assert router.refused == 5_000
     assert len(outgoing(router)) == 1_000
+
+
+def test_of_refusals_of_one_kind_that_answer_the_same_a_peer_is_told_one_until_it_has_left():
+    router = Router()
+    session = entered(router)
+    mine, other = MalformedFrame("mine"), NoSession("another")
+
+    def told() -> list[tuple[str, bytes]]:
+        found = [(error_of(parts[0]), read_header(parts[0]).request_id) for _, parts in outgoing(router)]
+        return sorted(found)
+
+    for request_id in (b"", b"", b"a" * 16, b"a" * 16, b"b" * 16):
+        for error in (mine, other):
+            router.refuse(session.receiver, error, request_id or bytes(16))
+    codes = [MalformedFrame.code, NoSession.code]
+    assert told() == sorted((code, said) for code in codes for said in (bytes(16), b"a" * 16, b"b" * 16))
+    router.refuse(session.receiver, mine)
+
+    assert told() == [(MalformedFrame.code, bytes(16))]
+    assert router.refused == 11
 
 
 # -- what waits --------------------------------------------------------------------------------------------------
