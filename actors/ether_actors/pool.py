@@ -29,6 +29,8 @@ _IDLE: Final = 0.05
 """Seconds of computing between two calls of `relieve` below which the process counts as idle."""
 _QUICK: Final = 4
 """Calls of each thread between two calls of `relieve` from which on they get on: 25 ms each."""
+_AGAIN: Final = 1.0
+"""Seconds after which the system is asked for a thread again that gave none."""
 _NOT_OURS: Final = contextlib.nullcontext()
 """Around what a thread of the caller's waits for."""
 _here = threading.local()
@@ -85,6 +87,8 @@ class Pool:
         self._seen = -1
         self._computed = 0.0
         """Calls done, and seconds computed by the process, when `relieve` looked last."""
+        self._ask_at: float | None = None
+        """When the system, which gave no thread when it was asked last, is asked again; None while it gives all."""
         self._closed = False
 
     @property
@@ -122,17 +126,26 @@ class Pool:
             self._spawn()
 
     def _spawn(self) -> None:
-        if self._closed:
+        if self._closed or (self._ask_at is not None and time.monotonic() < self._ask_at):
             return
         thread = threading.Thread(target=self._run, name=f"{self._name}-{next(_numbers)}", daemon=True)
         self._threads.add(thread)
         try:
             thread.start()
-        except RuntimeError:  # the system gives no more: from now on, fewer are asked for
+        except RuntimeError:  # the system gives no more: until it does, fewer wait
             self._threads.discard(thread)
-            self._most = max(1, len(self._threads) * 7 // 8)
-            self._many = self._bound = min(self._many, self._most)
-            logger.warning("the system gives no more than %d threads: fewer wait from now on", len(self._threads))
+            if self._ask_at is None:
+                logger.warning("the system gives no more than %d threads: until it does, fewer wait", len(self._threads))
+            self._ask_at = time.monotonic() + _AGAIN
+            self._let_wait(max(1, len(self._threads) * 7 // 8))
+        else:
+            if self._ask_at is not None:
+                self._ask_at = None
+                self._let_wait(MOST)
+
+    def _let_wait(self, most: int) -> None:
+        self._most = most
+        self._many = self._bound = min(MANY, most)
 
     def _run(self) -> None:
         _here.pool = self
@@ -194,6 +207,7 @@ class Pool:
         idle: they wait without saying so, as for an answer from the network, or for work that waits behind what is held.
         Twice as much is let in each time, so that after a second or two things move, or all that is held is refused.
         """
+        self.ask_again()
         computed = time.process_time()
         with self._lock:
             done, running = self._done - self._seen, len(self._threads) - self._waiting
@@ -215,6 +229,12 @@ class Pool:
                 del self._held[wake]
         for wake in woken:
             wake()
+
+    def ask_again(self) -> None:
+        """Called about every 0.1 s: ask the system for a thread a second after it gave none; with it, as many wait as before."""
+        if self._ask_at is not None:
+            with self._lock:
+                self._spawn()
 
     def close(self, timeout: float = 2.0) -> int:
         """End the threads when they have finished what they run.

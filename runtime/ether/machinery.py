@@ -82,6 +82,12 @@ class Machinery:
         with waiting():
             return queue.get(timeout=timeout)
 
+    def relieve(self) -> None:
+        """Called about every 0.1 s: let what waits for a thread have one; see `Pool.relieve`."""
+        self.pool.relieve()
+        for pool in self._private_pools:
+            pool.ask_again()
+
     def close(self, timeout: float) -> None:
         """End loop and threads, waiting at most `timeout` seconds for each."""
         self.loop.close(timeout)

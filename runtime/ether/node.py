@@ -190,7 +190,7 @@ class Node:
         machinery = self.machinery
         now = machinery.monotonic()
         self._session.ticked()
-        machinery.pool.relieve()
+        machinery.relieve()
         if self._loop_watch.ticked(now):
             self._show_life(now)
         for call in self._timers.take_due(now):

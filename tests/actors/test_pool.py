@@ -248,6 +248,69 @@ def test_where_the_system_gives_no_more_threads_fewer_wait(monkeypatch, caplog):
     assert pool.close() == 0
 
 
+def refuse_threads(monkeypatch: pytest.MonkeyPatch, times: int) -> list[str]:
+    """Have the system give none to pools so often; the names of those that were asked for are noted."""
+    start, asked = threading.Thread.start, []
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("ether-pool"):
+            asked.append(thread.name)
+            if len(asked) <= times:
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return asked
+
+
+def test_a_thread_that_was_refused_is_asked_for_again_and_as_many_wait_as_before(monkeypatch):
+    pool = Pool(1)
+    release = wait_in(pool, 3)
+    monkeypatch.setattr(pools, "_AGAIN", 0.0)
+    refuse_threads(monkeypatch, 2)
+    done = threading.Event()
+    pool.submit(done.set)
+    assert pool.room is Room.NONE
+
+    pool.relieve()
+    assert (pool.room, done.is_set()) == (Room.NONE, False)
+    pool.relieve()
+
+    assert done.wait(PATIENCE)
+    assert (pool.room, pool._many, pool._most) == (Room.ALL, pools.MANY, pools.MOST)
+    many = wait_in(pool, 20)
+    run(pool, lambda: None)
+    assert pool.room is Room.ALL
+    for event in (release, many):
+        event.set()
+    assert pool.close() == 0
+
+
+def test_a_system_that_gives_no_threads_is_asked_once_in_a_while(monkeypatch, caplog):
+    pool = Pool(2)
+    monkeypatch.setattr(pools, "_AGAIN", 3600.0)
+    asked = refuse_threads(monkeypatch, 1000)
+    ran: list[int] = []
+
+    for number in range(10):
+        pool.submit(lambda number=number: ran.append(number))
+        pool.relieve()
+        pool.ask_again()
+    assert len(asked) == 1
+
+    monkeypatch.setattr(pools, "_AGAIN", 0.0)
+    pool._ask_at = 0.0
+    for _ in range(3):
+        pool.ask_again()
+    assert len(asked) == 4
+    assert caplog.text.count("the system gives no more") == 1
+
+    monkeypatch.undo()
+    pool.ask_again()
+    wait_until(lambda: ran == list(range(10)))
+    assert pool.close() == 0
+
+
 def test_threads_that_are_stuck_without_saying_so_are_relieved_once_nothing_moves(pool: Pool):
     release = occupy(pool, 2)
     done = threading.Event()

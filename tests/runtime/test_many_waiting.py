@@ -160,3 +160,58 @@ def test_work_that_waits_behind_held_work_in_another_mailbox_is_come_to(bus: Run
     ended = {(response.status, response.error and response.error.code) for response in outcomes}
     assert ended <= {(Status.COMPLETED, None), (Status.REJECTED_OVERLOAD, "node_full")}
     assert outcomes[0].status is outcomes[1].status is Status.COMPLETED
+
+
+def refuse_threads(monkeypatch: pytest.MonkeyPatch, prefix: str, times: int) -> list[str]:
+    """Have the system give no thread of such a name so often; the names of those that were refused are noted."""
+    start, refused = threading.Thread.start, []
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith(prefix) and len(refused) < times:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return refused
+
+
+def test_a_node_that_was_refused_one_thread_begins_as_much_as_before_a_second_later(monkeypatch: pytest.MonkeyPatch):
+    class Sub(Agent):
+        @capability("sub.do")
+        async def do(self) -> int:
+            return 1
+
+    class Boss(Agent):
+        max_concurrency = 20
+
+        @capability("boss.do")
+        def do(self, task: Task) -> int:
+            return task.delegate("sub.do", timeout=PATIENCE).result().unwrap().data
+
+    with Runtime(threads=2) as bus:
+        bus.start(Sub)
+        bus.start(Boss)
+        pool = bus.node.machinery.pool
+        refused = refuse_threads(monkeypatch, "ether-pool", 1)
+        early = [bus.delegate("boss.do", timeout=PATIENCE).result() for _ in range(3)]
+        assert refused
+        assert {response.status for response in early} <= {Status.COMPLETED, Status.REJECTED_OVERLOAD}
+        wait_until(lambda: pool.room is pools.Room.ALL and pool._most == pools.MOST, what="the system gave a thread")
+
+        later = [bus.delegate("boss.do", timeout=PATIENCE) for _ in range(20)]
+        assert {handle.result().status for handle in later} == {Status.COMPLETED}
+
+
+def test_an_agent_with_threads_of_its_own_gets_the_one_that_was_refused(monkeypatch: pytest.MonkeyPatch):
+    class Own(ThreadedAgent):
+        @capability("own.do")
+        def do(self) -> int:
+            return 1
+
+    with Runtime() as bus:
+        refused = refuse_threads(monkeypatch, "ether-agent-own", 1)
+        bus.start(Own, name="own")
+
+        assert bus.delegate("own.do", timeout=PATIENCE).result().status is Status.COMPLETED
+        assert refused
