@@ -70,11 +70,11 @@ class BudgetAccount:
             Whether the budget still holds; a handler that gets False should end PARTIAL.
 
         Raises:
-            UsageError: a use is negative, or no number.
+            UsageError: a use is negative, no int or float, or above 2 ** 53; nothing of it is noted.
         """
         if not all(map(is_amount, (cost, tokens, iterations))):
             said = f"spend(cost={cost!r:.40}, tokens={tokens!r:.40}, iterations={iterations!r:.40})"
-            raise UsageError(f"{said}: each use is a number, 0 or more.")
+            raise UsageError(f"{said}: each use is a number, 0 or more: an int, or a float as of float(price).")
         with self._lock:
             for name, use in zip(_FIELDS, (cost, tokens, iterations), strict=True):
                 self._own[name] += use
@@ -185,7 +185,7 @@ class BudgetAccount:
         uses = []
         for name, key in zip(_FIELDS, _TOLD, strict=True):
             use = response.metadata.get(key, response.metrics.get(key))
-            if type(use) not in {int, float} or not 0 <= use < float("inf"):
+            if type(use) not in {int, float} or not is_amount(use):
                 if use is not None:
                     self._uncounted[name] = f"{response.from_agent} told {key} {use!r:.40}"
                 use = 0

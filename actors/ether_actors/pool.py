@@ -135,7 +135,7 @@ class Pool:
         except RuntimeError:  # the system gives no more: until it does, fewer wait
             self._threads.discard(thread)
             if self._ask_at is None:
-                logger.warning("the system gives no more than %d threads: until it does, fewer wait", len(self._threads))
+                logger.warning("the system gives no more than %d threads: fewer wait until it does", len(self._threads))
             self._ask_at = time.monotonic() + _AGAIN
             self._let_wait(max(1, len(self._threads) * 7 // 8))
         else:
@@ -231,7 +231,7 @@ class Pool:
             wake()
 
     def ask_again(self) -> None:
-        """Called about every 0.1 s: ask the system for a thread a second after it gave none; with it, as many wait as before."""
+        """Called about every 0.1 s: a second after the system gave no thread, ask for one, and let as many wait as before."""
         if self._ask_at is not None:
             with self._lock:
                 self._spawn()

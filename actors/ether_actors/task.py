@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Mapping, MutableMapping
@@ -288,7 +289,7 @@ class Task:
         if (path is None) == (resource is None):
             msg = "task.lease: give either a path, as in task.lease('report.md'), or resource='NAME'."
             raise UsageError(msg)
-        if wait is not None and not is_amount(wait):
+        if wait is not None and not is_amount(wait, math.inf):
             msg = (
                 f"task.lease(wait={wait!r:.40}): seconds of patience, 0 or more; None is as long as the delegation has."
             )

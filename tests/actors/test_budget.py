@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import settings
@@ -57,7 +59,8 @@ def test_what_has_no_limit_runs_out_never():
 
 @pytest.mark.parametrize("use", [
     {"cost": -0.1}, {"tokens": -1}, {"iterations": -1}, {"cost": math.nan}, {"iterations": math.nan}, {"cost": "0.1"},
-    {"tokens": None},
+    {"tokens": None}, {"cost": Decimal("0.10")}, {"cost": Decimal("nan")}, {"cost": math.inf}, {"tokens": 10**400},
+    {"cost": Fraction(1, 10)},
 ])  # fmt: skip
 def test_a_use_that_is_negative_or_no_number_is_refused_and_changes_nothing(use: dict[str, float]):
     spending = account(max_tokens=1)
@@ -66,6 +69,9 @@ def test_a_use_that_is_negative_or_no_number_is_refused_and_changes_nothing(use:
         spending.spend(**use)
 
     assert spending.remaining.max_tokens == 1
+    assert spending.spend(cost=0.5)
+    assert spending.spent == Budget(max_cost=0.5, max_tokens=0, max_iterations=0, max_time_sec=0.0)
+    assert (spending.part(1).max_tokens, spending.reserve(None).max_tokens) == (1, 1)
 
 
 def test_a_sub_delegation_gets_what_it_wants_and_never_more_than_is_left():
@@ -107,7 +113,7 @@ def test_equal_parts_are_of_what_is_left_and_none_is_too_small_to_be_one():
     assert spending.part(0) == spending.part(1)
 
 
-@pytest.mark.parametrize("count", [-1, "4", None, math.nan])
+@pytest.mark.parametrize("count", [-1, "4", None, math.nan, pytest.param(10**400, id="huge"), Decimal(4)])
 def test_a_part_of_what_is_no_number_of_sub_delegations_is_refused(count: int):
     with pytest.raises(UsageError, match=r"part\(.*\): the number of sub-delegations is a number, 0 or more"):
         account(max_cost=1.0).part(count)
