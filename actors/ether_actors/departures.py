@@ -36,8 +36,10 @@ _Work = Generator[int, None, int | None]
 class Departures:
     """The agents of nodes that are lost, or leave; those that drain; and those that are back with another manifest.
 
-    What goes takes no work from that moment. The journal is told of it when its work has been ruled on: a broker that is
-    started anew in between still knows that its node had that work. The node of each pays for what is done.
+    What goes takes no work from that moment. The journal is told of it when its work has been ruled on, and before, in the same
+    step, of those that leave for good: their node says nothing of them any more, so a broker that is started anew in between
+    goes on with that by itself. Of others it still knows that their node had that work, and waits for that. The node of each
+    pays for what is done.
 
     Args:
         records: of the broker.
@@ -86,7 +88,16 @@ class Departures:
         if not session.is_leaving:
             session.newcomers.update(session.agents)
         session.is_leaving = True
-        self._go(self._newcomers(session), _LEFT)
+        leaving = self._newcomers(session)
+        self._go(leaving, _LEFT)
+        for agent in leaving:
+            left = self._left - SHARE // 2  # `serve` has so much in any case
+            if left <= 0:
+                break
+            if agent in self.waiting:
+                self._run(agent, min(_TURN, left))
+        if leaving and session.agents:
+            self._records.event("node_leaving", node=session.node, incarnation=session.digest)
         self._let_leave(session)
 
     def _newcomers(self, session: Session) -> list[Registration]:
@@ -113,12 +124,23 @@ class Departures:
         """Take out an agent that left for good, as soon as what it had is answered for; its node speaks for it no more."""
         if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
             reason = _LEFT
-        self._records.registry.condition(agent, Condition.DOWN)
         let_go(agent)
         agent.session.told.discard(agent.name)
-        del agent.session.agents[agent.name]
-        self._begin(agent, _LEFT, self._leave(agent, reason))
+        self.take_up({agent: reason})
         self._run(agent, self._left)
+        if agent in self.waiting:
+            self._records.event("agent_leaving", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
+
+    def take_up(self, leaving: dict[Registration, str]) -> None:
+        """Take agents that leave for good out of every choice, and from their nodes; their work is ruled on by `serve`.
+
+        Args:
+            leaving: {agent: why}.
+        """
+        for agent, reason in leaving.items():
+            self._records.registry.condition(agent, Condition.DOWN)
+            del agent.session.agents[agent.name]
+            self._begin(agent, _LEFT, self._leave(agent, reason))
 
     def drain(self, agent: Registration) -> None:
         """Give an agent nothing new; what waits for it goes to others with `serve`."""

@@ -9,7 +9,7 @@ broker refused was opened and ended in one step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether_actors.ended import REMEMBERED, Ended
@@ -28,6 +28,7 @@ _UNCOLLECTED: Final = int(Flag.UNCOLLECTED)
 _REFUSED: Final = int(Flag.REFUSED)
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
 _NOT_OURS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, EtherError)
+_LEFT: Final = "left"
 _N_SOURCE: Final = 4
 _N_TARGET: Final = 5  # of a header: how long the names are
 assert HEADER.size == 48  # noqa: PLR2004  the offsets above and in docs/protocol.md
@@ -73,6 +74,10 @@ class Present:
     """Its digest, which is all that the journal is told."""
     is_down: bool = False
     """Whether its node was lost: its mailbox is kept."""
+    leaving: str = ""
+    """Why it leaves for good; empty: it does not. Its work had not all been ruled on."""
+    came: int = field(default=0, compare=False)
+    """The number of the first envelope of the step in which it registered; 0 of one that a checkpoint knows."""
 
 
 class History:
@@ -96,6 +101,8 @@ class History:
         """When the last step was, by that clock."""
         self.wall = 0.0
         """The same as Unix time."""
+        self._left: dict[bytes, int] = {}
+        """Nodes that leave: {incarnation: the number of the first envelope of the step in which it said so last}."""
 
     def begin(self, boot: str, now: float, wall: float) -> None:
         """Go on by the clock of another broker.
@@ -157,7 +164,9 @@ class History:
 
     def _agent_up(self, body: dict[str, Any]) -> None:
         manifest = self.agents[body["like"]].manifest if "like" in body else body["manifest"]
-        self.agents[body["agent"]] = Present(manifest, body["node"], body["incarnation"])
+        self.agents[body["agent"]] = Present(
+            manifest, body["node"], body["incarnation"], came=self.next
+        )  # fmt: skip
 
     def _agent_down(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])
@@ -165,6 +174,23 @@ class History:
             agent.is_down = True
         elif agent is not None:
             del self.agents[body["agent"]]
+
+    def _agent_leaving(self, body: dict[str, Any]) -> None:
+        agent = self.agents.get(body["agent"])
+        if agent is not None:
+            agent.leaving = body["reason"]
+
+    def _node_leaving(self, body: dict[str, Any]) -> None:
+        self._left[body["incarnation"]] = self.next  # its agents are looked for once, by `leaving`: they may be many
+
+    def leaving(self) -> dict[str, str]:
+        """Agents that leave for good and whose work had not all been ruled on: {agent: why}."""
+        if self._left:
+            for agent in self.agents.values():
+                if agent.came <= self._left.get(agent.incarnation, -1):
+                    agent.leaving = agent.leaving or _LEFT
+            self._left.clear()
+        return {name: agent.leaving for name, agent in self.agents.items() if agent.leaving}
 
     def _agent_forgotten(self, body: dict[str, Any]) -> None:
         self.agents.pop(body["agent"], None)
@@ -214,6 +240,7 @@ class History:
                 [name, manifests[agent.manifest], agent.node, agent.incarnation, agent.is_down]
                 for name, agent in self.agents.items()
             ],
+            "leaving": self.leaving(),
             "ended": self.ended.pack(),
             "leases": [[resource, *held] for resource, held in self.leases.items()],
             "token": self.token,
@@ -246,6 +273,8 @@ class History:
             agents = [_checked(agent, _AGENT) for agent in state["agents"]]
             manifests = _checked(state["manifests"], (bytes,) * len(state["manifests"]))
             history.agents = {name: Present(manifests[kind], *agent) for name, kind, *agent in agents}
+            for name, reason in state.get("leaving", {}).items():  # an older Ether wrote none
+                (history.agents[name].leaving,) = _checked([reason], (str,))
             history.ended = Ended.of(state["ended"], most=remembered)
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
@@ -308,6 +337,8 @@ def _checked(values: Sequence[Any], kinds: tuple[type, ...]) -> Sequence[Any]:
 _EVENTS: Final = {
     "agent_up": History._agent_up,  # noqa: SLF001  its own table
     "agent_down": History._agent_down,  # noqa: SLF001
+    "agent_leaving": History._agent_leaving,  # noqa: SLF001
+    "node_leaving": History._node_leaving,  # noqa: SLF001
     "agent_forgotten": History._agent_forgotten,  # noqa: SLF001
     "outcomes_unread": History._outcomes_unread,  # noqa: SLF001
     "outcomes_collected": History._outcomes_collected,  # noqa: SLF001

@@ -203,15 +203,20 @@ class Membership:
         """When to beat or to look for silence next, in seconds by the broker's clock."""
         return min(self._next_beat, self._next_check)
 
-    def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]], kept: list[Registration]) -> None:
+    def expect(
+        self, sessions: list[Session], works: dict[bytes, list[Entry]], kept: list[Registration],
+        leaving: dict[Registration, str],
+    ) -> None:  # fmt: skip
         """Wait for the nodes that a journal knows: until they are back, nobody knows what became of their work.
 
         Args:
             sessions: of the broker before this one, lost by definition.
             works: {agent: what was given to it, oldest first}.
             kept: agents whose node had been lost before.
+            leaving: agents that leave for good, and why; nobody waits for them.
         """
-        self._homecoming.expect(sessions, works)
+        self.departures.take_up(leaving)
+        self._homecoming.expect([session for session in sessions if session.agents], works)
         for agent in kept:
             self.departures.remembered.add(agent)
 

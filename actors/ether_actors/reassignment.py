@@ -103,13 +103,21 @@ class Reassignment:
             mailbox.keep(kept)
 
     def gone(self, agent: Registration) -> Generator[int, None, None]:
-        """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost."""
+        """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost.
+
+        In this order: a broker that is started anew in between takes the oldest that are left for what had been sent.
+        """
+        yield from self.drained(agent)
+        yield from self._refuse_all(agent, [entry for entry in agent.oldest_first if entry.state is State.QUEUED])
         yield from self.lost(agent, "it left")
         while agent.work:  # what was handed back meanwhile too
-            for entry in agent.oldest_first:
-                if not entry.is_over and entry.agent is agent:
-                    self._refuse(entry, "agent_gone", "has left", retryable=True)
-                    yield 1
+            yield from self._refuse_all(agent, agent.oldest_first)
+
+    def _refuse_all(self, agent: Registration, entries: list[Entry]) -> Generator[int, None, None]:
+        for entry in entries:
+            if not entry.is_over and entry.agent is agent:
+                self._refuse(entry, "agent_gone", "has left", retryable=True)
+                yield 1
 
     def handed_back(self, entry: Entry) -> None:
         """Take back work that its node had not started, and give it to another holder, or keep it for the same one.

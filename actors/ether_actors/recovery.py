@@ -58,7 +58,7 @@ def recover(
         InvalidManifest, InvalidEnvelope: an agent's manifest is not what a broker writes.
     """
     nodes: dict[bytes, Session] = {}
-    kept = _restore_agents(records, nodes, history)
+    kept, leaving = _restore_agents(records, nodes, history)
     works: dict[bytes, list[Entry]] = {}
     turns: Counter[bytes] = Counter()
     """How many of each agent's delegations, from the oldest on, were never reassigned."""
@@ -79,7 +79,7 @@ def recover(
     _restore_leases(records, leasing, history)
     for entry in questions:
         administration.do(entry)
-    membership.expect([node for node in nodes.values() if node.agents], works, kept)
+    membership.expect(list(nodes.values()), works, kept, leaving)
 
 
 def _restore_leases(records: Records, leasing: Leasing, history: History) -> None:
@@ -95,9 +95,13 @@ def _restore_leases(records: Records, leasing: Leasing, history: History) -> Non
         records.leases.begin_above(history.token)
 
 
-def _restore_agents(records: Records, nodes: dict[bytes, Session], history: History) -> list[Registration]:
-    """Enter the agents, and their sessions into `nodes`; returns those whose node had been lost before."""
+def _restore_agents(
+    records: Records, nodes: dict[bytes, Session], history: History
+) -> tuple[list[Registration], dict[Registration, str]]:
+    """Enter the agents, and their sessions into `nodes`; returns those whose node had been lost, and those that leave."""
     kept: list[Registration] = []
+    leaving: dict[Registration, str] = {}
+    reasons = history.leaving()
     manifests: dict[bytes, Manifest] = {}
     for name, agent in history.agents.items():
         session = nodes.get(agent.incarnation)
@@ -114,7 +118,9 @@ def _restore_agents(records: Records, nodes: dict[bytes, Session], history: Hist
         if agent.is_down:
             session.agents.pop(registration.name, None)
             kept.append(registration)
-    return kept
+        elif name in reasons:
+            leaving[registration] = reasons[name]
+    return kept, leaving
 
 
 def _restore_work(

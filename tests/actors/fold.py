@@ -109,16 +109,20 @@ def _leases(records: Records) -> dict[str, tuple[str, bytes, int]]:
 
 
 def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
-    waiting = supervisor._membership.departures.waiting  # the journal is told of those when their work is ruled on
+    waiting = supervisor._membership.departures.waiting  # of others the journal is told when their work is ruled on
     return {
         agent.manifest.agent: (
             agent.session.node,
             agent.session.digest,
             agent.condition is Condition.DOWN and agent not in waiting,
+            waiting.get(agent) == "left",
         )
         for agent in supervisor.records.registry.agents
     }
 
 
 def _folded_agents(history: History) -> dict[str, tuple[object, ...]]:
-    return {name: (agent.node, agent.incarnation, agent.is_down) for name, agent in history.agents.items()}
+    leaving = history.leaving()
+    return {
+        name: (agent.node, agent.incarnation, agent.is_down, name in leaving) for name, agent in history.agents.items()
+    }

@@ -190,6 +190,10 @@ class Life:
                 self.hand_back(number)
         self.say(pack_envelope(Kind.UNREGISTER, source=agent.encode(), body=pack({"condition": "gone"})))
 
+    def bye(self) -> None:
+        """Leave with all agents."""
+        self.say(pack_envelope(Kind.BYE))
+
     def add(self, agent: str) -> None:
         """Start an agent."""
         self.agents.append(agent)

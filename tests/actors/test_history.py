@@ -173,6 +173,32 @@ def test_an_agent_that_was_down_too_long_is_forgotten():
     assert history.agents == {}
 
 
+def test_an_agent_that_leaves_does_so_until_it_has_left_or_registers_again():
+    leaving = event("agent_leaving", agent="a", node="n", reason="tired")
+    unknown = event("agent_leaving", agent="z", node="n", reason="tired")
+    history = told([agent_up("a"), agent_up("b")], [leaving, unknown])
+    again = History.of(history.pack())
+
+    for one in (history, again):
+        assert one.leaving() == {"a": "tired"}
+        one.apply(one.next, CLOCK, WALL, [event("agent_down", agent="a", node="n", reason="tired")])
+        assert (one.leaving(), list(one.agents)) == ({}, ["b"])
+        one.apply(one.next, CLOCK, WALL, [agent_up("a")])
+        assert one.leaving() == {}
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_with_a_node_those_leave_that_it_had_when_it_said_so(*, is_packed: bool):
+    tired = event("agent_leaving", agent="c", node="n", reason="tired")
+    history = told([agent_up("a"), agent_up("other", "m", b"2" * 16), agent_up("c"), tired])
+    history.apply(history.next, CLOCK, WALL, [agent_up("b"), event("node_leaving", node="n", incarnation=b"1" * 16)])
+    history = History.of(history.pack()) if is_packed else history
+    history.apply(history.next, CLOCK, WALL, [event("agent_down", agent="a", node="n", reason="left")])
+    history.apply(history.next, CLOCK, WALL, [agent_up("a"), agent_up("later")])
+
+    assert history.leaving() == {"b": "left", "c": "tired"}
+
+
 def granted(token: int, agent: str) -> bytes:
     return event("lease_granted", resource="f", token=token, agent=agent, request_id=to_text(request_id(9)))
 
@@ -199,6 +225,8 @@ def test_a_lease_is_with_its_last_holder_until_its_release_and_no_token_comes_ag
         event("agent_up", agent="a"),
         event("agent_up", agent=["a"], manifest=b"", node="n", incarnation=b""),
         event("agent_down"),
+        event("agent_leaving"),
+        event("node_leaving", node="n"),
         event("agent_forgotten"),
         event("outcomes_unread", outcomes=[7]),
         event("outcomes_collected"),
@@ -209,7 +237,8 @@ def test_a_lease_is_with_its_last_holder_until_its_release_and_no_token_comes_ag
         pack_envelope(Kind.EVENT, body=b"\xc1"),
         pack_envelope(Kind.EVENT),
     ],
-    ids=["empty", "one byte", "cut", "no manifest", "a list for a name", "no agent", "nobody", "no pair",
+    ids=["empty", "one byte", "cut", "no manifest", "a list for a name", "no agent", "nobody leaves", "no incarnation",
+         "nobody", "no pair",
          "no outcomes", "no id", "a number for an id",
          "no resource", "a list", "no msgpack", "no body"],
 )  # fmt: skip
@@ -278,7 +307,7 @@ def test_a_mutated_checkpoint_is_read_or_corrupt(data: st.DataObject):
         History.of(bytes(whole))
 
 
-@pytest.mark.parametrize("field", ["next", "token", "open", "agents", "ended", "leases"])
+@pytest.mark.parametrize("field", ["next", "token", "open", "agents", "leaving", "ended", "leases"])
 @pytest.mark.parametrize("value", [None, 7, "text", [7], [[7]], [["x", "y"]], {"a": 1}])
 def test_a_checkpoint_with_a_field_of_another_kind_is_corrupt(field: str, value: object):
     state = unpack(full().pack())
@@ -300,6 +329,7 @@ def full() -> History:
         [agent_up("a"), agent_up("b", "m", b"2" * 16), delegation(1), delegation(2), delegation(3), delegation(4)],
         [response(1), response(2, Status.PROGRESS), reassigned(3, "b")],
         [event("agent_down", agent="b", node="m", reason="node_lost"), granted(3, "a")],
+        [event("agent_leaving", agent="a", node="n", reason="tired")],
         [delegation(5), response(5, Status.REJECTED_OVERLOAD, source=b"ether")],
     )
 

@@ -835,3 +835,124 @@ def test_a_node_that_is_back_has_its_time_for_each_of_its_agents():
     world.settle()
 
     assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * 4
+
+
+# -- departures --------------------------------------------------------------------------------------------------
+
+
+def told(world: World, *names: str) -> list[tuple[str, str, str]]:
+    """The events of these names that the journal has: (event, agent or node, reason)."""
+    bodies = [unpack(raw[read_header(raw).body :]) for raw in world.journal.disk.envelopes if raw[0] == Kind.EVENT]
+    return [
+        (body["event"], body.get("agent", body["node"]), body.get("reason", ""))
+        for body in bodies
+        if body["event"] in names
+    ]
+
+
+@pytest.fixture
+def one_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step rules on one delegation of an agent that goes."""
+    monkeypatch.setattr(departures, "SHARE", 4)
+
+
+@pytest.mark.usefixtures("one_a_step")
+@pytest.mark.parametrize("crashes", [[0], [1], [2], [8], [10], [1, 1, 1], [3, 0, 6]])
+def test_an_agent_that_left_for_good_has_left_though_brokers_die_before_all_it_had_is_ruled_on(crashes: list[int]):
+    world = World(window=2)
+    d, a = pair(world)
+    given, waiting = ([d.ask("once", to="a", timeout=900.0) for _ in range(count)] for count in (2, 8))
+    world.settle()
+    begun = given[0]
+    a.answer(begun.number, Status.ACCEPTED)
+    world.settle()
+    a.works.clear()
+    a.agents.remove("a")
+    a.say(pack_envelope(Kind.UNREGISTER, source=b"a", body=pack({"condition": "gone", "reason": "tired"})))
+
+    for steps in crashes:
+        world.step()  # which takes UNREGISTER, if it is the first
+        for _ in range(steps):
+            world.step()
+        a.channel.acknowledge(a.channel.last)  # its node says no more of it
+        world.crash()
+    assert len(world.supervisor.records.ledger) > 0
+    back(world, d, a)
+    world.settle(20)
+
+    assert [asked.outcomes for asked in given] == [[(Status.FAILED_EXECUTION, "node_lost")]] * 2
+    assert [asked.outcomes for asked in waiting] == [[(Status.REJECTED_CAPABILITY, "agent_gone")]] * 8
+    assert told(world, "agent_leaving", "agent_down") == [("agent_leaving", "a", "tired"), ("agent_down", "a", "tired")]
+    assert world.supervisor.records.registry.get(b"a") is None
+    world.pass_time(RETURN + 1.0)
+    assert [session.node for session in world.supervisor.records.router.sessions] == ["d", "na"]
+    assert told(world, "node_down") == []
+
+    a.add("a")
+    anew = d.ask("once", to="a")
+    world.settle()
+    assert list(a.works) == [anew.number]
+
+
+@pytest.mark.usefixtures("one_a_step")
+def test_who_takes_the_name_of_an_agent_that_left_waits_until_the_next_broker_has_ruled_on_its_work():
+    world = World()
+    d, a = pair(world)
+    asked = [d.ask("once", to="a", timeout=900.0) for _ in range(20)]
+    world.settle()
+    a.leave("a")
+    world.step()
+    a.hear()
+    a.add("a")
+    world.crash()
+
+    back(world, d, a)
+    world.settle(40)
+    anew = d.ask("once", to="a")
+    world.settle()
+
+    assert {code for one in asked for _, code in one.outcomes} == {"node_lost", "agent_gone"}
+    assert all(len(one.outcomes) == 1 for one in asked)
+    assert list(a.works) == [anew.number]
+
+
+@pytest.mark.usefixtures("one_a_step")
+@pytest.mark.parametrize("steps", [1, 4, 12])
+def test_a_node_that_said_bye_has_left_with_all_its_agents_though_its_broker_dies(steps: int):
+    world = World(window=1)
+    d = world.life("d")
+    a = world.life("na", *(f"a{number}" for number in range(6)))
+    world.settle()
+    given, waiting = ([d.ask("once", to=agent, timeout=900.0) for agent in a.agents] for _ in range(2))
+    world.settle()
+    a.bye()
+    for _ in range(steps):
+        world.step()
+    a.is_dead = True
+    world.crash()
+    assert len(world.supervisor.records.ledger) > 0
+
+    back(world, d)
+    world.settle(20)
+
+    assert [asked.outcomes for asked in given] == [[(Status.FAILED_EXECUTION, "node_lost")]] * 6
+    assert [asked.outcomes for asked in waiting] == [[(Status.REJECTED_CAPABILITY, "agent_gone")]] * 6
+    assert [agent.name for agent in world.supervisor.records.registry.agents] == [b"d"]
+    assert told(world, "node_leaving") == [("node_leaving", "na", "")]
+    assert {reason for _, _, reason in told(world, "agent_down")} == {"left"}
+    world.pass_time(RETURN + 1.0)
+    assert told(world, "node_down") == []
+
+
+def test_what_is_ruled_on_in_the_step_in_which_it_leaves_is_told_of_once():
+    world = World()
+    _, a = pair(world)
+    b = world.life("nb", "b")
+    world.settle()
+
+    a.leave("a")
+    b.bye()
+    world.settle()
+
+    assert told(world, "agent_leaving", "node_leaving") == []
+    assert [agent for _, agent, _ in told(world, "agent_down")] == ["a", "b", "nb"]

@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ether_actors import departures
 from ether_actors.registration import Condition
 from ether_broker.payload import unpack
 from ether_broker.status import Status
@@ -21,14 +22,18 @@ HOMES = {"d": [], "na": ["a"], "nb": ["b"]}
 """{process: its specialists}."""
 CLOCKS = st.sampled_from([0.0, -3600.0, -1.0, 1.0, 30.0, 3600.0])
 """Seconds that a machine takes it to be later."""
+_SHARE = departures.SHARE
+CRASHES = st.lists(st.integers(0, 4), max_size=2)
+"""Of brokers: so many steps after something began each of them dies."""
 TIMEOUTS = st.sampled_from([0.5, 3.0, 15.0, 60.0, 60.0])
 
 
 class Restarts(RuleBasedStateMachine):
     world: World
 
-    @initialize(window=st.integers(1, 3))
-    def a_bus(self, window: int) -> None:
+    @initialize(window=st.integers(1, 3), share=st.sampled_from([_SHARE, 4, 4]))
+    def a_bus(self, window: int, share: int) -> None:
+        departures.SHARE = share  # with 4 each step rules on one delegation of an agent that goes
         self.world = World(synced=False, window=window)
         for name, agents in HOMES.items():
             self.world.life(name, *agents)
@@ -175,14 +180,38 @@ class Restarts(RuleBasedStateMachine):
         self.world.life(name, *HOMES[name])
 
     @precondition(lambda self: any(life.agents for life in self.living))
-    @rule(data=st.data(), crashes=st.booleans())
-    def an_agent_leaves(self, data: st.DataObject, *, crashes: bool) -> None:
-        """Its process stays, and may say so to a broker that is no more."""
+    @rule(data=st.data(), work=st.integers(0, 4), crashes=CRASHES)
+    def an_agent_leaves(self, data: st.DataObject, *, work: int, crashes: list[int]) -> None:
+        """Its process stays, and may say so to a broker that is no more, or dies before all of it is ruled on."""
         life = data.draw(st.sampled_from([life for life in self.living if life.agents]))
         self.someone_was_lost = True  # what is on its way to the agent may be
+        for _ in range(work):
+            self.life(data).ask("once", to=life.agents[0], timeout=60.0)
+        self.world.settle(3)
         life.leave(life.agents[0])
-        if crashes:
+        self.brokers_die(crashes)
+
+    @precondition(lambda self: len(self.living) > 1)
+    @rule(data=st.data(), crashes=CRASHES)
+    def a_node_leaves(self, data: st.DataObject, *, crashes: list[int]) -> None:
+        life = self.life(data)
+        self.someone_was_lost, self.all_lived = True, False
+        life.bye()
+        for steps in crashes:
+            self.steps(steps)
+            self.the_broker_crashes(0.5, 5000.0, is_met=False)
+        life.is_dead = True
+
+    def brokers_die(self, crashes: list[int]) -> None:
+        """One after the other, each after so many steps."""
+        for steps in crashes:
+            self.steps(steps)
             self.the_broker_crashes(0.5, 5000.0, is_met=True)
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.world.step()
+            self.world.journal.sync()
 
     @precondition(lambda self: any(life.agents != HOMES[life.name] for life in self.living))
     @rule(data=st.data())
@@ -258,8 +287,13 @@ class Restarts(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """With everybody back, or lost for good, all work comes to its end."""
-        if not hasattr(self, "world"):
-            return
+        try:
+            if hasattr(self, "world"):
+                self.all_comes_to_its_end()
+        finally:
+            departures.SHARE = _SHARE
+
+    def all_comes_to_its_end(self) -> None:
         world = self.world
         for _ in range(2):
             for life in self.living:
@@ -278,6 +312,11 @@ class Restarts(RuleBasedStateMachine):
         self.each_was_accepted_once_and_ended_once_at_most()
         assert not [asked.number for asked in self.open], "G1: no outcome"
         assert world.supervisor.records.ledger.running == []
+        if self.all_lived:
+            stay = {name.encode() for life in self.living for name in (life.name, *life.agents)}
+            assert {agent.name for agent in world.supervisor.records.registry.agents} == stay, (
+                "an agent is kept that left"
+            )
         for agent in world.supervisor.records.registry.agents:
             in_flight = agent.mailbox.in_flight if agent.condition is Condition.UP else 0
             assert (in_flight, agent.mailbox.waiting_count) == (0, 0), "credit was lost"

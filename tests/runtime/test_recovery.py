@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 from ether import Agent, Observation, Observer, Runtime, Status, UsageError, capability
 from ether.cluster import Cluster
 from ether_broker.journal.reader import JournalReader
+from ether_broker.payload import unpack
+from ether_broker.wire import Kind
 from tests.runtime.agents import Worker
 from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
 from tests.support import child_environment, wait_until
@@ -243,6 +246,46 @@ def test_agents_start_and_observers_join_though_the_broker_dies_meanwhile(tmp_pa
         assert outcome(bus.delegate("opens.say")).data == "here"
         assert bus.settle(numbers)
         assert numbers.seen
+
+
+class Slow(Agent):
+    """Has much waiting."""
+
+    @capability("slow.work")
+    def work(self, folder: str) -> None:
+        (Path(folder) / "begun").touch()
+        wait_until((Path(folder) / "go").exists, 60.0, "it is told to go on")
+
+
+def test_an_agent_that_is_stopped_for_good_is_gone_though_the_broker_is_killed_before_all_of_its_work_is_ruled_on(
+    kept: Bus,
+):
+    with Runtime.connect(kept.cluster.url, name="host") as host:
+        host.start(Slow, name="slow")
+        params = {"folder": str(kept.folder)}
+        handles = [kept.bus.delegate("slow.work", params, to="slow", timeout=120.0) for _ in range(6_000)]
+        wait_until((kept.folder / "begun").exists, what="the handler runs")
+        assert code(outcome(kept.begin("work.unknown"))) == "no_holder"  # answered behind them: they are accepted
+
+        stopping = threading.Thread(target=host.stop, args=("slow", 0.0))
+        stopping.start()
+        wait_until(lambda: any(handle.done for handle in handles), what="the first is ruled on")
+        kept.kill("broker")
+        ended = sum(handle.done for handle in handles)
+        stopping.join()
+        outcomes = Counter(code(outcome(handle, 60.0)) for handle in handles)
+        kept.go()
+
+        assert ended < len(handles)
+        assert outcomes.keys() == {"node_lost", "agent_gone"}
+        assert outcomes["node_lost"] <= 2 * 128  # its node may have had those, and then these
+        wait_until(lambda: not list(kept.bus.iter_agents(["slow"])), what="it has left")
+    kept.bus.close()
+    kept.cluster.close()
+    with JournalReader(kept.folder / "state" / "journal.db") as reader:
+        bodies = [unpack(record.envelope[record.header.body :]) for record in reader.entries(kind=Kind.EVENT)]
+    of_slow = [body["event"] for body in bodies if body.get("agent") == "slow" and "reason" in body]
+    assert [name for name in of_slow if name.startswith("agent_")] == ["agent_leaving", "agent_down"]
 
 
 def test_a_journal_that_cannot_be_written_is_said_and_service_resumes(kept: Bus, tmp_path: Path):
