@@ -91,7 +91,7 @@ class Handle:
         self.deadline = deadline
         """Seconds by the node's clock."""
         self.external_id = external_id
-        """The id that the delegator's own vocabulary has for it; every response to it has it too."""
+        """The id that the delegator's own vocabulary has for it; every response to it has it too, and no other."""
         self._sent = sent
         self._delegation: Delegation | None = None
         self._header: Header | None = None
@@ -212,7 +212,7 @@ class Handle:
         return f"<Handle {self.capability} {self.id} {state}>"
 
     def read(self, header: Header, envelope: bytes) -> Response:
-        """A response to it, with the id that it is known by elsewhere, whoever answered.
+        """A response to it, with the external id that the delegator gave it, whatever is answered.
 
         An outcome whose body, or whose data, nobody can read is FAILED_EXECUTION `unreadable_response`: every ending is a
         value, and so is every part of it. A sign of running work that nobody can read says that and keeps its status.
@@ -233,7 +233,9 @@ class Handle:
                 status=Status(header.status) if is_interim else Status.FAILED_EXECUTION,
                 error=ErrorInfo(code="unreadable_response", message=message),
             )  # fmt: skip
-        if self.external_id is None or response.external_id is not None:
+        if (
+            not self._sent or response.external_id == self.external_id
+        ):  # what was taken up by its id has that of its answer
             return response
         return response.model_copy(update={"external_id": self.external_id})
 
@@ -259,7 +261,7 @@ class Handle:
 
     def share(self, other: Handle) -> None:
         """Give another handle of the same request the outcome of this one; only once `done`."""
-        other._finish(self._header, self._envelope, self._response)
+        other._finish(self._header, self._envelope, self._response if self._header is None else None)
 
     def _finish(self, header: Header | None, envelope: bytes, response: Response | None) -> bool:
         with self._owner.lock:

@@ -398,3 +398,27 @@ def test_an_answer_that_nobody_can_read_is_an_outcome_too(body: bytes):
     outcome = mine.result()
     assert (outcome.status, outcome.error.code) == (Status.FAILED_EXECUTION, "unreadable_response")
     assert outcome.from_agent == "a"
+
+
+@pytest.mark.parametrize("answered", [None, "mine", "another"])
+@pytest.mark.parametrize("given", [None, "mine"])
+def test_every_response_has_the_external_id_that_the_delegator_gave_and_no_other(
+    given: str | None, answered: str | None
+):
+    delegated, same = (Handle(Owner(), bytes(16), b"d", b"x.y", b"sent", 9.0, given) for _ in range(2))
+    deliver(delegated, Status.PROGRESS, external_id=answered)
+    deliver(delegated, external_id=answered)
+
+    assert [response.external_id for response in delegated.stream()] == [given, given]
+
+    other = Handle(Owner(), bytes(16), b"d", b"x.y", b"sent", 9.0, "other")
+    delegated.share(same)
+    delegated.share(other)
+    assert (same.result().external_id, other.result().external_id) == (given, "other")
+
+
+def test_what_was_taken_up_by_its_id_has_the_external_id_of_its_answer():
+    taken_up = Handle(Owner(), bytes(16), b"d", b"x.y", b"", 9.0)
+    deliver(taken_up, external_id="mine")
+
+    assert taken_up.result().external_id == "mine"
