@@ -31,9 +31,9 @@ def page(rows: Iterable[tuple[Place, dict[str, Any] | None]], params: dict[str, 
         params: of the question; `limit` is taken from it.
 
     Raises:
-        InvalidEnvelope: `limit` is no whole number.
+        InvalidEnvelope: `limit` is no whole number, or 0.
     """
-    limit = max(1, min(LIMIT, whole(params, "limit", LIMIT)))
+    limit = min(LIMIT, whole(params, "limit", LIMIT, least=1))
     items: list[bytes] = []
     room = _ROOM
     last: Place | None = None
@@ -51,16 +51,16 @@ def page(rows: Iterable[tuple[Place, dict[str, Any] | None]], params: dict[str, 
     return Payload(head[: len(head) - len(items)] + b"".join(items))
 
 
-def whole(params: dict[str, Any], name: str, default: int | None) -> int:
+def whole(params: dict[str, Any], name: str, default: int | None, *, least: int = 0) -> int:
     """A whole number of a question's params.
 
     Raises:
-        InvalidEnvelope: it is none, or missing without a default.
+        InvalidEnvelope: it is none, below `least`, or missing without a default.
     """
     value = params.get(name)
     value = default if value is None else value
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        msg = f"params.{name} is {str(value)[:80]!r} and has to be a whole number."
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        msg = f"params.{name} is {_shown(value)} and has to be a whole number, {least} or more."
         raise InvalidEnvelope(msg)
     return value
 
@@ -73,6 +73,10 @@ def text(params: dict[str, Any], name: str) -> str | None:
     """
     value = params.get(name)
     if value is not None and not isinstance(value, str):
-        msg = f"params.{name} is {str(value)[:80]!r} and has to be a text."
+        msg = f"params.{name} is {_shown(value)} and has to be a text."
         raise InvalidEnvelope(msg)
     return value
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:80]

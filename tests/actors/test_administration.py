@@ -283,11 +283,32 @@ def test_a_dead_letter_may_hold_anything_that_a_header_can():
 
 
 @pytest.mark.parametrize(
+    ("capability", "params", "message"),
+    [
+        ("agents", {"limit": -1}, "params.limit is -1 and has to be a whole number, 1 or more."),
+        ("nodes", {"limit": 0}, "params.limit is 0 and has to be a whole number, 1 or more."),
+        ("leases", {"limit": "2"}, "params.limit is '2' and has to be a whole number, 1 or more."),
+        ("leases", {"after": -2}, "params.after is -2 and has to be a whole number, 0 or more."),
+        ("agents", {"after": 7}, "params.after is 7 and has to be a text."),
+    ],
+)
+def test_a_param_that_does_not_fit_is_refused_with_what_would(capability: str, params: dict[str, object], message: str):
+    bus = Bus()
+    d = bus.delegator("d")
+
+    d.delegate("d", f"ether.{capability}", params=params)
+    bus.step()
+
+    assert d.outcome().body["error"]["message"] == message
+
+
+@pytest.mark.parametrize(
     ("capability", "params", "code"),
     [
         ("dead-letters", {"reason": "lat"}, "invalid_envelope"),
         ("dead-letters", {"limit": "all"}, "invalid_envelope"),
         ("dead-letters", {"limit": -1}, "invalid_envelope"),
+        ("agents", {"limit": 0}, "invalid_envelope"),
         ("dead-letters", {"limit": True}, "invalid_envelope"),
         ("dead-letter", {}, "invalid_envelope"),
         ("dead-letter", [1], "invalid_envelope"),
