@@ -146,7 +146,8 @@ class Cluster:
             self._make_keys()
             self._start_all(warden)
         except BaseException:
-            self.close(0.0)
+            warden.kill(but_last=True)
+            self.close()
             raise
         return self
 

@@ -198,10 +198,10 @@ class Warden:
         self._post(lambda: self._tell(Stop()))
         return self.wait(timeout)
 
-    def kill(self) -> None:
-        """End all processes at once; returns before they have."""
+    def kill(self, *, but_last: bool = False) -> None:
+        """End all processes at once, or all but those that end last, which end in order; returns before they have."""
         self._post(lambda: self._tell(Stop()))
-        self._post(self._kill_all)
+        self._post(lambda: self._kill_all(but_last=but_last))
 
     def signal(self, name: str, number: int) -> int | None:
         """Send a signal to a process, to that one alone and never to another that got its id meanwhile.
@@ -352,9 +352,10 @@ class Warden:
             self._on_event(f"{life.spec.name} did not end in time; it is killed")
             life.process.kill()
 
-    def _kill_all(self) -> None:
+    def _kill_all(self, *, but_last: bool) -> None:
         for life in list(self._lives.values()):
-            life.process.kill()
+            if not (but_last and life.spec.last):
+                life.process.kill()
 
     def _ended(self, life: _Life) -> None:
         name, process = life.spec.name, life.process

@@ -16,6 +16,7 @@ from ether.errors import ProcessFailed
 from ether.node_process import ESCALATED
 from ether_actors.child_spec import Backoff, Restart
 from ether_actors.tree import Lifecycle
+from ether_broker.errors import EtherError
 from tests.support import process_is_alive, wait_until
 
 WORKER = "tests.runtime.agents:Worker"
@@ -330,3 +331,18 @@ def test_a_node_that_stood_still_for_too_long_is_let_in_again_and_its_old_run_sa
 
     assert outcome(running).unwrap().data["attempt"] == 2
     assert two.pid("node-2") == pid
+
+
+def test_a_node_that_cannot_start_does_not_cost_the_broker_its_orderly_end(tmp_path: Path):
+    events: list[str] = []
+    journal = tmp_path / "journal.db"
+    cluster = Cluster(
+        nodes=[NodeSpec("n", agents=[AgentSpec("os:system")])], durability="journal", journal=journal,
+        on_event=events.append,
+    )  # fmt: skip
+
+    with pytest.raises(EtherError, match="system"):
+        cluster.open()
+
+    assert [event for event in events if event.startswith("broker")][-1] == "broker has ended (exit code 0)"
+    assert [path.name for path in tmp_path.iterdir()] == [journal.name]
