@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 __all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "SLOT", "Deadlines"]
@@ -54,11 +55,16 @@ class Deadlines(Generic[_T]):
         if entries is not None:
             entries.pop(key, None)
 
-    def due(self, now: float) -> list[_T]:
-        """Take out everything whose time has come, in slot order."""
+    def due(self, now: float, most: int) -> list[_T]:
+        """Take out `most` of those whose time has come, in slot order."""
         found: list[_T] = []
-        while self._order and self._order[0] * SLOT <= now:
-            found.extend(self._slots.pop(heapq.heappop(self._order)).values())
+        while self._order and self._order[0] * SLOT <= now and len(found) < most:
+            entries = self._slots[self._order[0]]
+            if len(entries) <= most - len(found):
+                found.extend(entries.values())
+                del self._slots[heapq.heappop(self._order)]
+            else:
+                found.extend(entries.pop(key) for key in list(islice(entries, most - len(found))))
         return found
 
     def next(self) -> float | None:

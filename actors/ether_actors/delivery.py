@@ -9,6 +9,7 @@ from typing import Final
 from ether_actors.ledger import Entry, State
 from ether_actors.records import SUPERVISOR, Records
 from ether_actors.registration import Registration
+from ether_actors.round_robin import RoundRobin
 from ether_broker.dead_letters import Reason
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
@@ -29,7 +30,7 @@ class Delivery:
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self.orphans: deque[Entry] = deque()
+        self.orphans: RoundRobin[str, Entry] = RoundRobin(SHARE)
         """What has to be called off yet, because what it was made for has ended."""
         self.unpumped: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
@@ -104,7 +105,7 @@ class Delivery:
         """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `go_on`."""
         for child in list(entry.children or ()):
             if self.left <= 0:
-                self.orphans.append(child)
+                self.orphans.put(child.asking_session.node, child)
             elif not child.is_over:
                 self.left -= 1
                 self.end_child(child)
@@ -116,8 +117,7 @@ class Delivery:
     def go_on(self) -> None:
         """Begin a step: end more of what was delegated for delegations that have ended, and of what has expired."""
         self.left = SHARE
-        while self.orphans and self.left > 0:
-            child = self.orphans.popleft()
+        for child in self.orphans.take():
             if not child.is_over:
                 self.left -= 1
                 self.end_child(child)

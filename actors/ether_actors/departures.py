@@ -25,7 +25,7 @@ _RETURNED: Final = "returned"
 SHARE: Final = 128
 """Agents that go in a step, of which each delegation that is ruled on or moved counts for `_RULING`; half as many more where
 REGISTERs used all of it."""
-_RULING: Final = 4
+_RULING: Final = 16
 _TURN: Final = 16
 """Of them what is one agent's, after which another has its turn."""
 

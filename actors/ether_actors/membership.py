@@ -190,8 +190,9 @@ class Membership:
 
     def serve(self) -> None:
         """Go on with what is done a share a step: once in each."""
-        self.departures.serve()
-        self.monitors.serve()
+        if not self._records.is_behind:
+            self.departures.serve()
+            self.monitors.serve()
 
     @property
     def is_serving(self) -> bool:

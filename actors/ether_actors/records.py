@@ -43,6 +43,8 @@ _CHARGED: Final = frozenset({
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
 _RETRY_JOURNAL: Final = 1.0
+_OWN: Final = 64
+"""Envelopes that the broker adds of its own accord before those are in the journal."""
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
 SUPERVISOR: Final = "ether"
@@ -83,6 +85,8 @@ class Records:
         self.tap = tap
         self.durable = tap.next
         """The number below which the journal can be read."""
+        self.own = 0
+        """Envelopes of the broker's own accord, as deadlines pass and nodes go, that are not durable yet."""
         self.make_id = make_id
         self.passing: list[bytes] = []
         """What passed in this step; the tap numbers it at the step's end."""
@@ -95,6 +99,11 @@ class Records:
         self.accepted = 0
         self.has_recovered = False
         """Whether this broker took up what another had left."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the journal has yet to commit what the broker did of its own accord: others' outcomes wait behind that."""
+        return self.own > _OWN and self.journal.trouble is None
 
     def _parent_of(self, holder: bytes) -> bytes | None:
         entry = self.ledger.get(holder)

@@ -9,7 +9,6 @@ docs/guarantees.md says what holds after each ruling.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from ether_actors.administration import Administration
@@ -21,6 +20,7 @@ from ether_actors.progress import Progress
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, id_ahead, overload
+from ether_actors.round_robin import RoundRobin
 from ether_actors.selection import Selection
 from ether_broker.cost import ANSWER, LOOK_UP
 from ether_broker.dead_letters import Reason
@@ -48,6 +48,8 @@ _ANOTHERS: Final = (
     "was sent from, as in Runtime.connect(url, name=…); for other work choose another request id."
 )
 _UNREAD: Final = "Whether it came before, and how it ended then, cannot be read."
+_NOTICED: Final = 4_096
+"""Deadlines that one step notices; ending them takes longer."""
 _DUE: Final = 128
 """Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
@@ -78,8 +80,8 @@ class Rulings:
         self._collecting = collecting
         self.progress = Progress(records, delivery)
         """Signs of running work."""
-        self._overdue: deque[Entry] = deque()
-        """What has passed its deadline and has not been ended yet."""
+        self._overdue: RoundRobin[str, Entry] = RoundRobin(_DUE)
+        """What has passed its deadline and has not been ended yet, by the delegator's node."""
 
     # -- delegations ---------------------------------------------------------------------------------------------
 
@@ -348,12 +350,14 @@ class Rulings:
         return bool(self._overdue or self._delivery.orphans or self._delivery.unpumped or self.progress.going)
 
     def due(self) -> None:
-        """End what has passed its deadline, 128 at a time, and as much of what was made for what has ended."""
+        """End a share of what has passed its deadline, and of what was made for what has ended."""
+        records = self._records
+        for entry in records.ledger.deadlines.due(records.now, _NOTICED):
+            self._overdue.put(entry.asking_session.node, entry)
+        if records.is_behind:
+            return
         self._delivery.go_on()
-        records, late = self._records, self._overdue
-        late.extend(records.ledger.deadlines.due(records.now))
-        for _ in range(min(_DUE, len(late))):
-            entry = late.popleft()
+        for entry in self._overdue.take():
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
             if entry.agent is records.bus:

@@ -133,8 +133,8 @@ class Supervisor:
         self._feeding = Feeding(self.records, tap_interval)
         self._ticket = 0
         """Of the last step that the journal was given."""
-        self._appended: deque[tuple[int, int]] = deque()
-        """(ticket, the number that follows) of the steps that are not durable yet."""
+        self._appended: deque[tuple[int, int, int]] = deque()
+        """(ticket, the number that follows, how much is the broker's own) of the steps that are not durable yet."""
 
     def recover(self, now: float, wall: float, boot: str = "") -> None:
         """Take up what the journal's last broker left; before the first step.
@@ -168,9 +168,7 @@ class Supervisor:
             records.router.stood_still(now)
         records.now = now
         records.wall = wall
-        records.router.release(records.journal.committed)
-        while self._appended and self._appended[0][0] <= records.journal.committed:
-            records.durable = self._appended.popleft()[1]
+        self._release()
         for routing_id, message in arrivals:
             records.router.arrive(routing_id, message, now)
         for queue, envelope in records.router.turns.take():
@@ -178,9 +176,12 @@ class Supervisor:
         progress = self._rulings.progress
         if progress.timed or progress.unsettled or progress.going or records.router.backlog.freed:
             progress.due()
+        taken = len(records.passing)
         self._rulings.due()
         self._membership.beat()
         self._membership.serve()
+        own = len(records.passing) - taken
+        records.own += own
         self.leasing.serve()
         if self._collecting.asked:
             self._collecting.serve()
@@ -189,11 +190,19 @@ class Supervisor:
             first = records.tap.next
             records.tap.append(passing, now)
             self._ticket = records.journal.append(first, now, wall, passing)
-            self._appended.append((self._ticket, records.tap.next))
+            self._appended.append((self._ticket, records.tap.next, own))
             self._feeding.passed()
         self._feeding.feed()
         records.router.seal(self._ticket)
-        records.router.release(records.journal.committed)
+        self._release()
+
+    def _release(self) -> None:
+        """Let go of what the journal has committed."""
+        records, committed = self.records, self.records.journal.committed
+        records.router.release(committed)
+        while self._appended and self._appended[0][0] <= committed:
+            _, records.durable, own = self._appended.popleft()
+            records.own -= own
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
@@ -202,14 +211,15 @@ class Supervisor:
             router.turns.waiting or router.turns.held or router.has_lost
         ):  # a peer was found gone as the last answers left
             return self.records.now
-        if self._rulings.has_due or self._membership.is_serving or self.leasing.leases.ending:
+        is_behind = self.records.is_behind  # the end of the commit wakes it then
+        if not is_behind and (self._rulings.has_due or self._membership.is_serving or self.leasing.leases.ending):
             return self.records.now
         wake = min(self._membership.next_beat, self._feeding.next_feed)
         if self._rulings.progress.timed:
             wake = min(wake, self._rulings.progress.timed[0][0])
         if self._collecting.asked:
             wake = min(wake, self._collecting.next_at)
-        deadline = self.records.ledger.deadlines.next()
+        deadline = None if is_behind else self.records.ledger.deadlines.next()
         return wake if deadline is None else min(wake, deadline)
 
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:

@@ -18,8 +18,8 @@ def test_a_deadline_is_noticed_at_its_slots_end_which_is_never_before_it(at: flo
 
     assert wake is not None
     assert at <= wake <= at + SLOT * 1.001
-    assert deadlines.due(at - 1e-6) == []
-    assert deadlines.due(wake) == ["a"]
+    assert deadlines.due(at - 1e-6, 99) == []
+    assert deadlines.due(wake, 99) == ["a"]
     assert deadlines.next() is None
 
 
@@ -31,19 +31,19 @@ def test_what_was_cleared_is_not_due_and_wakes_nobody():
     deadlines.clear(b"a", slot)
 
     assert deadlines.next() >= 9.0
-    assert deadlines.due(5.0) == []
-    assert deadlines.due(10.0) == ["b"]
+    assert deadlines.due(5.0, 99) == []
+    assert deadlines.due(10.0, 99) == ["b"]
 
 
 def test_clearing_what_has_fired_or_was_never_set_is_no_error():
     deadlines: Deadlines[str] = Deadlines()
     slot = deadlines.set(b"a", 1.0, "a")
-    deadlines.due(2.0)
+    deadlines.due(2.0, 99)
 
     deadlines.clear(b"a", slot)
     deadlines.clear(b"b", 12345)
 
-    assert deadlines.due(99.0) == []
+    assert deadlines.due(99.0, 99) == []
 
 
 def test_a_slot_that_was_emptied_takes_deadlines_again():
@@ -52,7 +52,7 @@ def test_a_slot_that_was_emptied_takes_deadlines_again():
 
     deadlines.set(b"b", 1.0, "b")
 
-    assert deadlines.due(2.0) == ["b"]
+    assert deadlines.due(2.0, 99) == ["b"]
 
 
 def test_slots_that_were_emptied_are_few_however_many_there_were():
@@ -93,7 +93,7 @@ class Watch(RuleBasedStateMachine):
     @rule(seconds=st.floats(0, 1))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        due = self.deadlines.due(self.now)
+        due = self.deadlines.due(self.now, 99)
 
         assert len(due) == len(set(due))
         assert all(self.set.pop(key)[0] <= self.now for key in due)

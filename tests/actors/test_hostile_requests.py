@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 
+from ether_actors.deadlines import SLOT
 from ether_actors.delivery import SHARE as CHILDREN
 from ether_actors.departures import SHARE
 from ether_actors.ended import REMEMBERED, Ended
@@ -15,6 +17,8 @@ from ether_actors.quota import at_a_time
 from ether_actors.registration import Condition
 from ether_broker import backlog as backlog_module
 from ether_broker.cost import HOLDERS_SHIFT
+from ether_broker.journal.journal import Journal
+from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
 from ether_broker.manifest import MOST_CAPABILITIES, Capability, Manifest
 from ether_broker.payload import pack
@@ -24,6 +28,28 @@ from ether_broker.wire import MOST, Flag, Kind, join_frame, pack_envelope
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.work_counter import WorkCounter
+
+
+class Held(MemoryJournal):
+    """Commits nothing while it is held."""
+
+    def __init__(self, before: Journal) -> None:
+        super().__init__()
+        self.next, self.committed = before.next, before.committed
+        self._tickets, self._is_held = before.committed, False
+
+    def append(self, first: int, _time: float, _wall: float, envelopes: Sequence[bytes]) -> int:
+        self.next = first + len(envelopes)
+        self._tickets += 1
+        if not self._is_held:
+            self.committed = self._tickets
+        return self._tickets
+
+    def hold(self) -> None:
+        self._is_held = True
+
+    def let_go(self) -> None:
+        self._is_held, self.committed = False, self._tickets
 
 
 def test_the_reason_of_an_agents_end_is_cut_before_each_monitor_is_told_it() -> None:
@@ -438,13 +464,69 @@ def test_many_deadlines_at_once_are_ended_over_several_steps() -> None:
 
     bus.now += 1.2
     bus.supervisor.step((), bus.now, bus.now)
-    assert len(bus.records.ledger) == 1_500 - 128
+    assert len(bus.records.ledger) == 1_500 - 8
     assert bus.supervisor.next_wake() == bus.now
 
-    for _ in range(1_500 // 128):
+    for _ in range(1_500 // 8):
         bus.step()
 
     assert len(bus.records.ledger) == 0
+
+
+def test_a_deadline_is_kept_however_many_of_others_have_passed_before_it() -> None:
+    bus = Bus(Limits(window=50_000))
+    bus.node("n", "a")
+    many, one = bus.delegator("many"), bus.delegator("one")
+    for _ in range(5_000):
+        many.delegate("many", timeout=1.0)
+    number = one.delegate("one", timeout=1.0 + SLOT)
+    bus.step()
+
+    bus.now += 1.2 + SLOT
+    for _ in range(3):  # so many deadlines are noticed in two of them
+        bus.step()
+
+    assert one.outcomes() == {number: Status.TIMEOUT}
+    assert len(bus.records.ledger) > 4_900
+
+
+def test_many_delegators_deadlines_are_ended_as_many_at_once_as_few_delegators_are_not() -> None:
+    bus = Bus(Limits(window=50_000))
+    bus.node("n", "a")
+    for index in range(40):
+        d = bus.delegator(f"d{index}")
+        for _ in range(20):
+            d.delegate(f"d{index}", timeout=1.0)
+    bus.step()
+
+    bus.now += 1.2
+    bus.step()
+
+    assert len(bus.records.ledger) == 40 * 20 - 128
+
+
+def test_what_the_broker_does_of_its_own_accord_waits_for_the_commits_of_what_it_has_done() -> None:
+    bus = Bus(Limits(window=5_000))
+    journal = bus.records.journal = Held(bus.records.journal)
+    bus.node("n", "a")
+    d = bus.delegator("d")
+    for _ in range(400):
+        d.delegate("d", timeout=1.0)
+    bus.step()
+    journal.hold()
+    bus.now += 1.2
+    for _ in range(40):
+        bus.step()
+    left = len(bus.records.ledger)
+    assert 400 - 64 - 8 <= left <= 400 - 32
+    assert bus.supervisor.next_wake() > bus.now
+
+    journal.let_go()
+    bus.step()
+    bus.step()
+
+    assert len(bus.records.ledger) < left
+    assert bus.supervisor.next_wake() == bus.now
 
 
 def test_delegators_that_are_back_are_served_in_turn_however_often_one_asks() -> None:

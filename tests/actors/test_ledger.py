@@ -99,11 +99,11 @@ def test_a_request_id_is_accepted_once_at_a_time():
 def test_its_deadline_is_watched_until_it_ends():
     ledger = Ledger()
     made = opened(ledger, 1, deadline=5.0)
-    assert ledger.deadlines.due(4.9) == []
+    assert ledger.deadlines.due(4.9, 99) == []
 
     ledger.advance(made, State.ENDED)
 
-    assert ledger.deadlines.due(9.0) == []
+    assert ledger.deadlines.due(9.0, 99) == []
 
 
 def test_a_delegation_hangs_on_its_parent_until_it_ends():

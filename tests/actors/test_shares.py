@@ -24,8 +24,8 @@ FEW: Final = 2 * SHARE
 MANY: Final = 3 * FEW
 MOST: Final = SHARE + SHARE // 2
 """Of a step: what is done at once for those who say REGISTER or UNREGISTER, and `Departures.serve`."""
-RULED: Final = MOST // 4 + 4
-"""Of it delegations, each of which counts for four; and the one more that each agent's turn may have."""
+RULED: Final = MOST // 16 + 4
+"""Of it delegations, each of which counts for 16; and the one more that each agent's turn may have."""
 
 
 class World:
@@ -162,7 +162,7 @@ def test_what_a_step_does_for_those_who_go_is_a_share_however_much_they_have(nam
     assert len(many.costs) >= MANY // MOST
     assert max(many.ended) <= RULED
     assert max(many.moved) <= RULED
-    assert max(many.costs) <= 1.5 * max(few.costs)
+    assert max(many.costs) <= 2 * max(few.costs)  # for thrice as many: what a node was sent is listed once
 
 
 @pytest.mark.parametrize("kind", [Kind.UNREGISTER, Kind.BYE])

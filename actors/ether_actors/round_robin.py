@@ -1,0 +1,51 @@
+"""What several owners have to be done for them, an owner after another. Sans-IO."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator
+from typing import Final, Generic, TypeVar
+
+__all__ = ["RoundRobin"]
+
+_EACH: Final = 8
+"""Of each owner's in a step: what arrives meanwhile waits for so much, however much one of them has."""
+
+_K = TypeVar("_K", bound=Hashable)
+_T = TypeVar("_T")
+
+
+class RoundRobin(Generic[_K, _T]):
+    """Items by owner: first in, first out for each, and no owner waits for what another has.
+
+    Args:
+        most: how many are taken in a step at most, by however many owners.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._items: OrderedDict[_K, deque[_T]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._items)
+
+    def put(self, owner: _K, item: _T) -> None:
+        """Add an item."""
+        items = self._items.get(owner)
+        if items is None:
+            items = self._items[owner] = deque()
+        items.append(item)
+
+    def take(self) -> Iterator[_T]:
+        """Take out one step's share: as many items as there are, but at most 8 for each owner, and `most` in all."""
+        for _ in range(min(self._most, _EACH * len(self._items))):
+            if not self._items:
+                return
+            owner, items = next(iter(self._items.items()))
+            item = items.popleft()
+            if items:
+                self._items.move_to_end(owner)
+            else:
+                del self._items[owner]
+            yield item
