@@ -6,7 +6,6 @@ Looking them up must hold up nobody, nor must sending them: a request of a hundr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Set as AbstractSet
 from typing import Final
 
 from ether_actors.quota import MOST_HELD
@@ -47,7 +46,7 @@ class Collecting:
         self._not_before = 0.0
         """When more is given out: the journal could not be read, or enough was given for now."""
         self.asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
-        """{session: (what it waits for, what is on its way to it)}, the next to be served first."""
+        """{session: (what it waits for, what was on its way to it when it said so)}, the next to be served first."""
 
     @property
     def next_at(self) -> float:
@@ -65,7 +64,7 @@ class Collecting:
         if not self.asked and self._records.now >= self._not_before:
             self._send(session, outcome)
         else:
-            self._wait(session, [request_id])
+            self._wait(self._queue(session)[0], [request_id])
 
     def ask(self, session: Session, request_ids: list[bytes]) -> None:
         """Take what a delegator waits for.
@@ -73,20 +72,23 @@ class Collecting:
         Raises:
             TooMuch: it waits for too much.
         """
-        is_first = session not in self.asked
-        self._wait(session, [id_ for id_ in request_ids if not self.go_on(session, id_)])
-        if is_first and session in self.asked:
-            self.asked[session][1].update(header.request_id for header, _ in self._unread(session))
+        ended = [id_ for id_ in request_ids if not self.go_on(session, id_)]
+        if ended:
+            waiting, on_its_way = self._queue(session)
+            if not on_its_way:
+                on_its_way.update(header.request_id for header, _ in self._unread(session))
+            self._wait(waiting, [id_ for id_ in ended if id_ not in on_its_way])
 
-    def _wait(self, session: Session, request_ids: list[bytes]) -> None:
-        waiting, on_its_way = self.asked.get(session) or (deque(), set())
+    def _queue(self, session: Session) -> tuple[deque[bytes], set[bytes]]:
+        return self.asked.setdefault(session, (deque(), set()))
+
+    @staticmethod
+    def _wait(waiting: deque[bytes], request_ids: list[bytes]) -> None:
         if len(waiting) + len(request_ids) > MOST_HELD:
             raise TooMuch(
                 f"The node waits for {len(waiting):,} outcomes that it asked for again; {MOST_HELD:,} is the most."
             )
         waiting.extend(request_ids)
-        if waiting:
-            self.asked[session] = waiting, on_its_way
 
     def serve(self) -> None:
         """Give out the next of them; what a session asked for that was lost since stays where it is."""
@@ -100,13 +102,13 @@ class Collecting:
         self._until = max(
             (ending.number for id_ in share if (ending := self._records.ended.get(id_)) is not None), default=0
         )
-        left = share if self._records.durable <= self._until else self._give(session, share, on_its_way)
+        left = share if self._records.durable <= self._until else self._give(session, share)
         waiting.extendleft(reversed(left))
         del self.asked[session]
         if waiting:
             self.asked[session] = waiting, on_its_way  # behind the others
 
-    def _give(self, session: Session, request_ids: list[bytes], on_its_way: AbstractSet[bytes]) -> list[bytes]:
+    def _give(self, session: Session, request_ids: list[bytes]) -> list[bytes]:
         """Give a delegator that is back the outcomes that it missed; returns those for which the journal cannot be read now."""
         refusals = self._records.router.refusals
         collected: list[bytes] = []
@@ -114,8 +116,7 @@ class Collecting:
         while left and self._records.now >= self._not_before:
             request_id = left[0]
             try:
-                is_done = self.go_on(session, request_id) or request_id in on_its_way
-                if not is_done and self._look_up(session, request_id):
+                if not self.go_on(session, request_id) and self._look_up(session, request_id):
                     collected.append(request_id)
             except JournalUnavailable as error:
                 self._not_before = self._records.now + _RETRY

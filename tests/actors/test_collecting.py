@@ -218,3 +218,24 @@ def test_the_order_of_what_is_owed_takes_no_more_room_than_what_is_owed() -> Non
 
     assert len(list(records.ledger.asked_by(b"d"))) <= 1 + SPARE
     assert len(list(records.ended.uncollected_of(b"d"))) <= 2 + SPARE
+
+
+def test_what_is_on_its_way_is_not_given_again_but_to_who_asks_for_it_once_more() -> None:
+    bus, peer, _ = bus_with(ENDED)
+    specialist = bus.node("n", "s")
+    number = peer.delegate("d", timeout=900.0)
+    bus.step()
+    specialist.respond("s", number)
+    bus.step()
+    peer.inbox.clear()
+    owed = [request_id(10_000 + other) for other in range(ENDED)]
+
+    peer.send(Kind.RESUME, body={"awaiting": [*owed, request_id(number)]})
+    bus.pass_time(1.0)
+    assert number not in peer.outcomes()
+
+    peer.send(Kind.RESUME, body={"awaiting": [*owed, request_id(number)]})
+    bus.step()
+    peer.delegate("d", timeout=900.0, number=number)
+    bus.pass_time(1.0)
+    assert [received.number for received in peer.inbox].count(number) == 1
