@@ -30,8 +30,6 @@ _MOST: Final = 1_024
 """Capabilities that are looked at where fewer have somebody; if nobody has been found then, there is nobody."""
 _MOST_ASLEEP: Final = 16_384
 """Capabilities of which nobody takes work that one look below a name sets aside at most."""
-_ASLEEP_SHIFT: Final = 4
-"""Of them that are set aside in the time of one look."""
 _MOST_LOOKS: Final = 2_048
 """What one look below a name takes at most, in such looks."""
 RESOLVED_SHIFT: Final = 2
@@ -163,7 +161,7 @@ class CapabilityIndex:
             if taking == _ENOUGH or len(looked) == _MOST or self.looked > until or len(asleep) == _MOST_ASLEEP:
                 break
             classes = self._holders[capability]
-            if not any(map(any, classes.values())):
+            if self._is_asleep(classes):
                 asleep.append(capability)
                 continue
             looked.append(capability)
@@ -182,6 +180,15 @@ class CapabilityIndex:
             self._set_aside(name, asleep)
         return best
 
+    def _is_asleep(self, classes: dict[_Class, Holders]) -> bool:
+        for holders in classes.values():
+            is_asleep = holders.is_asleep()
+            self.looked += holders.passed
+            holders.passed = 0
+            if not is_asleep:
+                return False
+        return True
+
     def _set_aside(self, name: bytes, asleep: list[bytes]) -> None:
         capabilities, aside = self._askable[name], self._asleep.setdefault(name, {})
         for capability in asleep:
@@ -189,7 +196,7 @@ class CapabilityIndex:
             aside[capability] = None
         if not capabilities:
             del self._askable[name]
-        self.looked += len(asleep) >> _ASLEEP_SHIFT
+        self.looked += len(asleep)
 
     def _best(  # noqa: PLR0917  what is asked, and by whom
         self, classes: dict[_Class, Holders], capability: bytes, kind: Interface, grant: Grant,

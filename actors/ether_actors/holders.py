@@ -10,7 +10,7 @@ from ether_actors.replicas import Replicas
 from ether_broker.manifest import Capability
 from ether_broker.sorted_keys import SortedKeys
 
-__all__ = ["FEW", "MOST_PASSED", "MOST_STALE", "Found", "Holders"]
+__all__ = ["FEW", "MOST_PASSED", "Found", "Holders"]
 
 FEW: Final = 32
 """Replicas of which no order is kept."""
@@ -20,10 +20,12 @@ _PATIENCE: Final = 4
 """Changes for each of them after which no order is kept any more if nobody asks."""
 MOST_PASSED: Final = 256
 """Manifests that do not fit which one choice passes over at most."""
-MOST_STALE: Final = 256
+_MOST_STALE: Final = 32
 """Replicas out of their places that one choice puts there, before it takes out all of which nobody takes work."""
-_CLEAR_SHIFT: Final = 5
-"""Of all replicas of a capability, those that are looked through for these in the time of one look."""
+_PLACED: Final = 4
+"""What putting one in its place takes, in looks."""
+_CLEAR_SHIFT: Final = 3
+"""Replicas that are looked through for those that take work in the time of one look."""
 Found = tuple[int, float, float, int, Registration]
 """(load, weight, -confidence, turn, agent): the lowest is the best."""
 _Key = tuple[Any, ...]
@@ -140,29 +142,39 @@ class Holders:
                     found = rank
         return found
 
+    def is_asleep(self) -> bool:
+        """Whether nobody takes work."""
+        if self._order is None:
+            self.passed += len(self._keys) >> _CLEAR_SHIFT
+            return not any(self._keys)
+        first = next(self._order.after(None), None)
+        return first is None or (not first[4] and self._first((), None) is None)
+
     def _first(self, without: Container[Registration], accepts: Callable[[Replicas], bool] | None) -> Found | None:
         self._unasked = 0
         if self._order is None:
+            self.passed += len(self._keys)
             self._put_in_order()
         while True:
             found, stale = self._look(without, accepts)
             for replicas in stale:
                 self._place(replicas)
-            if found is not None or len(stale) < MOST_STALE:
+                self.passed += _PLACED
+            if found is not None or len(stale) < _MOST_STALE:
                 return found
             self._clear()
 
     def _look(
         self, without: Container[Registration], accepts: Callable[[Replicas], bool] | None
     ) -> tuple[Found | None, list[Replicas]]:  # fmt: skip
-        """The best of those that stand first, and who of them belongs elsewhere; after 256 of these it is the best of them."""
+        """The best of those that stand first, and who of them belongs elsewhere; after 32 of these it is the best of them."""
         assert self._order is not None
         found: Found | None = None
         stale: list[Replicas] = []
         passed = 0
         for key in self._order.after(None):
             replicas = key[4]
-            if (found is not None and key[:4] >= found[:4]) or passed > MOST_PASSED or len(stale) == MOST_STALE:
+            if (found is not None and key[:4] >= found[:4]) or passed > MOST_PASSED or len(stale) == _MOST_STALE:
                 break
             if replicas and accepts is not None and not accepts(replicas):
                 passed += 1

@@ -255,11 +255,11 @@ class Choices(RuleBasedStateMachine):
         """Orders are kept for some agents already, as they are for more than 16 otherwise."""
         holders.FEW = replicas.FEW = few
         replicas.FEW_GROUPS = told
-        holders._MANY, holders._PATIENCE = 2 * few, 0.5
+        holders._MANY, holders._PATIENCE, holders._MOST_STALE = 2 * few, 0.5, 1 + few
 
     def teardown(self) -> None:
         replicas.FEW_GROUPS = 8
-        replicas.FEW, holders.FEW, holders._MANY, holders._PATIENCE = 16, 32, 256, 4
+        replicas.FEW, holders.FEW, holders._MANY, holders._PATIENCE, holders._MOST_STALE = 16, 32, 256, 4, 32
 
     @rule(
         names=st.lists(st.sampled_from([f"{letter}{number}" for letter in "abc" for number in range(8)]), min_size=1),
@@ -370,6 +370,8 @@ class Choices(RuleBasedStateMachine):
                 assert set(in_order) == set(one)
                 assert in_order == sorted(one, key=lambda agent: (replicas._load(agent), agent.turn))
         assert all(index._holders[name] for names in index._askable.values() for name in names)
+        asleep = {name for names in index._asleep.values() for name in names}
+        assert not any(any(one_class) for name in asleep for one_class in index._holders[name].values())
 
 
 TestChoices = Choices.TestCase
@@ -530,7 +532,7 @@ def test_a_choice_after_many_were_lost_puts_few_of_them_in_their_places(count: i
 
     assert going.work < 150 * count  # whatever they declare
     assert choosing.work < 60_000 + 40 * count  # these go through all of them once, in two loops
-    assert made.looked() < 16 + (count >> 4)
+    assert 128 + (count >> 3) <= made.looked() < 160 + (count >> 3)  # 32 are put in their places one by one
 
 
 @pytest.mark.parametrize("count", [2_500, 20_000])
@@ -546,11 +548,43 @@ def test_capabilities_that_nobody_takes_do_not_stand_before_one_that_somebody_ta
 
     assert found[1:] == ["lives"] * 5
     assert found[0] == ("lives" if count < 16_384 else None)
-    assert made.looked() < 16 + (count >> 4)
+    assert count <= made.looked() < 16 + count
     made.condition(made.get(b"lives"), Condition.DOWN)
     assert chosen(made, b"q") is None
     made.condition(made.get(b"o17"), Condition.UP)
     assert [chosen(made, b"q") for _ in range(3)] == ["o17"] * 3
+
+
+@pytest.mark.parametrize("count", [60, 300, 900])  # of which no order is kept yet, and of which one is
+def test_a_look_below_a_name_costs_what_is_charged_whoever_takes_no_work(count: int):
+    names = [f"q.c{number}" for number in range(32)]
+    made, gone = registry(), session("gone")
+    for number in range(count):
+        made.register(manifest(f"o{number}", *names, version=f"1.{number}.0"), gone)
+    made.register(manifest("lives", *names, interface=("chained",)), session())
+    made.condition_all(gone.agents.values(), Condition.DRAINING)
+
+    def look() -> tuple[int, int]:
+        with WorkCounter() as counter:
+            assert chosen(made, b"q") is None
+        return counter.work, made.looked()
+
+    looks = [look() for _ in range(12)]
+
+    assert all(work < 8_000 + 130 * charged for work, charged in looks)
+    assert looks[-1][0] < 16_000  # however many there were
+
+
+@pytest.mark.parametrize("count", [8, 40, 300])
+def test_a_capability_is_not_set_aside_when_those_who_stood_first_take_no_work(count: int):
+    made = registry(*(manifest(f"a{number}", "q.c", version=f"1.{number}.0") for number in range(count)))
+
+    for left in range(count, 0, -1):
+        first = made.choose(b"q")
+        assert first is not None, f"{left} take work"
+        made.condition(first.agent, Condition.DRAINING)
+
+    assert made.choose(b"q") is None
 
 
 @pytest.mark.parametrize("count", [100, 800])
