@@ -117,6 +117,8 @@ class Delivery:
     def go_on(self) -> None:
         """Begin a step: end more of what was delegated for delegations that have ended, and of what has expired."""
         self.left = SHARE
+        if self._records.is_behind:
+            return
         for child in self.orphans.take():
             if not child.is_over:
                 self.left -= 1

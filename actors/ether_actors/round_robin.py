@@ -6,9 +6,9 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar
 
-__all__ = ["RoundRobin"]
+__all__ = ["EACH", "RoundRobin"]
 
-_EACH: Final = 8
+EACH: Final = 8
 """Of each owner's in a step: what arrives meanwhile waits for so much, however much one of them has."""
 
 _K = TypeVar("_K", bound=Hashable)
@@ -37,9 +37,9 @@ class RoundRobin(Generic[_K, _T]):
             items = self._items[owner] = deque()
         items.append(item)
 
-    def take(self) -> Iterator[_T]:
-        """Take out one step's share: as many items as there are, but at most 8 for each owner, and `most` in all."""
-        for _ in range(min(self._most, _EACH * len(self._items))):
+    def take(self, each: int = EACH) -> Iterator[_T]:
+        """Take out one step's share: `each` for each owner, if there are as many, and `most` in all."""
+        for _ in range(min(self._most, each * len(self._items))):
             if not self._items:
                 return
             owner, items = next(iter(self._items.items()))

@@ -20,7 +20,7 @@ from ether_actors.progress import Progress
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, id_ahead, overload
-from ether_actors.round_robin import RoundRobin
+from ether_actors.round_robin import EACH, RoundRobin
 from ether_actors.selection import Selection
 from ether_broker.cost import ANSWER, LOOK_UP
 from ether_broker.dead_letters import Reason
@@ -354,10 +354,8 @@ class Rulings:
         records = self._records
         for entry in records.ledger.deadlines.due(records.now, _NOTICED):
             self._overdue.put(entry.asking_session.node, entry)
-        if records.is_behind:
-            return
         self._delivery.go_on()
-        for entry in self._overdue.take():
+        for entry in self._overdue.take(1 if records.is_behind else EACH):
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
             if entry.agent is records.bus:

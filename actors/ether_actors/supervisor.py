@@ -207,19 +207,17 @@ class Supervisor:
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         router = self.records.router
-        if (
-            router.turns.waiting or router.turns.held or router.has_lost
-        ):  # a peer was found gone as the last answers left
+        if router.turns.waiting or router.has_lost:  # a peer was found gone as the last answers left
             return self.records.now
-        is_behind = self.records.is_behind  # the end of the commit wakes it then
-        if not is_behind and (self._rulings.has_due or self._membership.is_serving or self.leasing.leases.ending):
+        is_going_on = self._rulings.has_due or self._membership.is_serving or self.leasing.leases.ending
+        if (router.turns.held or is_going_on) and not self.records.is_behind:  # the end of the commit wakes it then
             return self.records.now
         wake = min(self._membership.next_beat, self._feeding.next_feed)
         if self._rulings.progress.timed:
             wake = min(wake, self._rulings.progress.timed[0][0])
         if self._collecting.asked:
             wake = min(wake, self._collecting.next_at)
-        deadline = None if is_behind else self.records.ledger.deadlines.next()
+        deadline = self.records.ledger.deadlines.next()
         return wake if deadline is None else min(wake, deadline)
 
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:

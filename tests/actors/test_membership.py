@@ -505,7 +505,7 @@ def test_a_control_envelope_with_a_body_that_its_kind_does_not_have_is_refused_w
 
     refusal = peer.refusal()
     assert refusal.code in {"invalid_envelope", "invalid_manifest", MalformedFrame.code}
-    assert refusal.number == 77
+    assert refusal.number == (0 if refusal.code == MalformedFrame.code else 77)
     assert peer.session.cursors == {}
 
 

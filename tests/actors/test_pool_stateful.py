@@ -105,7 +105,8 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def no_more_than_size_threads_are_idle(self) -> None:
         if hasattr(self, "pool"):
-            most = len(self.waits) + len(self.runs) + self.pool.size
+            begun = sum(call.started.is_set() for call in self.submitted)
+            most = len(self.waits) + len(self.runs) + begun + self.pool.size
             wait_until(lambda: self.pool.threads <= most)
 
     @invariant()
