@@ -10,7 +10,7 @@ from ether_actors.hint import hint
 from ether_actors.leasing import Leasing
 from ether_actors.ledger import Entry, State
 from ether_actors.pages import Place, page, text, whole
-from ether_actors.records import SUPERVISOR, Records
+from ether_actors.records import Records
 from ether_actors.refusal import Refusal
 from ether_actors.registration import Choice, Condition, Registration
 from ether_actors.trimming import Trimming
@@ -20,6 +20,7 @@ from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.ids import to_text
 from ether_broker.manifest import Capability, Manifest
+from ether_broker.names import SUPERVISOR
 from ether_broker.payload import Payload
 from ether_broker.response import ErrorInfo
 from ether_broker.router import HEARTBEAT, Session

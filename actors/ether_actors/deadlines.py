@@ -6,12 +6,8 @@ import heapq
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
-__all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "SLOT", "Deadlines"]
+__all__ = ["SLOT", "Deadlines"]
 
-DEFAULT_TIMEOUT: Final = 60.0
-"""Seconds that a delegation has when the delegator says nothing (spec 3, "Per-Agent Timeout")."""
-LONGEST_TIMEOUT: Final = 366 * 86_400.0
-"""Seconds, a year: a later deadline, infinity among them, is brought down to it."""
 SLOT: Final = 0.1
 """Seconds of one slot; a deadline is noticed at the end of its slot, so within G4's 250 ms."""
 

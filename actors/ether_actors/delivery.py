@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from ether_actors.ledger import Entry, State
-from ether_actors.records import SUPERVISOR, Records
+from ether_actors.records import Records
 from ether_actors.registration import Registration
 from ether_actors.round_robin import RoundRobin
 from ether_broker.dead_letters import Reason
+from ether_broker.names import SUPERVISOR
 from ether_broker.response import ErrorInfo
 from ether_broker.router import Session
 from ether_broker.status import Status

@@ -9,11 +9,12 @@ from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.quota import check_held
 from ether_actors.reassignment import Reassignment
-from ether_actors.records import SUPERVISOR, Records
+from ether_actors.records import Records
 from ether_actors.registration import Registration
 from ether_broker.cost import AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.ids import NO_ID
+from ether_broker.names import SUPERVISOR
 from ether_broker.router import Session
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind, mark, pack_envelope

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from ether_actors.deadlines import LONGEST_TIMEOUT
 from ether_actors.delivery import Delivery
 from ether_actors.leases import Claim, Effect, Granted, Held, Released, Withdrawn
 from ether_actors.ledger import Entry, State
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal
 from ether_broker.cost import LEASES_SHIFT
+from ether_broker.delegation import LONGEST_TIMEOUT
 from ether_broker.errors import InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.ids import NO_ID, to_text
 from ether_broker.names import MAX_RESOURCE, is_resource

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.collecting import Collecting
-from ether_actors.deadlines import DEFAULT_TIMEOUT
 from ether_actors.delivery import Delivery
 from ether_actors.departures import Departures
 from ether_actors.homecoming import Homecoming
@@ -13,11 +12,12 @@ from ether_actors.ledger import Entry
 from ether_actors.monitors import Monitors
 from ether_actors.quota import check_observer, load_of, said_of_itself
 from ether_actors.reassignment import Reassignment
-from ether_actors.records import SUPERVISOR, Records
+from ether_actors.records import Records
 from ether_actors.registering import Registering
 from ether_actors.registration import Condition, Registration
 from ether_broker.bounded import CONTROL, read_map
 from ether_broker.cost import BLOCKED, LOADS_SHIFT
+from ether_broker.delegation import DEFAULT_TIMEOUT
 from ether_broker.errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -26,7 +26,7 @@ from ether_broker.errors import (
     NodeRefused,
     TooMuch,
 )
-from ether_broker.names import MAX_NAME, is_name, is_topic
+from ether_broker.names import MAX_NAME, SUPERVISOR, is_name, is_topic
 from ether_broker.payload import MAX_PAYLOAD, pack
 from ether_broker.router import Session
 from ether_broker.tap import Cursor

@@ -17,7 +17,7 @@ from ether_broker.ids import to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.manifest import Manifest
-from ether_broker.names import BUS_PREFIX
+from ether_broker.names import BUS_PREFIX, SUPERVISOR
 from ether_broker.payload import pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.router import Router, Session
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Identify = Callable[[bytes], Identity | None]
 
-__all__ = ["SUPERVISOR", "VOLATILE", "Records"]
+__all__ = ["VOLATILE", "Records"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 
@@ -47,8 +47,6 @@ _OWN: Final = 64
 """Envelopes that the broker adds of its own accord before those are in the journal."""
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
-SUPERVISOR: Final = "ether"
-"""The agent name of the supervisor; its capabilities begin with `ether.`."""
 
 
 class Records:

@@ -8,7 +8,7 @@ from typing import Final
 from ether_actors.departures import Departures
 from ether_actors.homecoming import Homecoming
 from ether_actors.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
-from ether_actors.records import SUPERVISOR, Records
+from ether_actors.records import Records
 from ether_actors.registration import Condition, Registration, places_of
 from ether_broker.bounded import MANIFEST, read_map
 from ether_broker.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
@@ -21,7 +21,7 @@ from ether_broker.errors import (
     TooMuch,
 )
 from ether_broker.manifest import Manifest
-from ether_broker.names import is_name
+from ether_broker.names import SUPERVISOR, is_name
 from ether_broker.payload import pack
 from ether_broker.router import Session
 from ether_broker.wire import Header, Kind, name_of, pack_envelope

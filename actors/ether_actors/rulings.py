@@ -13,7 +13,6 @@ from typing import Final
 
 from ether_actors.administration import Administration
 from ether_actors.collecting import Collecting
-from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_actors.delivery import Delivery
 from ether_actors.ledger import Entry, State
 from ether_actors.progress import Progress
@@ -24,6 +23,7 @@ from ether_actors.round_robin import EACH, RoundRobin
 from ether_actors.selection import Selection
 from ether_broker.cost import ANSWER, LOOK_UP
 from ether_broker.dead_letters import Reason
+from ether_broker.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.ids import NO_ID, to_text
 from ether_broker.mailbox import Offer

@@ -15,7 +15,12 @@ from ether_broker.model import AgentName, CapabilityName, FrozenMap, Model, Requ
 from ether_broker.payload import EMPTY, Payload
 from ether_broker.version import SCHEMA_VERSION
 
-__all__ = ["Budget", "Criticality", "Delegation", "OutputContract"]
+__all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "Budget", "Criticality", "Delegation", "OutputContract"]
+
+DEFAULT_TIMEOUT: Final = 60.0
+"""Seconds that a delegation has when the delegator says nothing (spec 3, "Per-Agent Timeout")."""
+LONGEST_TIMEOUT: Final = 366 * 86_400.0
+"""Seconds, a year: a later deadline, infinity among them, is brought down to it."""
 
 _KEPT: Final = ("can_delegate", "can_modify_files")
 """Permissions that a specialist's node keeps."""

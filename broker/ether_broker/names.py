@@ -19,6 +19,7 @@ __all__ = [
     "MAX_NAME",
     "MAX_RESOURCE",
     "NAME_PATTERN",
+    "SUPERVISOR",
     "TOPIC_PATTERN",
     "check_names",
     "is_capability",
@@ -38,6 +39,8 @@ GRAMMAR: Final = {
 """The same in words."""
 TOPIC_PATTERN: Final = r"^([A-Za-z0-9_.-]*|\*)$"
 """Of what an observer asks for: the begin of a capability, and so also nothing at all."""
+SUPERVISOR: Final = "ether"
+"""The agent name of the supervisor; its capabilities begin with `ether.`."""
 BUS_PREFIX: Final = b"ether."
 """What the capabilities of the bus itself begin with."""
 MAX_NAME: Final = 200

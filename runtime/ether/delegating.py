@@ -12,11 +12,10 @@ from ether.broker_clock import BrokerClock
 from ether.machinery import Machinery
 from ether.stay import Stay
 from ether.uplink import Uplink
-from ether_actors.deadlines import LONGEST_TIMEOUT
 from ether_actors.handle import Handle
 from ether_broker import errors
 from ether_broker.codec import id_bytes, pack_delegation, pack_request
-from ether_broker.delegation import Delegation
+from ether_broker.delegation import LONGEST_TIMEOUT, Delegation
 from ether_broker.payload import EMPTY, Payload, pack
 from ether_broker.response import ErrorInfo, Response
 from ether_broker.status import Status

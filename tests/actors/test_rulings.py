@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from ether_actors.deadlines import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_actors.ledger import State
 from ether_actors.selection import MAX_CHAIN
+from ether_broker.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.mailbox import Limits
 from ether_broker.status import Status
 from ether_broker.wire import Flag, Kind

@@ -22,10 +22,10 @@ from ether_actors.observers.statistics import (
 )
 from ether_actors.observers.tally import Tally
 from ether_actors.observers.window import Count, Sliding
-from ether_actors.records import SUPERVISOR
 from ether_broker.clock import Clock, SystemClock
 from ether_broker.errors import EtherError, InvalidSpec
 from ether_broker.ids import to_bytes
+from ether_broker.names import SUPERVISOR
 from ether_broker.response import Response
 from ether_broker.status import Status
 

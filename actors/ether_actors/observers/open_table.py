@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from ether_actors.deadlines import DEFAULT_TIMEOUT
+from ether_broker.delegation import DEFAULT_TIMEOUT
 from ether_broker.wire import Header
 
 __all__ = ["OpenDelegation", "OpenTable"]

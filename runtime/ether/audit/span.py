@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether.audit.entry import Entry
-from ether_actors.records import SUPERVISOR
 from ether_broker.ids import NO_ID, to_text
+from ether_broker.names import SUPERVISOR
 from ether_broker.status import Status
 from ether_broker.text import one_line
 from ether_broker.wire import Kind

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from ether.bench.work import OPAQUE, EchoAgent, body_of, capability_of
-from ether_actors.records import SUPERVISOR
 from ether_broker.codec import pack_outcome, pack_request
 from ether_broker.ids import new_id
 from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.names import SUPERVISOR
 from ether_broker.payload import Payload, pack
 from ether_broker.wire import Kind, pack_envelope, read_header
 

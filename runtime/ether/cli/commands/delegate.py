@@ -39,9 +39,8 @@ from ether.cli.outcome import follow, print_outcome
 from ether.cli.output import Output
 from ether.cli.params import collect_params, read_json, read_pairs
 from ether.terminal import say
-from ether_actors.deadlines import DEFAULT_TIMEOUT
 from ether_broker.codec import id_bytes
-from ether_broker.delegation import Budget
+from ether_broker.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.errors import EtherError, NameTaken, UsageError, nearest
 from ether_broker.ids import to_text
 from ether_broker.manifest import ANY
