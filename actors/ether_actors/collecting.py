@@ -31,6 +31,8 @@ _RATE: Final = 16 << 20
 _BURST: Final = 1 << 20
 _LOOK: Final = 2 << 10
 """Bytes as which a look for an outcome counts where there is a journal."""
+_READ_SHIFT: Final = 6
+"""Of the number of outcomes on their way that are read for one RESUME: what is charged for that, in points."""
 SHARE: Final = 32
 """Outcomes that one step looks up. Each may be a question to the journal's file, of some 0.15 ms; thousands of them in
 one step would make every deadline late (G4)."""
@@ -75,8 +77,10 @@ class Collecting:
         ended = [id_ for id_ in request_ids if not self.go_on(session, id_)]
         if ended:
             waiting, on_its_way = self._queue(session)
-            if not on_its_way:
+            if not on_its_way or not on_its_way.isdisjoint(ended):  # some of it may have arrived since
+                on_its_way.clear()
                 on_its_way.update(header.request_id for header, _ in self._unread(session))
+                session.input.spend(len(on_its_way) >> _READ_SHIFT)
             self._wait(waiting, [id_ for id_ in ended if id_ not in on_its_way])
 
     def _queue(self, session: Session) -> tuple[deque[bytes], set[bytes]]:

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Final
 
-from ether_actors.ledger import Entry, State
+from ether_actors.ledger import Entry, State, owner_of
 from ether_actors.records import Records
 from ether_actors.registration import Registration
 from ether_actors.round_robin import RoundRobin
@@ -106,7 +106,7 @@ class Delivery:
         """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `go_on`."""
         for child in list(entry.children or ()):
             if self.left <= 0:
-                self.orphans.put(child.asking_session.node, child)
+                self.orphans.put(owner_of(child), child)
             elif not child.is_over:
                 self.left -= 1
                 self.end_child(child)
@@ -118,7 +118,7 @@ class Delivery:
     def go_on(self) -> None:
         """Begin a step: end more of what was delegated for delegations that have ended, and of what has expired."""
         self.left = SHARE
-        if self._records.is_behind:
+        if self._records.waits(self._records.overdue):
             return
         for child in self.orphans.take():
             if not child.is_over:

@@ -77,7 +77,7 @@ class Present:
     leaving: str = ""
     """Why it leaves for good; empty: it does not. Its work had not all been ruled on."""
     came: int = field(default=0, compare=False)
-    """The number of the first envelope of the step in which it registered; 0 of one that a checkpoint knows."""
+    """The number of the event that says that it registered; 0 of one that a checkpoint knows."""
 
 
 class History:
@@ -101,8 +101,10 @@ class History:
         """When the last step was, by that clock."""
         self.wall = 0.0
         """The same as Unix time."""
+        self._number = 0
+        """Of the envelope that is being folded."""
         self._left: dict[bytes, int] = {}
-        """Nodes that leave: {incarnation: the number of the first envelope of the step in which it said so last}."""
+        """Nodes that leave: {incarnation: the number of the event that says so last}."""
 
     def begin(self, boot: str, now: float, wall: float) -> None:
         """Go on by the clock of another broker.
@@ -145,6 +147,7 @@ class History:
                 elif request_id in opened:
                     opened[request_id].is_running = True
             elif kind == _EVENT:
+                self._number = number
                 self._event(envelope)
 
     def _end(self, request_id: bytes, envelope: bytes, number: int) -> None:
@@ -165,7 +168,7 @@ class History:
     def _agent_up(self, body: dict[str, Any]) -> None:
         manifest = self.agents[body["like"]].manifest if "like" in body else body["manifest"]
         self.agents[body["agent"]] = Present(
-            manifest, body["node"], body["incarnation"], came=self.next
+            manifest, body["node"], body["incarnation"], came=self._number
         )  # fmt: skip
 
     def _agent_down(self, body: dict[str, Any]) -> None:
@@ -181,7 +184,7 @@ class History:
             agent.leaving = body["reason"]
 
     def _node_leaving(self, body: dict[str, Any]) -> None:
-        self._left[body["incarnation"]] = self.next  # its agents are looked for once, by `leaving`: they may be many
+        self._left[body["incarnation"]] = self._number  # its agents are looked for once, by `leaving`: they may be many
 
     def leaving(self) -> dict[str, str]:
         """Agents that leave for good and whose work had not all been ruled on: {agent: why}."""

@@ -133,6 +133,12 @@ class Entry:
             entry = entry.parent
 
 
+def owner_of(entry: Entry) -> str:
+    """Whose deadlines and sub-delegations wait for each other: the delegator's key, or its node where there are no keys."""
+    session = entry.asking_session
+    return session.owner or session.node
+
+
 class Ledger:
     """Every delegation that has no outcome yet, and those with one that their nodes still hold.
 

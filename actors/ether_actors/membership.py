@@ -190,14 +190,16 @@ class Membership:
 
     def serve(self) -> None:
         """Go on with what is done a share a step: once in each."""
-        if not self._records.is_behind:
+        if not self._records.waits(self._records.departed):
             self.departures.serve()
             self.monitors.serve()
 
     @property
     def is_serving(self) -> bool:
         """Whether the next step should come at once."""
-        return bool(self.departures.waiting or self.monitors.is_serving)
+        return bool(self.departures.waiting or self.monitors.is_serving) and not self._records.waits(
+            self._records.departed
+        )
 
     @property
     def next_beat(self) -> float:

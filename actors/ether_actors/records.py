@@ -83,8 +83,10 @@ class Records:
         self.tap = tap
         self.durable = tap.next
         """The number below which the journal can be read."""
-        self.own = 0
-        """Envelopes of the broker's own accord, as deadlines pass and nodes go, that are not durable yet."""
+        self.overdue = 0
+        """Envelopes that the broker added as deadlines passed, and that are not durable yet."""
+        self.departed = 0
+        """The same as nodes and agents went."""
         self.make_id = make_id
         self.passing: list[bytes] = []
         """What passed in this step; the tap numbers it at the step's end."""
@@ -98,10 +100,9 @@ class Records:
         self.has_recovered = False
         """Whether this broker took up what another had left."""
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether the journal has yet to commit what the broker did of its own accord: others' outcomes wait behind that."""
-        return self.own > _OWN and self.journal.trouble is None
+    def waits(self, unwritten: int, most: int = _OWN) -> bool:
+        """Whether the journal has to commit before the broker does more of its own accord: others' outcomes wait behind."""
+        return unwritten > most and self.journal.trouble is None
 
     def _parent_of(self, holder: bytes) -> bytes | None:
         entry = self.ledger.get(holder)

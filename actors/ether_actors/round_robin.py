@@ -18,6 +18,8 @@ _T = TypeVar("_T")
 class RoundRobin(Generic[_K, _T]):
     """Items by owner: first in, first out for each, and no owner waits for what another has.
 
+    Who had none comes first, so that whoever has few has them done at once, however many others have some.
+
     Args:
         most: how many are taken in a step at most, by however many owners.
     """
@@ -35,11 +37,12 @@ class RoundRobin(Generic[_K, _T]):
         items = self._items.get(owner)
         if items is None:
             items = self._items[owner] = deque()
+            self._items.move_to_end(owner, last=False)
         items.append(item)
 
-    def take(self, each: int = EACH) -> Iterator[_T]:
-        """Take out one step's share: `each` for each owner, if there are as many, and `most` in all."""
-        for _ in range(min(self._most, each * len(self._items))):
+    def take(self, most: int | None = None) -> Iterator[_T]:
+        """Take out one step's share: 8 for each owner, if there are as many, and `most` in all."""
+        for _ in range(min(self._most if most is None else most, EACH * len(self._items))):
             if not self._items:
                 return
             owner, items = next(iter(self._items.items()))

@@ -14,12 +14,12 @@ from typing import Final
 from ether_actors.administration import Administration
 from ether_actors.collecting import Collecting
 from ether_actors.delivery import Delivery
-from ether_actors.ledger import Entry, State
+from ether_actors.ledger import Entry, State, owner_of
 from ether_actors.progress import Progress
 from ether_actors.reassignment import Reassignment
 from ether_actors.records import Records
 from ether_actors.refusal import Refusal, broker_full, forged, id_ahead, overload
-from ether_actors.round_robin import EACH, RoundRobin
+from ether_actors.round_robin import RoundRobin
 from ether_actors.selection import Selection
 from ether_broker.cost import ANSWER, LOOK_UP
 from ether_broker.dead_letters import Reason
@@ -52,6 +52,9 @@ _NOTICED: Final = 4_096
 """Deadlines that one step notices; ending them takes longer."""
 _DUE: Final = 128
 """Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
+_UNWRITTEN: Final = 192
+"""Envelopes of such endings that are not in the journal yet, beyond which a step ends only `_BEHIND` more."""
+_BEHIND: Final = 4
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
@@ -346,16 +349,20 @@ class Rulings:
 
     @property
     def has_due(self) -> bool:
-        """Whether the next step should come at once."""
-        return bool(self._overdue or self._delivery.orphans or self._delivery.unpumped or self.progress.going)
+        """Whether the next step should come at once; what waits for the journal is woken by that."""
+        delivery, records = self._delivery, self._records
+        if self._overdue and not records.waits(records.overdue, _UNWRITTEN):
+            return True
+        has_more = delivery.orphans or delivery.unpumped or self.progress.going
+        return bool(has_more) and not records.waits(records.overdue)
 
     def due(self) -> None:
         """End a share of what has passed its deadline, and of what was made for what has ended."""
         records = self._records
         for entry in records.ledger.deadlines.due(records.now, _NOTICED):
-            self._overdue.put(entry.asking_session.node, entry)
+            self._overdue.put(owner_of(entry), entry)
         self._delivery.go_on()
-        for entry in self._overdue.take(1 if records.is_behind else EACH):
+        for entry in self._overdue.take(_BEHIND if records.waits(records.overdue, _UNWRITTEN) else None):
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
             if entry.agent is records.bus:

@@ -133,8 +133,8 @@ class Supervisor:
         self._feeding = Feeding(self.records, tap_interval)
         self._ticket = 0
         """Of the last step that the journal was given."""
-        self._appended: deque[tuple[int, int, int]] = deque()
-        """(ticket, the number that follows, how much is the broker's own) of the steps that are not durable yet."""
+        self._appended: deque[tuple[int, int, int, int]] = deque()
+        """(ticket, the number that follows, what of `overdue` and `departed`) of the steps that are not durable yet."""
 
     def recover(self, now: float, wall: float, boot: str = "") -> None:
         """Take up what the journal's last broker left; before the first step.
@@ -176,12 +176,14 @@ class Supervisor:
         progress = self._rulings.progress
         if progress.timed or progress.unsettled or progress.going or records.router.backlog.freed:
             progress.due()
-        taken = len(records.passing)
+        before = len(records.passing)
         self._rulings.due()
+        overdue = len(records.passing) - before
         self._membership.beat()
         self._membership.serve()
-        own = len(records.passing) - taken
-        records.own += own
+        departed = len(records.passing) - before - overdue
+        records.overdue += overdue
+        records.departed += departed
         self.leasing.serve()
         if self._collecting.asked:
             self._collecting.serve()
@@ -190,7 +192,7 @@ class Supervisor:
             first = records.tap.next
             records.tap.append(passing, now)
             self._ticket = records.journal.append(first, now, wall, passing)
-            self._appended.append((self._ticket, records.tap.next, own))
+            self._appended.append((self._ticket, records.tap.next, overdue, departed))
             self._feeding.passed()
         self._feeding.feed()
         records.router.seal(self._ticket)
@@ -201,16 +203,18 @@ class Supervisor:
         records, committed = self.records, self.records.journal.committed
         records.router.release(committed)
         while self._appended and self._appended[0][0] <= committed:
-            _, records.durable, own = self._appended.popleft()
-            records.own -= own
+            _, records.durable, overdue, departed = self._appended.popleft()
+            records.overdue -= overdue
+            records.departed -= departed
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         router = self.records.router
         if router.turns.waiting or router.has_lost:  # a peer was found gone as the last answers left
             return self.records.now
-        is_going_on = self._rulings.has_due or self._membership.is_serving or self.leasing.leases.ending
-        if (router.turns.held or is_going_on) and not self.records.is_behind:  # the end of the commit wakes it then
+        if router.turns.held and not self.records.waits(self.records.departed):
+            return self.records.now
+        if self._rulings.has_due or self._membership.is_serving or self.leasing.leases.ending:
             return self.records.now
         wake = min(self._membership.next_beat, self._feeding.next_feed)
         if self._rulings.progress.timed:

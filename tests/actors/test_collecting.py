@@ -220,6 +220,24 @@ def test_the_order_of_what_is_owed_takes_no_more_room_than_what_is_owed() -> Non
     assert len(list(records.ended.uncollected_of(b"d"))) <= 2 + SPARE
 
 
+def test_what_was_on_its_way_and_has_arrived_is_given_again_to_who_asks_for_it() -> None:
+    bus, peer, _ = bus_with(ENDED)
+    specialist = bus.node("n", "s")
+    number = peer.delegate("d", timeout=900.0)
+    bus.step()
+    specialist.respond("s", number)
+    bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+    peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + other) for other in range(ENDED)]})
+    bus.step()
+    peer.session.channel.acknowledge(peer.session.channel.last)
+    peer.inbox.clear()
+
+    peer.send(Kind.RESUME, body={"awaiting": [request_id(number)]})
+    bus.pass_time(5.0)
+
+    assert [received.number for received in peer.inbox].count(number) == 1
+
+
 def test_what_is_on_its_way_is_not_given_again_but_to_who_asks_for_it_once_more() -> None:
     bus, peer, _ = bus_with(ENDED)
     specialist = bus.node("n", "s")

@@ -944,6 +944,21 @@ def test_a_node_that_said_bye_has_left_with_all_its_agents_though_its_broker_die
     assert told(world, "node_down") == []
 
 
+def test_an_agent_that_comes_behind_the_bye_of_its_node_in_the_same_step_stays_though_the_broker_dies():
+    world = World(window=1)
+    a = world.life("na", *(f"a{number}" for number in range(6)))
+    d = world.life("d")
+    world.settle()
+    for agent in a.agents:
+        d.ask("once", to=agent, timeout=900.0)
+    world.settle()
+    a.bye()
+    a.add("late")
+    world.step()  # where `World.step` compares what recovery would make of it
+
+    assert "late" in {agent.manifest.agent for agent in world.supervisor.records.registry.agents}
+
+
 def test_what_is_ruled_on_in_the_step_in_which_it_leaves_is_told_of_once():
     world = World()
     _, a = pair(world)
