@@ -11,10 +11,10 @@ import pytest
 from tests.support import REPOSITORY
 
 FLOORS: Final = ("broker/ether_broker", "actors/ether_actors", "runtime/ether")
-OUTLET: Final = {"runtime/ether/terminal.py", "runtime/ether/safe_console.py"}
+OUTLET: Final = {"runtime/ether/text_io/terminal.py", "runtime/ether/text_io/console.py"}
 PIPES: Final = {
-    "actors/ether_actors/folding.py": "a child process hands its parent bytes",
-    "runtime/ether/scout/line_search.py": "a child process hands its parent JSON",
+    "actors/ether_actors/supervisor/journal/checkpoint_process.py": "a child process hands its parent bytes",
+    "runtime/ether/review/scout/line_search.py": "a child process hands its parent JSON",
 }
 PRINTERS: Final = {
     "print", "pprint", "print_json", "rprint", "Console", "echo", "secho", "print_exc", "print_exception", "print_stack",

@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from ether_broker.errors import MalformedFrame
-from ether_broker.wire import BATCH, FRAME, pack_lengths, split
+from ether_broker.wire.frame import BATCH, FRAME, pack_lengths, split
 
 __all__ = ["Batch", "Cursor", "Tap", "read_batch"]
 

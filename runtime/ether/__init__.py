@@ -13,18 +13,23 @@ import logging as _logging
 from typing import TYPE_CHECKING
 
 from ether.agent_ref import AgentRef
-from ether.monitor import Monitor
+from ether.node.monitor import Monitor
 from ether.runtime import Runtime
-from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent
-from ether_actors.budget import BudgetAccount
-from ether_actors.capability import capability
-from ether_actors.composable import ComposableAgent
-from ether_actors.handle import Handle, Stream, as_completed
-from ether_actors.lease import Lease
-from ether_actors.observer import Observation, Observer
-from ether_actors.task import Task
-from ether_broker.artifact import Artifact
-from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
+from ether.version import __version__
+from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
+from ether_actors.agent.capability import capability
+from ether_actors.agent.composable import ComposableAgent
+from ether_actors.observers.observer import Observation, Observer
+from ether_actors.task.budget import BudgetAccount
+from ether_actors.task.handle import Handle, Stream, as_completed
+from ether_actors.task.lease import Lease
+from ether_actors.task.task import Task
+from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import AgentStatus, Status
 from ether_broker.errors import (
     AccessDenied,
     AddressInUse,
@@ -69,20 +74,15 @@ from ether_broker.errors import (
     UsageError,
     WaitTimeout,
 )
-from ether_broker.frozen import thaw
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import AgentStatus, Status
 
 if TYPE_CHECKING:
-    from ether.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec
+    from ether.cluster.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec
     from ether.errors import ProcessFailed
-    from ether_actors.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+    from ether_actors.restarts.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
     from ether_broker.discovery.advert import Advert
     from ether_broker.discovery.browser import discover
 
-__version__ = "0.1.0"
 
 __all__ = [  # noqa: RUF022  grouped by subject
     # Running
@@ -185,7 +185,9 @@ _LATER = {
     "NodeSpec": "ether.cluster",
     "ProcessFailed": "ether.errors",
     "discover": "ether_broker.discovery.browser",
-    **dict.fromkeys(("Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"), "ether_actors.child_spec"),
+    **dict.fromkeys(
+        ("Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"), "ether_actors.restarts.child_spec"
+    ),
 }
 """Names that are imported when first used: not everybody starts processes or supervision trees, or has a network."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from ether_broker.codec import read_delegation
-from ether_broker.delegation import Delegation
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.response import Response
 from ether_broker.errors import UnknownDeadLetter, UsageError
-from ether_broker.response import Response
-from ether_broker.wire import Kind, read_header
+from ether_broker.wire.codec import read_delegation
+from ether_broker.wire.frame import Kind, read_header
 
 __all__ = ["DeadLetterView"]
 

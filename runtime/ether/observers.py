@@ -5,13 +5,13 @@ docs/observers.md says what each shows, and how to write your own.
 
 from __future__ import annotations
 
-from ether_actors.observers.definitions import DEFINITIONS, EXTENSION_METRICS, Definition, Target
-from ether_actors.observers.figures import Figures, Turnaround
 from ether_actors.observers.log import Log
-from ether_actors.observers.metrics import Metrics
+from ether_actors.observers.metrics.definitions import DEFINITIONS, EXTENSION_METRICS, Definition, Target
+from ether_actors.observers.metrics.figures import Figures, Turnaround
+from ether_actors.observers.metrics.metrics import Metrics
+from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
+from ether_actors.observers.metrics.snapshot import MetricsStatistics, PairTotals, Verdict, WindowStatistics
 from ether_actors.observers.probe import Probe
-from ether_actors.observers.prometheus import CONTENT_TYPE
-from ether_actors.observers.statistics import MetricsStatistics, PairTotals, Verdict, WindowStatistics
 
 __all__ = [  # noqa: RUF022  in groups, for readers
     # Observers

@@ -13,39 +13,39 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 import zmq
 
 from ether.agent_ref import AgentRef
-from ether.broker_host import BrokerHost
 from ether.dead_letter import DeadLetterView
-from ether.known_requests import KnownRequests
-from ether.machinery import Machinery
-from ether.monitor import Monitor
-from ether.node import Node
-from ether.warning import warn_unread
-from ether_actors.agent import Agent, default_name
-from ether_actors.agent_adapter import is_agent
-from ether_actors.handle import Handle
-from ether_actors.observer import Observer
-from ether_actors.pool import Pool
+from ether.node.embedded_broker import BrokerHost
+from ether.node.monitor import Monitor
+from ether.node.node import Node
+from ether.node.request_cache import KnownRequests
+from ether.text_io.warning import warn_unread
+from ether_actors.agent.agent import Agent, default_name
+from ether_actors.agent.composable_adapter import is_agent
+from ether_actors.execution.resources import Machinery
+from ether_actors.observers.observer import Observer
+from ether_actors.task.handle import Handle
+from ether_actors.threads.pool import Pool
 from ether_broker.clock import SystemClock
-from ether_broker.codec import id_bytes
-from ether_broker.delegation import Budget, Delegation
-from ether_broker.endpoint import LAN, own_endpoint
+from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.payload import Payload
 from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
-from ether_broker.link import ZmqLink
 from ether_broker.mailbox import Limits
-from ether_broker.payload import Payload
+from ether_broker.transport.endpoint import LAN, own_endpoint
+from ether_broker.transport.zeromq.link import ZmqLink
+from ether_broker.wire.codec import id_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
-    from ether_actors.child_spec import SupervisorSpec
-    from ether_actors.composable import ComposableAgent
-    from ether_broker.fields import DelegationFields
-    from ether_broker.response import Response
-    from ether_broker.security.access import Access
+    from ether_actors.agent.composable import ComposableAgent
+    from ether_actors.restarts.child_spec import SupervisorSpec
+    from ether_broker.envelope.fields import DelegationFields
+    from ether_broker.envelope.response import Response
+    from ether_broker.envelope.views.suggestion import SuggestionRecord
+    from ether_broker.security.access_list import Access
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
-    from ether_broker.views.suggestion import SuggestionRecord
 
 __all__ = ["Runtime"]
 
@@ -472,7 +472,7 @@ class Runtime:
         Raises:
             Rejected: it is somebody else's, or its score is too low.
         """
-        from ether_broker.views.suggestion import SuggestionRecord
+        from ether_broker.envelope.views.suggestion import SuggestionRecord
 
         if not isinstance(record, SuggestionRecord):
             msg = f"suggest takes an ether.views.SuggestionRecord, and this is a {type(record).__name__}."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import pack, unpack
-from ether_broker.security.access import Access
-from ether_broker.wire import Kind
+from ether_broker.security.access_list import Access
+from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.work_counter import WorkCounter
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from ether_actors.history import History
-from ether_actors.ledger import State
-from ether_actors.registration import Condition
-from ether_broker.ids import NO_ID
-from ether_broker.wire import Flag, read_header
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.registry.registration import Condition
+from ether_actors.supervisor.state.ledger import State
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.wire.frame import Flag, read_header
 
 if TYPE_CHECKING:
-    from ether_actors.records import Records
-    from ether_actors.supervisor import Supervisor
+    from ether_actors.supervisor.state.broker_state import Records
+    from ether_actors.supervisor.supervisor import Supervisor
 
 __all__ = ["differences"]
 

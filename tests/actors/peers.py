@@ -7,19 +7,19 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ether_actors.ended import REMEMBERED, Ended
-from ether_actors.history import History
-from ether_actors.ledger import Entry
-from ether_actors.registration import Registration
-from ether_actors.supervisor import Supervisor
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.state.ended import REMEMBERED, Ended
+from ether_actors.supervisor.state.ledger import Entry
+from ether_actors.supervisor.supervisor import Supervisor
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import pack, unpack
-from ether_broker.router import Session
-from ether_broker.status import Status
 from ether_broker.tap import Cursor, read_batch
-from ether_broker.wire import Flag, Header, Kind, join_frame, pack_envelope, read_frame, read_header
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Flag, Header, Kind, join_frame, pack_envelope, read_frame, read_header
 
 __all__ = ["Bus", "Peer", "Received", "request_id", "uncollected"]
 

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ether_actors.ended import REMEMBERED
-from ether_actors.supervisor import Supervisor
-from ether_broker.channel import Channel, receive
-from ether_broker.ids import to_bytes
+from ether_actors.supervisor.state.ended import REMEMBERED
+from ether_actors.supervisor.supervisor import Supervisor
+from ether_broker.envelope.ids import to_bytes
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import pack, unpack
-from ether_broker.router import SILENCE
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead
+from ether_broker.transport.channel import Channel, receive
+from ether_broker.transport.session_table import SILENCE
+from ether_broker.wire.frame import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead
 from tests.actors.fold import differences
 from tests.actors.peers import request_id
 from tests.actors.stored_journal import Disk, StoredJournal

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from ether_actors.child_spec import Backoff, ChildSpec, Strategy, SupervisorSpec
-from ether_actors.restart_events import (
+from ether_actors.restarts.child_spec import Backoff, ChildSpec, Strategy, SupervisorSpec
+from ether_actors.restarts.events import (
     Add,
     ChildExited,
     ChildPath,
@@ -27,8 +27,8 @@ from ether_actors.restart_events import (
     StopChild,
     TimerFired,
 )
-from ether_actors.restarts import SupervisionTree
-from ether_actors.tree import Lifecycle
+from ether_actors.restarts.restart_machine import SupervisionTree
+from ether_actors.restarts.tree import Lifecycle
 
 STEADY = Backoff(jitter=0.0)
 AT_ONCE = Backoff(initial=0.0)

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from ether_actors.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
-from ether_actors.restart_events import (
+from ether_actors.restarts.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.events import (
     Add,
     ChildPath,
     ChildStarted,
@@ -28,8 +28,8 @@ from ether_actors.restart_events import (
     StopChild,
     TimerFired,
 )
-from ether_actors.restarts import SupervisionTree
-from ether_actors.tree import Lifecycle
+from ether_actors.restarts.restart_machine import SupervisionTree
+from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import Closed, Unavailable
 
 

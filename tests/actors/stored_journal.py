@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ether_actors.ended import REMEMBERED
-from ether_actors.recovery import read_history
+from ether_actors.supervisor.recovery import read_history
+from ether_actors.supervisor.state.ended import REMEMBERED
 from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.journal.journal import Replayed
 from ether_broker.tap import Batch
-from ether_broker.wire import Kind, read_header
+from ether_broker.wire.frame import Kind, read_header
 
 __all__ = ["Disk", "StoredJournal"]
 

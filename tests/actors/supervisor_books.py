@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ether_actors.ledger import Entry, State
-from ether_actors.registration import Condition, Registration
+from ether_actors.supervisor.registry.registration import Condition, Registration
+from ether_actors.supervisor.state.ledger import Entry, State
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Manifest
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, Received
 

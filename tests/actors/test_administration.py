@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import pytest
 
-from ether_actors import administration
-from ether_actors.pages import LIMIT
-from ether_broker.codec import read_response
+from ether_actors.supervisor.capabilities import administration
+from ether_actors.supervisor.capabilities.pages import LIMIT
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import MAX_PAYLOAD
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.views.suggestion import THRESHOLD
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.security.access import Access
-from ether_broker.status import Status
-from ether_broker.views.suggestion import THRESHOLD
-from ether_broker.wire import Kind
+from ether_broker.security.access_list import Access
+from ether_broker.wire.codec import read_response
+from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.broker.views.spec_examples import SUGGESTION_RECORD
 

@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.budget import BudgetAccount
-from ether_broker.delegation import Budget
+from ether_actors.task.budget import BudgetAccount
+from ether_broker.envelope.delegation import Budget
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import BudgetExceeded, UsageError
-from ether_broker.ids import new_id, to_text
-from ether_broker.response import Response
-from ether_broker.status import Status
 
 
 class Watch:

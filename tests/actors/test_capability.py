@@ -10,14 +10,14 @@ import jsonschema
 import pytest
 from pydantic import BaseModel, Field, Json
 
-from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent, default_name
-from ether_actors.capability import Handler, WrongResult, capability
-from ether_actors.misfit import Misfit
-from ether_actors.task import Task
+from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_name
+from ether_actors.agent.capability import Handler, WrongResult, capability
+from ether_actors.task.parameter_errors import Misfit
+from ether_actors.task.task import Task
+from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidManifest, UsageError
-from ether_broker.payload import Payload
-from ether_broker.response import Response
-from ether_broker.status import Status
 
 
 class Depth(enum.Enum):

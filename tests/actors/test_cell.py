@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from ether.testing import TestRuntime
-from ether_actors.agent import Agent, AsyncAgent, ThreadedAgent
-from ether_actors.capability import capability
-from ether_actors.cell import TURN
-from ether_actors.handle import Handle
-from ether_actors.task import Task
-from ether_actors.work import Work
-from ether_broker.delegation import Delegation
+from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
+from ether_actors.agent.capability import capability
+from ether_actors.execution.cell import TURN
+from ether_actors.task.handle import Handle
+from ether_actors.task.task import Task
+from ether_actors.task.work_item import Work
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import MAX_PAYLOAD
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import Failed, UnknownAgent
-from ether_broker.ids import to_text
-from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
 from tests.actors.worker import Worker, fail_with
 
 

@@ -8,11 +8,11 @@ import pykka
 import pytest
 
 from ether.testing import TestRuntime
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_broker.delegation import Budget
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_broker.envelope.delegation import Budget
+from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, DuplicateAgent, InvalidManifest, UnknownAgent
-from ether_broker.status import Status
 from tests.actors.worker import Worker, fail_with
 
 # -- crashes -----------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_actors.history import History
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_actors.supervisor.journal.history import History
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
 from tests.actors.recovery_world import Asked, World
 
 TIMEOUT = 1000.0

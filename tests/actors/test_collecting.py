@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ether_actors.collecting import SHARE
-from ether_actors.numbered import SPARE
-from ether_actors.pages import LIMIT
+from ether_actors.supervisor.capabilities.pages import LIMIT
+from ether_actors.supervisor.membership.outcome_replay import SHARE
+from ether_actors.supervisor.state.numbered import SPARE
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
-from ether_broker.manifest import Manifest
-from ether_broker.payload import unpack
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 
 ENDED = 1000

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.composable import ComposableAgent, perform
-from ether_actors.task import Task
-from ether_broker.delegation import Delegation, OutputContract
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.agent.composable import ComposableAgent, perform
+from ether_actors.task.task import Task
+from ether_broker.envelope.delegation import Delegation, OutputContract
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import AgentStatus, Status
+from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput
 from ether_broker.errors import BudgetExceeded, UsageError
-from ether_broker.response import Response
-from ether_broker.status import AgentStatus, Status
-from ether_broker.views.agent_io import AgentInput, AgentOutput
 
 
 class Scout(Agent):

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pytest
 
-from ether_broker.payload import unpack
-from ether_broker.security.access import Access, DelegateRule, RegisterRule
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.status import Status
+from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.crowd import Crowd
 from tests.actors.peers import Peer, request_id
 from tests.actors.work_counter import WorkCounter

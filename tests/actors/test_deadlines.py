@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ether_actors.deadlines import SLOT, Deadlines
+from ether_actors.supervisor.state.deadlines import SLOT, Deadlines
 
 times = st.floats(0, 1e7) | st.integers(0, 10**8).map(lambda tenths: tenths / 10) | st.floats(1e9, 2e9)
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from ether_broker.ids import foreign_id
-from ether_broker.manifest import Manifest
-from ether_broker.payload import unpack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.envelope.ids import foreign_id
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 

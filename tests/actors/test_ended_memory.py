@@ -9,13 +9,13 @@ from typing import Final
 
 import pytest
 
-from ether_actors.delivery import SHARE
-from ether_actors.ledger import Entry
-from ether_actors.round_robin import EACH, RoundRobin
+from ether_actors.supervisor.delegations.delivery import SHARE
+from ether_actors.supervisor.state.ledger import Entry
+from ether_actors.supervisor.state.round_robin import EACH, RoundRobin
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.router import Session
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
 
 SIZE: Final = 10_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors import ended as ended_module
-from ether_actors.ended import MOST_AHEAD, Ended
-from ether_actors.history import History
-from ether_actors.supervisor import Supervisor
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.state import ended as ended_module
+from ether_actors.supervisor.state.ended import MOST_AHEAD, Ended
+from ether_actors.supervisor.supervisor import Supervisor
+from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, pack_envelope
+from ether_broker.wire.frame import Flag, Kind, pack_envelope
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer
 from tests.actors.stored_journal import Disk, StoredJournal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ether_broker.tap import read_batch
-from ether_broker.wire import Kind, read_frame, read_header
+from ether_broker.wire.frame import Kind, read_frame, read_header
 from tests.actors.peers import Bus, Peer, request_id
 
 TOPICS = [f"zz{number:03}." + "q" * 180 for number in range(256)]

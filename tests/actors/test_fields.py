@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from mypy import api
 
-from ether_broker.delegation import Delegation
-from ether_broker.fields import DelegationFields, ResponseFields
-from ether_broker.model import Model
-from ether_broker.response import Response
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.fields import DelegationFields, ResponseFields
+from ether_broker.envelope.model import Model
+from ether_broker.envelope.response import Response
 from tests.support import REPOSITORY
 
 DELEGATE = {"capability", "params", "to_agent", "timeout", "budget", "objective", "context_slice"}

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ether.bench.past import write_past
-from ether_actors.folding import fold
-from ether_actors.history import History
-from ether_actors.recovery import read_history
+from ether.lab.bench.roles.old_journal import write_past
+from ether_actors.supervisor.journal.checkpoint_process import fold
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.recovery import read_history
 from ether_broker.errors import JournalUnavailable
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
 
 GOES_ON = threading.Event()
 

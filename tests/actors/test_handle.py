@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from ether_actors.handle import Handle, as_completed
-from ether_broker.codec import pack_delegation, pack_response
-from ether_broker.delegation import Delegation
+from ether_actors.task.handle import Handle, as_completed
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import Failed, UsageError, WaitTimeout
-from ether_broker.ids import to_text
-from ether_broker.payload import pack
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_broker.wire.codec import pack_delegation, pack_response
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
 PATIENCE = 10.0
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether_actors.history import History
+from ether_actors.supervisor.journal.history import History
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalCorrupt
-from ether_broker.ids import to_text
-from ether_broker.payload import pack, unpack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, mark, pack_envelope
+from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, request_id, uncollected
 

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 
 import pytest
 
-from ether_actors.deadlines import SLOT
-from ether_actors.delivery import SHARE as CHILDREN
-from ether_actors.departures import SHARE
-from ether_actors.ended import REMEMBERED, Ended
-from ether_actors.history import History
-from ether_actors.holders import MOST_PASSED
-from ether_actors.quota import at_a_time
-from ether_actors.registration import Condition
-from ether_broker import backlog as backlog_module
-from ether_broker.cost import HOLDERS_SHIFT
+from ether_actors.supervisor.delegations.delivery import SHARE as CHILDREN
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.membership.departures import SHARE
+from ether_actors.supervisor.registry.holders import MOST_PASSED
+from ether_actors.supervisor.registry.quota import at_a_time
+from ether_actors.supervisor.registry.registration import Condition
+from ether_actors.supervisor.state.deadlines import SLOT
+from ether_actors.supervisor.state.ended import REMEMBERED, Ended
+from ether_broker.envelope.manifest import MOST_CAPABILITIES, Capability, Manifest
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import MOST_CAPABILITIES, Capability, Manifest
-from ether_broker.payload import pack
-from ether_broker.security.access import Access, DelegateRule, RegisterRule
-from ether_broker.status import Status
-from ether_broker.wire import MOST, Flag, Kind, join_frame, pack_envelope
+from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.transport import backlog as backlog_module
+from ether_broker.transport.cost import HOLDERS_SHIFT
+from ether_broker.wire.frame import MOST, Flag, Kind, join_frame, pack_envelope
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.work_counter import WorkCounter
@@ -624,7 +624,7 @@ DEAR = {
     "a question of many names": (Kind.DELEGATION, {"params": pack({"agents": ["abc"] * 4_000})}),
 }
 A_POINT = 400
-"""Units of work that 10 µs are, on a machine as `ether_broker.cost` has it in mind."""
+"""Units of work that 10 µs are, on a machine as `ether_broker.transport.cost` has it in mind."""
 
 
 @pytest.mark.parametrize(("kind", "body"), DEAR.values(), ids=DEAR)

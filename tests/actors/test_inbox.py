@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.inbox import Inbox
+from ether_actors.agent.inbox import Inbox
 from ether_broker.errors import Closed, MailboxFull
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, JournalCorrupt, JournalUnavailable
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.status import Status
+from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.tap import Batch, read_batch
-from ether_broker.wire import Flag, Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.stored_journal import Disk, StoredJournal
 from tests.support import wait_until

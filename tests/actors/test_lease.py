@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from ether.testing import TestRuntime
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.task import Task
-from ether_broker.delegation import Budget
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.task.task import Task
+from ether_broker.envelope.delegation import Budget
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import (
     Cancelled,
     Closed,
@@ -21,8 +23,6 @@ from ether_broker.errors import (
     TooManyLeases,
     UsageError,
 )
-from ether_broker.response import Response
-from ether_broker.status import Status
 
 
 class Writer(Agent):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.leases import MOST_WAITING, Claim, Granted, Leases, Released, Withdrawn
+from ether_actors.supervisor.state.lease_table import MOST_WAITING, Claim, Granted, Leases, Released, Withdrawn
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 
 

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from ether_actors.leasing import SHARE
+from ether_actors.supervisor.capabilities.lease_service import SHARE
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.payload import pack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import request_id
 from tests.actors.test_shares import World
 

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.leases import Claim, Effect, Granted, Leases, Released, Withdrawn
+from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Leases, Released, Withdrawn
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 
 RESOURCES = ["r", "s", "t"]

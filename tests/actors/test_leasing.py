@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ether_broker.codec import read_response
-from ether_broker.payload import pack
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.codec import read_response
+from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.rulings_shell import ROOM
 

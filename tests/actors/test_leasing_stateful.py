@@ -12,11 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from ether_actors.ledger import State
-from ether_broker.codec import read_response
+from ether_actors.supervisor.state.ledger import State
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.wire.codec import read_response
+from ether_broker.wire.frame import Kind
 from tests.actors.peers import Peer, Received, request_id
 from tests.actors.supervisor_books import LATEST, Books, Given
 from tests.actors.test_supervisor_stateful import Supervision

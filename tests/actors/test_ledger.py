@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 
-from ether_actors.ledger import Entry, Ledger, State
-from ether_actors.registration import Choice, Registration
-from ether_actors.registry import Registry
+from ether_actors.supervisor.registry.registration import Choice, Registration
+from ether_actors.supervisor.registry.registry import Registry
+from ether_actors.supervisor.state.ledger import Entry, Ledger, State
+from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.router import Session
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
 SESSION = Session("n", bytes(16), 0.0)
 ALLOWED = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ether_actors.loop import LoopThread
+from ether_actors.threads.event_loop import LoopThread
 from tests.support import wait_until
 
 PATIENCE = 10.0

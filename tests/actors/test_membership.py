@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.registration import Condition
+from ether_actors.supervisor.registry.registration import Condition
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import unpack
-from ether_broker.router import SILENCE
-from ether_broker.wire import Flag, Kind, join_frame, pack_envelope
+from ether_broker.transport.session_table import SILENCE
+from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 
 

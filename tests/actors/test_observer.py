@@ -6,17 +6,17 @@ import logging
 
 import pytest
 
-from ether_actors.observer import Observation, Observer
+from ether_actors.observers.observer import Observation, Observer
 from ether_actors.observers.probe import Probe
-from ether_broker.codec import pack_delegation, pack_response
-from ether_broker.delegation import Delegation
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope, UsageError
-from ether_broker.ids import to_text
-from ether_broker.payload import pack
-from ether_broker.response import Response
-from ether_broker.status import Status
 from ether_broker.tap import ReadBatch
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.wire.codec import pack_delegation, pack_response
+from ether_broker.wire.frame import Kind, pack_envelope
 
 REQUEST = to_text(bytes(15) + b"\1")
 ASK = pack_delegation(

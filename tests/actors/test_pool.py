@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ether_actors import pool as pools
-from ether_actors.agent import Agent
-from ether_actors.pool import Pool, Room, current_pool
+from ether_actors.agent.agent import Agent
+from ether_actors.threads import pool as pools
+from ether_actors.threads.pool import Pool, Room, current_pool
 from tests.support import wait_until
 
 PATIENCE = 10.0

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ether_actors.pool import Pool, Room
+from ether_actors.threads.pool import Pool, Room
 from tests.support import wait_until
 
 PATIENCE = 5.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.history import History
-from ether_actors.recovery import read_history
-from ether_actors.upkeep import Done
-from ether_broker.journal.retention import Removed
-from ether_broker.payload import pack, unpack
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.journal.journal_maintenance import Done
+from ether_actors.supervisor.recovery import read_history
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
+from ether_broker.journal.sqlite.retention import Removed
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
 from tests.actors.fold import differences
 from tests.actors.peers import request_id
 from tests.actors.recovery_world import Asked, Life, World

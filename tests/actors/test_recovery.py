@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors import delivery, departures
-from ether_actors.history import History
-from ether_actors.homecoming import RETURN
-from ether_actors.ledger import State
-from ether_actors.registration import Condition
-from ether_actors.supervisor import Supervisor
+from ether_actors.supervisor.delegations import delivery
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.membership import departures
+from ether_actors.supervisor.membership.reconnection import RETURN
+from ether_actors.supervisor.registry.registration import Condition
+from ether_actors.supervisor.state.ledger import State
+from ether_actors.supervisor.supervisor import Supervisor
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
-from ether_broker.payload import pack, unpack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, pack_envelope, read_header
+from ether_broker.wire.frame import Flag, Kind, pack_envelope, read_header
 from tests.actors.peers import request_id, uncollected
 from tests.actors.recovery_world import Life, World
 from tests.actors.stored_journal import Disk, StoredJournal

@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors import departures
-from ether_actors.registration import Condition
-from ether_broker.payload import unpack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, read_header
+from ether_actors.supervisor.membership import departures
+from ether_actors.supervisor.registry.registration import Condition
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.recovery_world import LATEST, Asked, Life, World
 
 HOMES = {"d": [], "na": ["a"], "nb": ["b"]}

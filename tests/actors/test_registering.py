@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ether_actors.history import History
-from ether_actors.quota import MOST_AGENTS, MOST_AT_A_TIME, MOST_MANIFESTS
-from ether_actors.registration import Condition
-from ether_broker.cost import CAPABILITY, MANIFEST_SHIFT
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_AT_A_TIME, MOST_MANIFESTS
+from ether_actors.supervisor.registry.registration import Condition
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import pack, unpack
-from ether_broker.wire import Kind
+from ether_broker.transport.cost import CAPABILITY, MANIFEST_SHIFT
+from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
 
 MANIFEST = pack({"capabilities": [{"name": "x.y", "description": "d" * 1_000}]})

@@ -8,14 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors import holders, replicas
-from ether_actors.registration import Choice, Condition, Registration
-from ether_actors.registry import Registry
+from ether_actors.supervisor.registry import holders, replicas
+from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
+from ether_actors.supervisor.registry.registry import Registry
+from ether_broker.envelope.manifest import Capability, Interface, Manifest
 from ether_broker.errors import DuplicateAgent, InvalidManifest
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Interface, Manifest
-from ether_broker.router import Session
-from ether_broker.security.access import EVERYTHING, Access, DelegateRule, Grant
+from ether_broker.security.access_list import EVERYTHING, Access, DelegateRule, Grant
+from ether_broker.transport.session_table import Session
 from tests.actors.work_counter import WorkCounter
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ether_actors.child_spec import Backoff, Strategy, SupervisorSpec
-from ether_actors.tree import Lifecycle
+from ether_actors.restarts.child_spec import Backoff, Strategy, SupervisorSpec
+from ether_actors.restarts.tree import Lifecycle
 from tests.actors.restart_shell import children, running, supervisor, waiting
 
 

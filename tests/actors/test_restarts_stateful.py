@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
-from ether_actors.restart_events import (
+from ether_actors.restarts.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.events import (
     ChildExited,
     ChildPath,
     ChildStarted,

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from ether_actors.ledger import State
-from ether_actors.selection import MAX_CHAIN
-from ether_broker.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
+from ether_actors.supervisor.delegations.selection import MAX_CHAIN
+from ether_actors.supervisor.state.ledger import State
+from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.rulings_shell import ROOM, chain, pair
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.ledger import State
+from ether_actors.supervisor.state.ledger import State
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.rulings_shell import pair
 
 # -- responses ---------------------------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ from typing import Final
 
 import pytest
 
-from ether_actors.departures import SHARE
-from ether_actors.monitors import CLEARED
-from ether_actors.monitors import SHARE as TOLD
-from ether_actors.registration import Condition
-from ether_broker.cost import ANSWER, MOVED
+from ether_actors.supervisor.membership.departures import SHARE
+from ether_actors.supervisor.membership.monitors import CLEARED
+from ether_actors.supervisor.membership.monitors import SHARE as TOLD
+from ether_actors.supervisor.registry.registration import Condition
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.transport.cost import ANSWER, MOVED
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.work_counter import WorkCounter

@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from ether_actors.registration import Condition
+from ether_actors.supervisor.registry.registration import Condition
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Peer
 from tests.actors.supervisor_books import IDEMPOTENT, Asked, Books, Given
 

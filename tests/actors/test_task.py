@@ -9,13 +9,13 @@ import uuid
 import pytest
 
 from ether.testing import Probe, TestRuntime
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.task import MAX_PROGRESS_DATA, Task
-from ether_broker.delegation import Budget, Delegation
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.task.task import MAX_PROGRESS_DATA, Task
+from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import Closed, InvalidEnvelope, UsageError
-from ether_broker.response import Response
-from ether_broker.status import Status
 
 
 class Specialist(Agent):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ether_actors.upkeep import Done
+from ether_actors.supervisor.journal.journal_maintenance import Done
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalUnavailable
-from ether_broker.journal.retention import Removed
-from ether_broker.payload import unpack
-from ether_broker.status import Status
+from ether_broker.journal.sqlite.retention import Removed
 from tests.actors.peers import Bus, Peer
 
 

@@ -12,16 +12,16 @@ from typing import Any
 import pykka
 import pytest
 
-from ether_actors.history import History
-from ether_actors.recovery import read_history
-from ether_actors.upkeep import Upkeep
-from ether_broker.codec import pack_outcome, pack_request
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.journal.journal_maintenance import Upkeep
+from ether_actors.supervisor.recovery import read_history
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import Payload
 from ether_broker.errors import EtherError
-from ether_broker.ids import new_id
-from ether_broker.journal.retention import Removed
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.payload import Payload
-from ether_broker.wire import read_header
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.retention import Removed
+from ether_broker.wire.codec import pack_outcome, pack_request
+from ether_broker.wire.frame import read_header
 from tests.support import wait_until
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ether_actors import working_file
-from ether_actors.working_file import WorkingFile
+from ether_actors.task import working_file
+from ether_actors.task.working_file import WorkingFile
 from ether_broker.errors import LeaseLost, Unavailable, UsageError
 from tests.support import child_environment, wait_until
 
@@ -89,7 +89,7 @@ def test_a_fence_that_stays_locked_is_said_after_a_while(tmp_path: Path, monkeyp
 WRITER = """
 import os, sys
 from pathlib import Path
-from ether_actors.working_file import WorkingFile
+from ether_actors.task.working_file import WorkingFile
 file = WorkingFile(Path(sys.argv[1]), int(sys.argv[2]))
 file.enter()
 while True:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.task import Task
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.task.task import Task
 
 __all__ = ["Worker", "fail_with"]
 

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 
 import zmq
 
-from ether_broker.ids import new_id
-from ether_broker.payload import pack, unpack
-from ether_broker.status import Status
-from ether_broker.version import PROTOCOL_MAJOR
-from ether_broker.wire import MAGIC, PREAMBLE, Flag, Kind, join_frame, pack_envelope, read_number
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.version import PROTOCOL_MAJOR
+from ether_broker.wire.frame import MAGIC, PREAMBLE, Flag, Kind, join_frame, pack_envelope, read_number
 from tests.runtime.raw_peer import RawPeer
 
 _PART = bytes(1 << 20)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ether_broker.payload import pack
-from ether_broker.wire import MOST, Kind, join_frame, pack_envelope
+from ether_broker.envelope.payload import pack
+from ether_broker.wire.frame import MOST, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 from tests.attacks.test_identity import refused, trio
 

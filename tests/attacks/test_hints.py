@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ether_broker.wire import Flag, Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, request_id
 from tests.actors.work_counter import WorkCounter
 

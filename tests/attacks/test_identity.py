@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.collecting import SHARE
-from ether_actors.ledger import State
-from ether_actors.quota import MOST_AGENTS, MOST_HELD, MOST_MONITORS, MOST_OBSERVERS
-from ether_broker.admission import MOST_SESSIONS
+from ether_actors.supervisor.membership.outcome_replay import SHARE
+from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_HELD, MOST_MONITORS, MOST_OBSERVERS
+from ether_actors.supervisor.state.ledger import State
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
-from ether_broker.manifest import Manifest
-from ether_broker.status import Status
 from ether_broker.tap import WINDOW_BYTES
-from ether_broker.wire import FRAME, Kind, join_frame, pack_envelope, read_frame
+from ether_broker.transport.admission_control import MOST_SESSIONS
+from ether_broker.wire.frame import FRAME, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
 
 

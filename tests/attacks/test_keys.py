@@ -11,12 +11,12 @@ import pytest
 import zmq
 
 from ether import Agent, Runtime, capability
-from ether_broker.ids import new_id
-from ether_broker.payload import pack
-from ether_broker.security.guard import secure_client
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
-from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
+from ether_broker.transport.zeromq.curve_server import secure_client
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 from tests.support import wait_until
 
 

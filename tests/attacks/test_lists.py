@@ -9,11 +9,11 @@ import pytest
 import zmq
 
 from ether import Agent, Runtime, capability
-from ether.cluster_spec import AgentSpec
-from ether.node_process import _taken
-from ether_broker.ids import new_id
-from ether_broker.payload import pack
-from ether_broker.wire import Kind, join_frame, pack_envelope
+from ether.cluster.node_main import _taken
+from ether.cluster.spec import AgentSpec
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 from tests.runtime.raw_peer import RawPeer
 from tests.support import wait_until
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, request_id
 from tests.hostile_text import HOSTILE
 

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from ether.audit.entry import Entry
-from ether_broker.ids import new_id, to_text
-from ether_broker.payload import pack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, pack_envelope
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Flag, Kind, pack_envelope
 from tests.audit.crew import WALL, entries_of, play
 
 FIELDS = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ether.audit.entry import Entry
-from ether.audit.selection import Selection, asks_for_queries
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether.audit.filter import Selection, asks_for_queries
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind
 from tests.audit.crew import entries_of, play
 
 

@@ -10,10 +10,10 @@ import pytest
 from ether.audit.entry import Entry
 from ether.audit.span import Moment, Span, grow
 from ether.testing import TestRuntime
-from ether_broker.ids import NO_ID, to_text
-from ether_broker.payload import pack
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.envelope.ids import NO_ID, to_text
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind, pack_envelope
 from tests.audit.crew import Chief, Worker, commits_of, entries_of, play
 
 ONE, TWO, THREE, STRANGER = (bytes([number]) * 16 for number in range(1, 5))

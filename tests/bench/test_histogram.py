@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.bench.histogram import Histogram
+from ether.lab.harness.histogram import Histogram
 
 
 @given(st.lists(st.floats(2e-6, 1e3), min_size=1), st.sampled_from([0.5, 0.9, 0.99, 1.0]))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ether.bench.result import Bound, Figure, Report
-from ether.bench.role import nearest_rank, summary
-from ether.bench.rounds import amount, interleave, ratio, row
-from ether.bench.sample import Sample
+from ether.lab.bench.measurement.result import Bound, Figure, Report
+from ether.lab.bench.measurement.rounds import amount, interleave, ratio, row
+from ether.lab.harness.role import nearest_rank, summary
+from ether.lab.harness.sample import Sample
 
 
 def test_every_round_reverses_the_order_of_the_one_before():

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from ether.bench import main
-from ether.bench.renderers.markdown import render_markdown
-from ether.bench.renderers.plain import as_plain
-from ether.bench.renderers.text import render_text
-from ether.bench.settings import Settings
+from ether.lab.bench import main
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.bench.renderers.markdown import render_markdown
+from ether.lab.bench.renderers.plain import as_plain
+from ether.lab.bench.renderers.text import render_text
 from ether_broker.errors import MissingExtra, UsageError
 
 TINY = {

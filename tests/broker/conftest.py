@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import ormsgpack
 import pytest
 
-from ether_broker import codec, msgpack_fallback, payload
+from ether_broker.encoding import msgpack_fallback
+from ether_broker.envelope import payload
+from ether_broker.wire import codec
 
 
 @pytest.fixture(scope="module", params=[ormsgpack, msgpack_fallback], ids=["ormsgpack", "msgpack"])

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from ether_broker.artifact import Artifact
-from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
-from ether_broker.ids import to_text
-from ether_broker.manifest import Capability, Depth, Interface, Manifest
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.manifest import Capability, Depth, Interface, Manifest
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
 
 __all__ = [
     "agent_names",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.artifact import Artifact
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import ArtifactMismatch
-from ether_broker.response import Response
-from ether_broker.status import Status
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ether_broker.backlog import GRAIN, Backlog
-from ether_broker.channel import Channel
-from ether_broker.router import INCARNATION, Router, Session
-from ether_broker.wire import join_frame
+from ether_broker.transport.backlog import GRAIN, Backlog
+from ether_broker.transport.channel import Channel
+from ether_broker.transport.session_table import INCARNATION, Router, Session
+from ether_broker.wire.frame import join_frame
 
 MEGABYTE = bytes(1 << 20)
 

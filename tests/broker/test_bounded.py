@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.bounded import CONTROL, MANIFEST, MOST_CONTAINERS, QUESTION, Bounds, check_shape, read
+from ether_broker.encoding.bounded import CONTROL, MANIFEST, MOST_CONTAINERS, QUESTION, Bounds, check_shape, read
+from ether_broker.envelope.payload import Payload, pack, unpack
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.payload import Payload, pack, unpack
 from tests.broker.strategies import json_values
 
 ROOMY = Bounds(1 << 20, 1 << 20, 1_000)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from ether_broker.broker import BrokerSocket
 from ether_broker.errors import AddressInUse, InvalidEndpoint
-from ether_broker.router import INCARNATION, Router, Session
-from ether_broker.wire import read_frame
+from ether_broker.transport.session_table import INCARNATION, Router, Session
+from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.wire.frame import read_frame
 from tests.support import child_environment, wait_until
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
@@ -247,8 +247,8 @@ def test_it_leaves_no_descriptor_behind(context):
 FULL_AND_GONE = """
 import sys, time
 import zmq
-from ether_broker.broker import BrokerSocket
-from ether_broker.link import ZmqLink
+from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.transport.zeromq.link import ZmqLink
 
 here, there = zmq.Context(), zmq.Context()
 broker = BrokerSocket(sys.argv[1], here)

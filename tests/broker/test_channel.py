@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_broker.channel import UNTOLD, Channel, Verdict, receive
-from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
+from ether_broker.transport.channel import UNTOLD, Channel, Verdict, receive
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 
 SESSION = 7
 RESEND = pack_envelope(Kind.RESEND)

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.codec import (
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
+from ether_broker.errors import EtherError, IncompatibleVersion, InvalidEnvelope, PayloadTooLarge
+from ether_broker.wire.codec import (
     external_id,
     id_bytes,
     pack_delegation,
@@ -18,13 +24,7 @@ from ether_broker.codec import (
     read_delegation,
     read_response,
 )
-from ether_broker.delegation import Delegation
-from ether_broker.errors import EtherError, IncompatibleVersion, InvalidEnvelope, PayloadTooLarge
-from ether_broker.ids import new_id, to_text
-from ether_broker.payload import Payload, pack
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.wire import Header, Kind, pack_envelope, read_header
+from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header
 from tests.broker import strategies
 
 pytestmark = pytest.mark.usefixtures("_either_msgpack")

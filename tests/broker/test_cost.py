@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ether_broker.cost import DEAREST, PRICES, reading
-from ether_broker.payload import pack
-from ether_broker.router import Router
-from ether_broker.session import INCARNATION
-from ether_broker.wire import Kind, join_frame, pack_envelope
+from ether_broker.envelope.payload import pack
+from ether_broker.transport.cost import DEAREST, PRICES, reading
+from ether_broker.transport.session import INCARNATION
+from ether_broker.transport.session_table import Router
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 
 
 @pytest.mark.parametrize(

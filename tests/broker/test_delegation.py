@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from pydantic import ValidationError
 
-from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
+from ether_broker.encoding.frozen import FrozenDict, FrozenList
+from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
+from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.errors import InvalidEnvelope, Unserialisable
-from ether_broker.frozen import FrozenDict, FrozenList
-from ether_broker.ids import new_id, to_text
 from tests.broker.strategies import delegations, json_values
 from tests.broker.test_frozen import CHANGES_OF_A_DICT, CHANGES_OF_A_LIST, inside
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.endpoint import check_endpoint, default_endpoint, is_exposed, own_endpoint, prepare_endpoint
 from ether_broker.errors import InvalidEndpoint
+from ether_broker.transport.endpoint import check_endpoint, default_endpoint, is_exposed, own_endpoint, prepare_endpoint
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from ether_broker import errors
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, OutcomeError, nearest
-from ether_broker.response import Response
-from ether_broker.status import Status
 
 LINE = re.compile(r"^((?:│   |    )*)(?:├── |└── )?(\w+)(?:  +(.*))?$")
 

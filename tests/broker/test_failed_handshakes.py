@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import zmq
 
-from ether_broker.failed_handshakes import FailedHandshakes
-from ether_broker.refusals import Refusals
 from ether_broker.security.keys import KeyPair
+from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.zeromq.handshake_monitor import FailedHandshakes
 from tests.support import wait_until
 
 BROKER = KeyPair.new()

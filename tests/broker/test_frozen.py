@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ether_broker.encoding.frozen import MAX_DEPTH, FrozenDict, FrozenList, freeze, thaw
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.frozen import MAX_DEPTH, FrozenDict, FrozenList, freeze, thaw
 from tests.broker.strategies import bodies
 
 CHANGES_OF_A_DICT: dict[str, Callable[[Any], object]] = {

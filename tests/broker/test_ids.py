@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker import ids
-from ether_broker.ids import NO_ID, foreign_id, new_id, to_bytes, to_text
+from ether_broker.envelope import ids
+from ether_broker.envelope.ids import NO_ID, foreign_id, new_id, to_bytes, to_text
 from tests.broker.strategies import texts
 
 

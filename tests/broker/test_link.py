@@ -12,10 +12,10 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from ether_broker.channel import Channel, Verdict, receive
 from ether_broker.errors import InvalidEndpoint, MailboxFull
-from ether_broker.link import BACKLOG, FULL, Link, ZmqLink
-from ether_broker.wire import BATCH, FRAME, join_frame, read_frame
+from ether_broker.transport.channel import Channel, Verdict, receive
+from ether_broker.transport.zeromq.link import BACKLOG, FULL, Link, ZmqLink
+from ether_broker.wire.frame import BATCH, FRAME, join_frame, read_frame
 from tests.support import wait_until
 
 PATIENCE = 10.0

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from pydantic import ValidationError
 
+from ether_broker.envelope.manifest import ANY, Capability, Depth, Interface, Manifest
 from ether_broker.errors import InvalidManifest
-from ether_broker.manifest import ANY, Capability, Depth, Interface, Manifest
 from tests.broker.strategies import manifests
 
 ACQUIRE = Capability(name="research.context.acquire", confidence=0.95, latency_weight=1.0)

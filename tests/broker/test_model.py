@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from pydantic import ValidationError
 
-from ether_broker.delegation import Delegation
-from ether_broker.frozen import FrozenDict
-from ether_broker.model import Model
-from ether_broker.response import Response
-from ether_broker.status import Status
+from ether_broker.encoding.frozen import FrozenDict
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.model import Model
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from tests.broker.strategies import delegations, responses
 
 

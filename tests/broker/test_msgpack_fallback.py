@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from ether_broker import msgpack_fallback as fallback
+from ether_broker.encoding import msgpack_fallback as fallback
 from tests.broker.strategies import bodies
 
 OPTIONS = ormsgpack.OPT_SERIALIZE_PYDANTIC | ormsgpack.OPT_NON_STR_KEYS

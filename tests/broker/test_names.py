@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.errors import InvalidEnvelope
-from ether_broker.names import (
+from ether_broker.envelope.names import (
     CAPABILITY_PATTERN,
     MAX_NAME,
     MAX_RESOURCE,
@@ -21,6 +20,7 @@ from ether_broker.names import (
     is_resource,
     is_topic,
 )
+from ether_broker.errors import InvalidEnvelope
 from tests.hostile_text import HOSTILE, obeyed
 from tests.support import REPOSITORY
 

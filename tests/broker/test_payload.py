@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from pydantic import BaseModel
 
+from ether_broker.envelope.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from ether_broker.errors import InvalidEnvelope, Unserialisable
-from ether_broker.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from tests.broker.strategies import bodies, json_values
 from tests.broker.test_frozen import inside
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 
 from ether_broker.errors import NoSession
-from ether_broker.refusals import Refusals
+from ether_broker.transport.refusal_log import Refusals
 
 
 def test_a_flood_of_one_peer_writes_a_line_each_time_that_the_number_doubles(caplog):

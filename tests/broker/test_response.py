@@ -10,13 +10,13 @@ from hypothesis import given
 from pydantic import ValidationError
 
 from ether_broker import errors
-from ether_broker.artifact import Artifact
-from ether_broker.delegation import Delegation
+from ether_broker.encoding.frozen import FrozenDict, FrozenList
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope, OutcomeError
-from ether_broker.frozen import FrozenDict, FrozenList
-from ether_broker.ids import new_id, to_text
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
 from tests.broker.strategies import json_values, responses
 from tests.broker.test_frozen import CHANGES_OF_A_DICT, CHANGES_OF_A_LIST, inside
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.channel import UNTOLD
+from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame, NameTaken, NodeRefused, NoSession
-from ether_broker.payload import unpack
-from ether_broker.router import INCARNATION, SILENCE, Router, Session, topic_of
-from ether_broker.wire import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
+from ether_broker.transport.channel import UNTOLD
+from ether_broker.transport.session_table import INCARNATION, SILENCE, Router, Session, topic_of
+from ether_broker.wire.frame import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ether_broker.model import Model
-from ether_broker.schema import MODELS, file_name, schemas, write_schemas
-from ether_broker.version import SCHEMA_VERSION
-from ether_broker.views.agent_io import AgentInput, AgentOutput
-from ether_broker.views.handoff import RequestEnvelope, ResponseEnvelope
-from ether_broker.views.subgoal import AgentResponse, SubgoalRequest
+from ether_broker.envelope.model import Model
+from ether_broker.envelope.version import SCHEMA_VERSION
+from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput
+from ether_broker.envelope.views.handoff import RequestEnvelope, ResponseEnvelope
+from ether_broker.envelope.views.subgoal import AgentResponse, SubgoalRequest
+from ether_broker.wire.json_schema import MODELS, file_name, schemas, write_schemas
 from tests.broker.strategies import delegations, json_values, manifests, responses
 from tests.broker.views import spec3_examples, spec_examples
 from tests.support import REPOSITORY

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ether_broker.status import AgentStatus, Status
+from ether_broker.envelope.status import AgentStatus, Status
 
 RUNNING, REFUSED, ENDED = "running", "refused", "ended"
 

@@ -6,13 +6,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ether_broker import router as router_module
-from ether_broker import turns
-from ether_broker.cost import DEAREST, PER_8_KIB, PRICES
-from ether_broker.router import SILENCE, Router
-from ether_broker.session import INCARNATION, Session
-from ether_broker.turns import QUANTUM, STEP, InputQueue
-from ether_broker.wire import Kind, join_frame, pack_envelope, read_frame
+from ether_broker.transport import session_table as router_module
+from ether_broker.transport import turns
+from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES
+from ether_broker.transport.session import INCARNATION, Session
+from ether_broker.transport.session_table import SILENCE, Router
+from ether_broker.transport.turns import QUANTUM, STEP, InputQueue
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 
 HONEST = 0
 SPENT = 300

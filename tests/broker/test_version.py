@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.delegation import Delegation
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.model import Model
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.version import SCHEMA_VERSION, check_schema_version, is_semantic
 from ether_broker.errors import IncompatibleVersion, InvalidEnvelope, InvalidManifest
-from ether_broker.manifest import Manifest
-from ether_broker.model import Model
-from ether_broker.response import Response
-from ether_broker.version import SCHEMA_VERSION, check_schema_version, is_semantic
 from tests.broker.strategies import delegations, json_values
 
 DOCUMENTS: list[tuple[type[Model], dict[str, Any]]] = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ether_broker.router import HEARTBEAT, SILENCE
-from ether_broker.watchdog import MUTE, Watchdog
+from ether_broker.transport.reconnect_policy import MUTE, Watchdog
+from ether_broker.transport.session_table import HEARTBEAT, SILENCE
 
 DEAF = SILENCE + HEARTBEAT
 

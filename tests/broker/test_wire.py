@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ether_broker.errors import IncompatibleVersion, MalformedFrame
-from ether_broker.wire import (
+from ether_broker.wire.frame import (
     BATCH,
     FRAME,
     HEADER,

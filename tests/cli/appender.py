@@ -10,10 +10,10 @@ import sys
 import threading
 import time
 
-from ether_broker.ids import new_id
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.payload import pack
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.wire.frame import Kind, pack_envelope
 
 
 def main() -> None:

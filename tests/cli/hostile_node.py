@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import zmq
 
-from ether_broker.ids import new_id
-from ether_broker.payload import pack
-from ether_broker.status import Status
-from ether_broker.wire import Header, Kind, pack_envelope, read_frame, read_header
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Header, Kind, pack_envelope, read_frame, read_header
 from tests.hostile_text import HOSTILE
 from tests.runtime.raw_peer import RawPeer
 

@@ -7,7 +7,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from ether.cli.commands.agents import _condition
+from ether.cli.bus.agents import _condition
 from tests.cli.command import Command, table
 
 

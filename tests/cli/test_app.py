@@ -71,7 +71,7 @@ def test_the_version_is_told_in_short_and_in_full(alone: Command) -> None:
 
 
 def test_a_library_that_is_missing_is_told(alone: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ether.cli.versions.LIBRARIES", ("no-such-library",))
+    monkeypatch.setattr("ether.cli.setup.versions.LIBRARIES", ("no-such-library",))
 
     assert alone("version", "-o", "json").json["no-such-library"] == "missing"
 
@@ -80,7 +80,7 @@ def test_a_bug_is_told_with_its_traceback_and_code_70(alone: Command, monkeypatc
     def versions() -> None:
         raise RuntimeError("the bug")
 
-    monkeypatch.setattr("ether.cli.commands.version.versions", versions)
+    monkeypatch.setattr("ether.cli.setup.version.versions", versions)
 
     done = alone("version")
 
@@ -94,14 +94,14 @@ def test_only_what_is_drawn_or_run_is_imported() -> None:
         "rich",
         "yaml",
         "asyncio",
-        "ether_broker.journal.layout",
+        "ether_broker.journal.sqlite.tables",
         "ether.audit.trail",
         "jinja2",
         "ether.bench",
-        "ether.cluster",
+        "ether.cluster.cluster",
         "ether.review",
-        "ether.scout",
-        "ether.torture.stage",
+        "ether.review.scout",
+        "ether.lab.torture.processes.processes",
     )
     code = f"import sys, ether.cli.app; print([name for name in {heavy} if name in sys.modules])"
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from ether.bench import main
-from ether.bench.result import Bound, Figure, Report
-from ether.bench.settings import Settings
+from ether.lab.bench import main
+from ether.lab.bench.measurement.result import Bound, Figure, Report
+from ether.lab.bench.measurement.settings import Settings
 from tests.cli.command import Command, table
 
 REPORT = Report(

@@ -130,7 +130,7 @@ def test_nobody_at_a_port_is_told_at_once(alone: Command) -> None:
 
 
 def test_something_that_is_no_broker_is_told(alone: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ether.cli.connection._PATIENCE", 0.2)
+    monkeypatch.setattr("ether.cli.common.connection._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         done = alone("agents", "--connect", f"tcp://127.0.0.1:{deaf.getsockname()[1]}")
 
@@ -149,8 +149,8 @@ def test_a_bus_that_is_not_there_yet_is_waited_for_and_so_is_its_agent(
         """Each time that the command waits, one thing more is there."""
         next(steps)()
 
-    monkeypatch.setattr("ether.cli.connection.pause", come_late)
-    monkeypatch.setattr("ether.cli.commands.delegate.pause", come_late)
+    monkeypatch.setattr("ether.cli.common.connection.pause", come_late)
+    monkeypatch.setattr("ether.cli.bus.delegate.pause", come_late)
     try:
         done = alone("exec", "greeter", "greet", "--name", "Ada", "--connect", url, "--wait", "20")
         by_capability = alone("delegate", "test.people.greet", "--name", "Ada", ETHER_CONNECT=url, ETHER_WAIT="20")

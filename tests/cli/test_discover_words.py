@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ether.cli.discover_words import with_lan_urls
+from ether.cli.common.discover_option import with_lan_urls
 from ether_broker.errors import UsageError
 
 

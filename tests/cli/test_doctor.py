@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ether.cli import checks
-from ether.cli.checks import Check, Verdict
+from ether.cli.setup import checks
+from ether.cli.setup.checks import Check, Verdict
 from tests.cli.command import Command
 
 

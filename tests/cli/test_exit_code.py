@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from ether.cli import exit_code
-from ether.cli.exit_code import ExitCode, code_of_error, code_of_status
+from ether.cli.common import exit_code
+from ether.cli.common.exit_code import ExitCode, code_of_error, code_of_status
 from ether_broker import errors
-from ether_broker.response import Response
-from ether_broker.status import Status
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from tests.support import REPOSITORY
 
 ROW = re.compile(r"^\s*\|?\s*(\d+)\s+\|?\s*`?([A-Z]+)`?\s", re.MULTILINE)

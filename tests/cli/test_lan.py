@@ -171,7 +171,7 @@ def test_a_broker_that_was_killed_is_advertised_again_when_it_is_back(hosts: Hos
             int(entry.name)
             for entry in Path("/proc").iterdir()
             if entry.name.isdigit()
-            and b"ether.broker_process" in _read(entry / "cmdline")
+            and b"ether.cluster.broker_main" in _read(entry / "cmdline")
             and int(_read(entry / "stat").rpartition(b") ")[2].split()[1]) == process.pid
         )
         os.kill(broker, signal.SIGKILL)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
 from tests.audit.crew import Commit, play
 from tests.cli.command import Command, table
 from tests.cli.trails import alter, appending, write
@@ -139,8 +139,8 @@ def test_the_format_may_stand_before_a_commands_name(alone: Command, journal: st
 
 
 def test_request_ids_are_as_short_as_they_can_be(alone: Command, tmp_path: Path, commits: list[Commit]) -> None:
-    from ether_broker.ids import to_bytes
-    from ether_broker.wire import Kind, pack_envelope
+    from ether_broker.envelope.ids import to_bytes
+    from ether_broker.wire.frame import Kind, pack_envelope
 
     ids = [
         "019a0000-0001-7000-8000-000000000000",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.cli.moment import moment_text, parse_duration, parse_moment
+from ether.cli.journal.timestamps import moment_text, parse_duration, parse_moment
 from ether_broker.errors import UsageError
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from ether.cli.outcome import print_outcome, record
-from ether.cli.output import Output
-from ether_broker.response import Response
-from ether_broker.status import Status
+from ether.cli.bus.outcome import print_outcome, record
+from ether.cli.common.output import Output
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 
 ID = "00000000-0000-7000-8000-000000000000"
 

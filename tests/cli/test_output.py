@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ether.cli.output import Column, Format, Output, seconds
+from ether.cli.common.output import Column, Format, Output, seconds
 
 Capture = pytest.CaptureFixture[str]
 

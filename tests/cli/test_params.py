@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether.cli.params import collect_params
+from ether.cli.bus.params import collect_params
 from ether_broker.errors import UsageError
 from ether_broker.text import json_text
 

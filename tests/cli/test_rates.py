@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ether.cli import screen
-from ether.cli.rates import Reading, Sample
+from ether.cli.top import screen
+from ether.cli.top.rates import Reading, Sample
 
 
 def agent(name: str, **fields: Any) -> dict[str, Any]:

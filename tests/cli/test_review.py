@@ -9,7 +9,7 @@ import pexpect
 import pytest
 
 from ether import Runtime
-from ether.scout.agent import Scout
+from ether.review.scout.agent import Scout
 from tests.cli.command import Command
 
 
@@ -90,7 +90,7 @@ def test_a_bus_without_scouts_is_told_with_the_way_to_one(own: Command, own_bus:
     done = own("review", str(code), "--connect", own_bus.url)
 
     assert (done.code, done.out) == (2, "")
-    assert "ether node ether.scout.agent:Scout" in done.err
+    assert "ether node ether.review.scout.agent:Scout" in done.err
 
 
 def test_processes_of_its_own_and_a_bus_that_is_there_exclude_each_other(ether: Command, code: Path, host: str) -> None:

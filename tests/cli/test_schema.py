@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ether.config import json_schema
-from ether_broker.schema import MODELS, schemas
+from ether.cluster.file_loader import json_schema
+from ether_broker.wire.json_schema import MODELS, schemas
 from tests.cli.command import Command, table
 from tests.support import REPOSITORY
 

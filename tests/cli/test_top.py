@@ -10,9 +10,8 @@ import pexpect
 import pytest
 
 from ether import Runtime
-from ether.cli import screen
-from ether.cli.commands import top
-from ether.cli.rates import Reading
+from ether.cli.top import screen, top
+from ether.cli.top.rates import Reading
 from tests.cli.command import Command
 
 SCREEN, BACK = r"\x1b\[\?1049h", r"\x1b\[\?1049l"
@@ -48,7 +47,7 @@ def test_work_between_two_samples_is_a_rate(own: Command, own_bus: Runtime, monk
     def work(_seconds: float) -> None:
         own_bus.delegate("test.echo").result()
 
-    monkeypatch.setattr("ether.cli.commands.top.sleep", work)
+    monkeypatch.setattr("ether.cli.top.top.sleep", work)
 
     (reading,) = own("top", "-o", "json").json
 

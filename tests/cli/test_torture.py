@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ether.torture import campaign
-from ether.torture.campaign import reread
-from ether.torture.report import Report
-from ether.torture.rules.rule import Violation
-from ether.torture.settings import Settings, Victim
+from ether.lab.torture import campaign
+from ether.lab.torture.campaign import reread
+from ether.lab.torture.checker.rule import Violation
+from ether.lab.torture.plan.settings import Settings, Victim
+from ether.lab.torture.report import Report
 from tests.cli.command import Command
 from tests.hostile_text import HOSTILE, obeyed
 from tests.torture.story import Story

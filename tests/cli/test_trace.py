@@ -9,10 +9,10 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from ether_broker.ids import to_text
-from ether_broker.payload import pack
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind, pack_envelope
 from tests.audit.crew import Commit, play
 from tests.cli.command import Command, table
 from tests.cli.trails import write

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
 from tests.audit.crew import Commit
 from tests.cli.command import module_environment
 

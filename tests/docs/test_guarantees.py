@@ -22,7 +22,7 @@ def test_every_guarantee_is_held_by_tests_that_exist():
 
 def test_every_reason_and_code_of_the_broker_is_explained():
     from ether_broker.dead_letters import Reason
-    from ether_broker.status import Status
+    from ether_broker.envelope.status import Status
 
     assert not [reason.value for reason in Reason if f"`{reason.value}`" not in GUARANTEES]
     assert not [status.name for status in Status if status.name not in GUARANTEES]

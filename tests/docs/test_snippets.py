@@ -11,7 +11,7 @@ from tests.support import REPOSITORY
 
 WITHOUT_KEYS = f"""
 import inspect, sys
-from ether.cli.commands.up import up
+from ether.cli.bus.up import up
 
 if sys.argv[1:2] == ["up"] and "insecure" in inspect.signature(up).parameters:
     sys.argv.append("--insecure")

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ether.audit.entry import Entry
-from ether_broker.journal.reader import JournalReader
-from ether_broker.wire import Kind
+from ether_broker.journal.sqlite.reader import JournalReader
+from ether_broker.wire.frame import Kind
 from tests.cli.command import module_environment
 from tests.network.agents import RUNS, Run, read_runs
 from tests.network.namespaces import Network
@@ -260,7 +260,7 @@ class Deployment:
 
     def kill_broker(self) -> None:
         """SIGKILL; `ether up` starts another."""
-        os.kill(self._pid_of(b"ether.broker_process"), signal.SIGKILL)
+        os.kill(self._pid_of(b"ether.cluster.broker_main"), signal.SIGKILL)
 
     def node_pid(self, host: str) -> int:
         """Of the node on a host."""

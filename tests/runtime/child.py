@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from ether.lifeline import Lifeline, end
+from ether.process.parent_link import Lifeline, end
 
 
 def main() -> None:

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import zmq
 
-from ether_broker.ids import new_id
-from ether_broker.payload import pack, unpack
-from ether_broker.wire import Header, Kind, join_frame, pack_envelope, read_frame, read_header
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.wire.frame import Header, Kind, join_frame, pack_envelope, read_frame, read_header
 
 
 class RawPeer:

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from ether import Cluster
-from ether.advertising import advertise
+from ether.cluster.advertising import advertise
 from ether_broker.discovery.addresses import own_addresses
 from ether_broker.errors import InvalidEndpoint, MissingExtra
 

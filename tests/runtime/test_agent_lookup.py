@@ -8,7 +8,7 @@ from ether import Agent, Status, capability
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether.views import AgentResponse, SubgoalRequest
-from ether_broker.wire import Kind
+from ether_broker.wire.frame import Kind
 
 
 class Analyzer(Agent):

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from ether.testing import ManualClock, MemoryBroker
-from ether.testing.world import World
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.observer import Observer
+from ether.testing.simulator import World
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.observers.observer import Observer
 from ether_broker.errors import BrokerUnavailable
-from ether_broker.router import SILENCE
+from ether_broker.transport.session_table import SILENCE
 
 
 class Echo(Agent):

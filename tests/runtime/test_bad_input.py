@@ -30,9 +30,9 @@ from ether import (
     UsageError,
     capability,
 )
-from ether_broker.ids import new_id
-from ether_broker.payload import pack
-from ether_broker.wire import Kind, join_frame, pack_envelope
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 from tests.runtime.raw_peer import RawPeer
 from tests.support import wait_until
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.broker_clock import SAMPLES, BrokerClock
+from ether.node.connection.broker_clock import SAMPLES, BrokerClock
 
 delays = st.lists(st.floats(0, 10), min_size=1, max_size=SAMPLES)
 

@@ -9,7 +9,7 @@ from tests.support import child_environment
 
 GROWS: str = """
 import gc
-from ether.broker_process import look_once_at_what_lives
+from ether.cluster.broker_main import look_once_at_what_lives
 
 looked_at = []
 gc.callbacks.append(lambda phase, info: looked_at.append(len(gc.get_objects())) if phase == "start" else None)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ether import Agent, Runtime, Status, capability
-from ether_actors.loop import LoopThread
+from ether_actors.threads.event_loop import LoopThread
 from tests.support import wait_until
 
 begun: list[str] = []

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ether import Runtime
-from ether.cluster import Cluster, _settled
-from ether.cluster_spec import AgentSpec, NodeSpec
+from ether.cluster.cluster import Cluster, _settled
+from ether.cluster.spec import AgentSpec, NodeSpec
 from ether.errors import ProcessFailed
-from ether_actors.tree import Lifecycle
+from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import AddressInUse, Closed, DuplicateAgent, InvalidSpec, UsageError
 from tests.runtime.agents import Caller, Worker
 from tests.support import process_is_alive, wait_until

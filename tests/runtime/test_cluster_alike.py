@@ -20,7 +20,7 @@ Place = Callable[[Path], AbstractContextManager[Runtime]]
 NODE = """
 import sys
 from ether.cluster import AgentSpec
-from ether.node_process import serve
+from ether.cluster.node_main import serve
 agents = [AgentSpec("tests.runtime.agents:Worker"), AgentSpec("tests.runtime.agents:Caller")]
 serve(sys.argv[1], agents, name=None, threads=4, drain=5.0, on_event=print)
 """

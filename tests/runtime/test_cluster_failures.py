@@ -11,11 +11,11 @@ import pytest
 
 from ether import Handle, Observation, Observer, Response, Runtime, Status, as_completed
 from ether.cluster import Cluster
-from ether.cluster_spec import AgentSpec, NodeSpec
+from ether.cluster.node_main import ESCALATED
+from ether.cluster.spec import AgentSpec, NodeSpec
 from ether.errors import ProcessFailed
-from ether.node_process import ESCALATED
-from ether_actors.child_spec import Backoff, Restart
-from ether_actors.tree import Lifecycle
+from ether_actors.restarts.child_spec import Backoff, Restart
+from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import EtherError
 from tests.support import process_is_alive, wait_until
 

@@ -12,13 +12,13 @@ import pytest
 
 from ether import Runtime
 from ether.cluster import GAVE_UP
-from ether.node_process import ESCALATED
+from ether.cluster.node_main import ESCALATED
 from tests.runtime.script import Script, script
 from tests.support import process_is_alive, wait_until
 
 UP = """
 import sys
-from ether_actors.child_spec import Backoff
+from ether_actors.restarts.child_spec import Backoff
 from ether.cluster import AgentSpec, ClusterSpec, up
 spec = ClusterSpec.of(
     int(sys.argv[2]), [sys.argv[3]], bind=sys.argv[1], drain=float(sys.argv[4]), intensity=1, backoff=Backoff(0.0)
@@ -28,7 +28,7 @@ sys.exit(up(spec, on_event=print))
 SERVE = """
 import sys
 from ether.cluster import AgentSpec
-from ether.node_process import serve
+from ether.cluster.node_main import serve
 agents = [AgentSpec(start) for start in sys.argv[2].split(",")]
 sys.exit(serve(sys.argv[1], agents, name=sys.argv[3], threads=2, drain=float(sys.argv[4]), on_event=print))
 """

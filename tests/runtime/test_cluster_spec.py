@@ -7,8 +7,8 @@ import pytest
 
 from ether import InvalidEndpoint, InvalidSpec, UsageError
 from ether.cluster import Cluster
-from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, postings
-from ether_actors.child_spec import Restart
+from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, postings
+from ether_actors.restarts.child_spec import Restart
 from tests.runtime.agents import Worker
 
 START = "tests.runtime.agents:Worker"

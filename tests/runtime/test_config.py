@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from ether import InvalidEndpoint, InvalidSpec, Limits
-from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
-from ether.config import json_schema, load, of_agents
-from ether_actors.child_spec import Restart
-from ether_broker.journal.place import default_journal
+from ether.cluster.file_loader import json_schema, load, of_agents
+from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
+from ether_actors.restarts.child_spec import Restart
+from ether_broker.journal.location import default_journal
 
 FULL = """\
 cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9}

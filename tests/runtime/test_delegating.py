@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ether.delegating import Delegating
-from ether_actors.handle import Handle
-from ether_broker.payload import MAX_PAYLOAD, Payload
-from ether_broker.status import Status
+from ether.node.outgoing import Delegating
+from ether_actors.task.handle import Handle
+from ether_broker.envelope.payload import MAX_PAYLOAD, Payload
+from ether_broker.envelope.status import Status
 
 START = 100.0
 

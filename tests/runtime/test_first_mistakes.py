@@ -23,7 +23,7 @@ from ether import (
     capability,
 )
 from ether.testing import TestRuntime
-from ether_broker.endpoint import default_endpoint
+from ether_broker.transport.endpoint import default_endpoint
 
 
 class Writer(Agent):

@@ -11,7 +11,7 @@ from ether import Agent, AgentCrash, Runtime, Status, Task, capability
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether.views import AgentInput, AgentOutput, AgentResponse, RequestEnvelope, ResponseEnvelope, SubgoalRequest
-from ether_broker.wire import Kind
+from ether_broker.wire.frame import Kind
 from tests.broker.views.spec_examples import REQUEST_ENVELOPE
 
 UUID = "550e8400-e29b-41d4-a716-446655440000"

@@ -9,7 +9,7 @@ import pytest
 from ether import Agent, Runtime, Status, Task, capability
 from ether.testing import TestRuntime
 from ether.views import AgentInput
-from ether_broker.delegation import Delegation
+from ether_broker.envelope.delegation import Delegation
 
 
 class Worker(Agent):

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from ether.testing import ManualClock
-from ether.testing.world import World
-from ether_broker.link import Link
-from ether_broker.wire import Kind
+from ether.testing.simulator import World
+from ether_broker.transport.zeromq.link import Link
+from ether_broker.wire.frame import Kind
 
 HEARTBEAT, SILENCE = 5.0, 15.0
 

@@ -13,12 +13,12 @@ import pytest
 
 from ether import Handle, Rejected, Runtime, Status
 from ether.cluster import Cluster
-from ether.torture.disk import Disk
-from ether.torture.plan import Fault
+from ether.lab.torture.plan.fault_plan import Fault
+from ether.lab.torture.processes.disk import Disk
+from ether_broker.envelope.payload import unpack
 from ether_broker.errors import JournalLocked, JournalReadOnly, JournalUnavailable
-from ether_broker.journal.reader import JournalReader
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.payload import unpack
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.reader import JournalReader
 from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
 from tests.support import Stalls, wait_until
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ether import Agent, Runtime, Status, Task, ThreadedAgent, as_completed, capability
-from ether_actors import pool as pools
+from ether_actors.threads import pool as pools
 from tests.support import wait_until
 
 LEVELS, TWINS = 4, 3

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from ether.memory_watch import OUT_OF_MEMORY, MemoryWatch
-from ether_broker.backlog import Backlog
-from ether_broker.router import INCARNATION, Router, Session
+from ether.process.memory_limit import OUT_OF_MEMORY, MemoryWatch
+from ether_broker.transport.backlog import Backlog
+from ether_broker.transport.session_table import INCARNATION, Router, Session
 from tests.support import child_environment, wait_until
 
 LIMIT = 1_000
@@ -41,7 +41,7 @@ def watched(kept: Kept, size: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         looks.append(None)
         return size
 
-    monkeypatch.setattr("ether.memory_watch.resident", resident)
+    monkeypatch.setattr("ether.process.memory_limit.resident", resident)
     watch = MemoryWatch("ipc://nowhere", LIMIT, lambda *_: None, kept.backlog)
     try:
         yield looks
@@ -75,7 +75,7 @@ def test_nobody_goes_at_the_limit_or_for_little(size: int, much: int, monkeypatc
 def test_a_process_past_twice_the_limit_ends():
     code = (
         "import logging, time; logging.basicConfig();"
-        "from ether.memory_watch import MemoryWatch; from ether_broker.backlog import Backlog;"
+        "from ether.process.memory_limit import MemoryWatch; from ether_broker.transport.backlog import Backlog;"
         "MemoryWatch('ipc://nowhere', 1, print, Backlog(1, print)); time.sleep(20)"
     )
 

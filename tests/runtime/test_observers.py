@@ -14,11 +14,11 @@ import pytest
 
 from ether import Agent, Observation, Observer, Runtime, Status, Task, UsageError, capability
 from ether.observers import Log, Metrics
-from ether_actors.supervisor import Supervisor
-from ether_broker.broker import MAX_MESSAGE
-from ether_broker.ids import new_id
+from ether_actors.supervisor.supervisor import Supervisor
+from ether_broker.envelope.ids import new_id
 from ether_broker.tap import WINDOW
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.transport.zeromq.server import MAX_MESSAGE
+from ether_broker.wire.frame import Kind, pack_envelope
 from tests.runtime.raw_peer import RawPeer
 from tests.support import run_python, wait_until
 

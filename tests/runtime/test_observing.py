@@ -3,11 +3,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from ether import Observer
-from ether.observing import Observing
-from ether.questions import Reply
-from ether.watching import Watching
-from ether_broker.payload import unpack
-from ether_broker.wire import Kind, read_header
+from ether.node.connection.control_calls import Reply
+from ether.node.subscriptions import Watching
+from ether_actors.observers.observer_thread import Observing
+from ether_broker.envelope.payload import unpack
+from ether_broker.wire.frame import Kind, read_header
 from tests.support import wait_until
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from ether import Runtime, Unserialisable
 from ether.cluster import Cluster
-from ether.outlet import Outlet
-from ether.process import Process, describe_exit
+from ether.process.child import Process, describe_exit
+from ether.process.output_reader import Outlet
 from tests.runtime.script import script
 from tests.support import REPOSITORY, process_is_alive, wait_until
 
@@ -174,7 +174,7 @@ def test_a_handler_that_never_lets_go_of_the_interpreter_dies_with_the_parent_to
 
 ONE_CHILD = """
 import os, signal, sys, time
-from ether.process import Process
+from ether.process.child import Process
 os.environ["CHILD_DEATH_SIGNAL"] = "0"  # without the kernel's help
 child = Process("child", "tests.runtime.child", {"does": "stay", "folder": sys.argv[1]})
 child.channel.setblocking(True)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ether.reactor import Reactor
+from ether.process.event_loop import Reactor
 
 
 @pytest.fixture

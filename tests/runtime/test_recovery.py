@@ -16,9 +16,9 @@ import pytest
 
 from ether import Agent, Observation, Observer, Runtime, Status, UsageError, capability
 from ether.cluster import Cluster
-from ether_broker.journal.reader import JournalReader
-from ether_broker.payload import unpack
-from ether_broker.wire import Kind
+from ether_broker.envelope.payload import unpack
+from ether_broker.journal.sqlite.reader import JournalReader
+from ether_broker.wire.frame import Kind
 from tests.runtime.agents import Worker
 from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
 from tests.support import child_environment, wait_until

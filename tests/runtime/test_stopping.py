@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ether.broker_process import BROKEN, _serve
-from ether.stopping import Stopping
+from ether.cluster.broker_main import BROKEN, _serve
+from ether.process.signals import Stopping
 from tests.support import child_environment, wait_until
 
 
@@ -32,7 +32,7 @@ def test_the_first_signal_asks_for_an_end_and_the_second_ends_at_once():
 
 WAITS = """
 import threading
-from ether.stopping import Stopping
+from ether.process.signals import Stopping
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 with Stopping(lambda number: None) as stopping:

@@ -11,9 +11,9 @@ import pytest
 from ether import Agent, Rejected, Runtime, Status, Task, capability
 from ether.observers import Log, Metrics, Probe
 from ether.views import SuggestionRecord
-from ether_broker.journal.reader import JournalReader
-from ether_broker.payload import unpack
-from ether_broker.wire import Kind
+from ether_broker.envelope.payload import unpack
+from ether_broker.journal.sqlite.reader import JournalReader
+from ether_broker.wire.frame import Kind
 from tests.broker.views.spec_examples import SUGGESTION_RECORD
 
 RECORD = SuggestionRecord.parse({**json.loads(SUGGESTION_RECORD), "submitted_by": "desk"})

@@ -14,7 +14,7 @@ from rich.progress import Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from ether.terminal import console, log_to_stderr, put, say
+from ether.text_io.terminal import console, log_to_stderr, put, say
 from tests.hostile_text import FORGED, HOSTILE, obeyed
 
 Capture = pytest.CaptureFixture[str]

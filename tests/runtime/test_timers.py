@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.timers import Timers
+from ether_actors.execution.timers import Timers
 
 
 def nothing() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from ether import Closed, InvalidSpec, Unserialisable
 from ether.errors import ProcessFailed
-from ether.warden import ProcessSpec, Warden
-from ether_actors.child_spec import Backoff
-from ether_actors.tree import Lifecycle
+from ether.process.process_supervisor import ProcessSpec, Warden
+from ether_actors.restarts.child_spec import Backoff
+from ether_actors.restarts.tree import Lifecycle
 from tests.support import REPOSITORY, process_is_alive, wait_until
 
 
@@ -159,7 +159,7 @@ def test_a_spent_budget_ends_all_and_says_whose(ward: Ward):
 
 
 def test_what_does_not_end_in_its_time_is_killed(ward: Ward, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ether.warden.GRACE", 0.1)
+    monkeypatch.setattr("ether.process.process_supervisor.GRACE", 0.1)
     ward.add("deaf", "deaf", drain=0.1)
     ward.warden.wait_up("deaf")
 

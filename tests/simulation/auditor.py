@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.delegating import GRACE
-from ether_actors.handle import Handle
-from ether_actors.history import History
-from ether_actors.recovery import read_history
-from ether_actors.registration import Condition, Registration
-from ether_actors.supervisor import Supervisor
-from ether_broker.channel import UNTOLD
-from ether_broker.ids import NO_ID, to_bytes
-from ether_broker.payload import unpack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, read_header
+from ether.node.outgoing import GRACE
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.recovery import read_history
+from ether_actors.supervisor.registry.registration import Condition, Registration
+from ether_actors.supervisor.supervisor import Supervisor
+from ether_actors.task.handle import Handle
+from ether_broker.envelope.ids import NO_ID, to_bytes
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.status import Status
+from ether_broker.transport.channel import UNTOLD
+from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.disk import STILL_RUNNING
 from tests.simulation.waits import Waits

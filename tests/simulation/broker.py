@@ -6,15 +6,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ether_actors.recovery import read_history
-from ether_actors.supervisor import Supervisor
+from ether_actors.supervisor.recovery import read_history
+from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.errors import EtherError
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
-from ether_broker.journal.retention import Removed
-from ether_broker.router import Session
-from ether_broker.security.access import Access, DelegateRule, RegisterRule
-from ether_broker.wire import Header
+from ether_broker.journal.sqlite.retention import Removed
+from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Header
 from tests.simulation.disk import RETRY, SimulatedJournal
 from tests.simulation.endless import bounded
 from tests.simulation.timeline import SkewedClock

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InternalError, JournalFull
 from ether_broker.journal.journal import Replayed
-from ether_broker.status import Status
 from ether_broker.tap import Batch
-from ether_broker.wire import FRAME, Kind
+from ether_broker.wire.frame import FRAME, Kind
 from tests.simulation.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from ether_broker.ids import NO_ID
-from ether_broker.payload import pack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, pack_envelope
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 from tests.simulation.raw import RawPeer
 from tests.simulation.workload import KEEN, ONCE
 

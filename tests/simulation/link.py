@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from ether_broker.channel import Channel, receive
 from ether_broker.errors import EtherError
-from ether_broker.link import TICK, Receiver, ZmqLink
-from ether_broker.wire import join_frame, read_frame
+from ether_broker.transport.channel import Channel, receive
+from ether_broker.transport.zeromq.link import TICK, Receiver, ZmqLink
+from ether_broker.wire.frame import join_frame, read_frame
 from tests.simulation.network import Network, Socket
 
 if TYPE_CHECKING:

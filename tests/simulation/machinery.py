@@ -9,13 +9,13 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ether.machinery import Machinery
-from ether.observing import Observing
-from ether_actors.handle import Handle
-from ether_actors.loop import LoopThread
-from ether_actors.observer import Observer
-from ether_actors.pool import Pool
-from ether_broker.response import Response
+from ether_actors.execution.resources import Machinery
+from ether_actors.observers.observer import Observer
+from ether_actors.observers.observer_thread import Observing
+from ether_actors.task.handle import Handle
+from ether_actors.threads.event_loop import LoopThread
+from ether_actors.threads.pool import Pool
+from ether_broker.envelope.response import Response
 from ether_broker.tap import read_batch
 
 if TYPE_CHECKING:

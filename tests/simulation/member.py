@@ -7,15 +7,15 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ether.node import Node
-from ether.watching import _wish
-from ether_actors.handle import Handle
-from ether_actors.observer import Observation, Observer
-from ether_broker.delegation import Delegation
+from ether.node.node import Node
+from ether.node.subscriptions import _wish
+from ether_actors.observers.observer import Observation, Observer
+from ether_actors.task.handle import Handle
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import Payload, unpack
 from ether_broker.errors import EtherError
-from ether_broker.ids import to_text
-from ether_broker.payload import Payload, unpack
-from ether_broker.wire import Flag, Header, Kind, read_header, rehead
+from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead
 from tests.simulation.link import SimulatedLink
 from tests.simulation.machinery import SimulatedMachinery
 from tests.simulation.network import Connection

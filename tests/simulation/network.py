@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import zmq
 
-from ether_broker.wire import read_number
+from ether_broker.wire.frame import read_number
 from tests.simulation.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import zmq
 
-from ether_broker.channel import Channel, receive
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import EtherError
-from ether_broker.ids import NO_ID
-from ether_broker.payload import pack, unpack
-from ether_broker.status import INTERIM, Status
-from ether_broker.wire import Header, Kind, join_frame, pack_envelope, read_frame, read_header
+from ether_broker.transport.channel import Channel, receive
+from ether_broker.wire.frame import Header, Kind, join_frame, pack_envelope, read_frame, read_header
 from tests.simulation.network import Connection, Socket
 from tests.simulation.workload import ONCE
 

@@ -132,7 +132,7 @@ class Scenario:
     crowd: int = 0
     """Agents of the crowd."""
     quotas: dict[str, int] = field(default_factory=dict)
-    """{name in `ether_actors.quota`: bound}"""
+    """{name in `ether_actors.supervisor.registry.quota`: bound}"""
 
 
 def draw(chance: Random) -> Scenario:

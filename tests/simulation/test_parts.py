@@ -8,7 +8,7 @@ from random import Random
 import pytest
 import zmq
 
-from ether_broker.wire import Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 from tests.simulation.disk import Disk, SimulatedJournal
 from tests.simulation.network import Network, Pipe
 from tests.simulation.scenario import CHANCES, Weather, draw

@@ -80,7 +80,7 @@ class SkewedClock:
 
 
 class Ids:
-    """The ids of one process, as `ether_broker.ids` makes them: they rise, and end alike.
+    """The ids of one process, as `ether_broker.envelope.ids` makes them: they rise, and end alike.
 
     Args:
         clock: of its host.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ether_broker.wire import read_number
+from ether_broker.wire.frame import read_number
 
 if TYPE_CHECKING:
-    from ether_actors.supervisor import Supervisor
-    from ether_broker.channel import Channel
+    from ether_actors.supervisor.supervisor import Supervisor
+    from ether_broker.transport.channel import Channel
     from tests.simulation.world import World
 
 __all__ = ["Waits"]

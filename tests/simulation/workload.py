@@ -6,15 +6,15 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.task import Task
-from ether_broker.codec import pack_response
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.task.task import Task
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash
-from ether_broker.ids import to_text
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.wire import Header
+from ether_broker.wire.codec import pack_response
+from ether_broker.wire.frame import Header
 from tests.simulation.machinery import Sleep
 
 if TYPE_CHECKING:

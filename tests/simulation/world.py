@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-import ether.questions
-import ether.watching
-from ether_actors.handle import Handle
-from ether_broker.wire import Kind, read_header
+import ether.node.connection.control_calls
+import ether.node.subscriptions
+from ether_actors.task.handle import Handle
+from ether_broker.wire.frame import Kind, read_header
 from tests.simulation.auditor import Auditor, Violation, has_work
 from tests.simulation.broker import Broker
 from tests.simulation.disk import Disk
@@ -40,7 +40,7 @@ REST: Final = 60.0
 _LOOK: Final = 0.5
 _SETTLE: Final = 1.5
 """Seconds that the world has to stay at rest: longer than between two heartbeats."""
-_WITH_IDS: Final = (ether.questions, ether.watching)
+_WITH_IDS: Final = (ether.node.connection.control_calls, ether.node.subscriptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class World:
     def _describe(self, envelope: bytes) -> tuple[Any, ...]:
         header = read_header(envelope)
         if header.kind == Kind.EVENT:
-            from ether_broker.payload import unpack
+            from ether_broker.envelope.payload import unpack
 
             body = unpack(envelope[header.body :])
             return tuple(f"{key}={value}" for key, value in body.items() if key not in {"manifest", "incarnation"})

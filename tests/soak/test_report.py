@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ether.soak.render import render
-from ether.soak.report import ALLOWED, POINTER, Latency, Report, Size
-from ether.soak.series import Series
+from ether.lab.soak.render import render
+from ether.lab.soak.report import ALLOWED, POINTER, Latency, Report, Size
+from ether.lab.soak.trend import Series
 
 RATE = 1000.0
 TIMES = [float(second) for second in range(120, 601)]

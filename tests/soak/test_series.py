@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.soak.series import Series
+from ether.lab.soak.trend import Series
 
 
 @given(slope=st.floats(-1e6, 1e6), start=st.floats(-1e6, 1e6), count=st.integers(2, 50))

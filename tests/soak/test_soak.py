@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ether.soak.render import render
-from ether.soak.run import run
-from ether.soak.settings import Settings
+from ether.lab.soak.render import render
+from ether.lab.soak.run import run
+from ether.lab.soak.settings import Settings
 from ether_broker.errors import UsageError
 from tests.support import process_is_alive
 

@@ -7,16 +7,16 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ether.torture.checker import check
-from ether.torture.outcome import mark_of
-from ether.torture.passing import Rolling, passed
-from ether.torture.settings import Durability, Settings
-from ether_broker.codec import pack_response
-from ether_broker.ids import foreign_id, to_text
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope
+from ether.lab.torture.checker.checker import check
+from ether.lab.torture.history.message import Rolling, passed
+from ether.lab.torture.history.outcome import mark_of
+from ether.lab.torture.plan.settings import Durability, Settings
+from ether_broker.envelope.ids import foreign_id, to_text
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.wire.codec import pack_response
+from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["Story", "delegation", "outcome", "response"]
 

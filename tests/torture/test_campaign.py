@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ether.torture.campaign import reread, run
-from ether.torture.render import render
-from ether.torture.settings import Durability, Settings
-from ether.torture.stage import MARK
+from ether.lab.torture.campaign import reread, run
+from ether.lab.torture.plan.settings import Durability, Settings
+from ether.lab.torture.processes.processes import MARK
+from ether.lab.torture.render import render
 from ether_broker.errors import UsageError
 from tests.cli.command import Command
 from tests.support import has_environment, processes_with, wait_until

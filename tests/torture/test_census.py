@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ether.torture import census
-from ether.torture.stage import MARK
+from ether.lab.torture.processes import leak_check as census
+from ether.lab.torture.processes.processes import MARK
 from tests.support import wait_until
 
 

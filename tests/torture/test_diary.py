@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ether.torture.diary import Diary, read_diary
+from ether.lab.torture.history.log import Diary, read_diary
 from ether_broker.errors import UsageError
 
 

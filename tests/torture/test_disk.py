@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from ether.torture.campaign import run
-from ether.torture.diary import Diary, read_diary
-from ether.torture.disk import Disk
-from ether.torture.nemesis import Nemesis
-from ether.torture.outage import read_outages
-from ether.torture.plan import Fault, FaultPlan, make_faults
-from ether.torture.render import render
-from ether.torture.settings import Durability, Settings
-from ether.warden import ProcessStatistics
+from ether.lab.torture.campaign import run
+from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.outage import read_outages
+from ether.lab.torture.plan.fault_plan import Fault, FaultPlan, make_faults
+from ether.lab.torture.plan.settings import Durability, Settings
+from ether.lab.torture.processes.disk import Disk
+from ether.lab.torture.processes.nemesis import Nemesis
+from ether.lab.torture.render import render
+from ether.process.process_supervisor import ProcessStatistics
 from ether_broker.errors import JournalLocked, JournalReadOnly, JournalUnavailable, UsageError
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
 from tests.support import wait_until
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ether.torture.diary import Diary, Line, read_diary
-from ether.torture.nemesis import Nemesis
-from ether.torture.outage import read_outages
-from ether.torture.plan import Action, Strike
-from ether.torture.settings import Victim
-from ether.warden import ProcessStatistics
-from ether_actors.tree import Lifecycle
+from ether.lab.torture.history.log import Diary, Line, read_diary
+from ether.lab.torture.history.outage import read_outages
+from ether.lab.torture.plan.fault_plan import Action, Strike
+from ether.lab.torture.plan.settings import Victim
+from ether.lab.torture.processes.nemesis import Nemesis
+from ether.process.process_supervisor import ProcessStatistics
+from ether_actors.restarts.tree import Lifecycle
 from tests.support import wait_until
 
 
@@ -112,7 +112,7 @@ def test_who_is_down_is_struck_when_it_is_up_again(stage: Sleepers, tmp_path: Pa
 
 
 def test_who_does_not_come_back_is_missed(stage: Sleepers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ether.torture.nemesis._TRIES", 2)
+    monkeypatch.setattr("ether.lab.torture.processes.nemesis._TRIES", 2)
     stage.processes["broker"].kill()
     stage.processes["broker"].wait()
 

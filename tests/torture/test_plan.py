@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.torture.plan import BROKER, Action, delegator_names, make_plan, node_names, observer_names
-from ether.torture.settings import Settings, Victim
-from ether.torture.work import make_job
+from ether.lab.torture.plan.fault_plan import BROKER, Action, delegator_names, make_plan, node_names, observer_names
+from ether.lab.torture.plan.settings import Settings, Victim
+from ether.lab.torture.plan.workload import make_job
 from ether_broker.errors import UsageError
 
 SEEDS = st.integers(0, 1 << 32)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ether.torture.checker import RULES, check
-from ether.torture.evidence import read_evidence
-from ether.torture.settings import Durability
+from ether.lab.torture.checker.checker import RULES, check
+from ether.lab.torture.history.history import read_evidence
+from ether.lab.torture.plan.settings import Durability
 from ether_broker.errors import UsageError
 from tests.torture.story import Story, delegation, outcome
 
@@ -126,7 +126,7 @@ def a_delegator_does_not_get_through(story: Story) -> None:
 
 
 def a_process_is_left(story: Story) -> None:
-    story.left["processes"].append("4711 python -m ether.node_process node-1")
+    story.left["processes"].append("4711 python -m ether.cluster.node_main node-1")
 
 
 def a_file_is_left(story: Story) -> None:

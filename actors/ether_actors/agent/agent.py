@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pykka
 from pydantic import ValidationError
 
-from ether_actors.capability import Handler, handlers_of
-from ether_actors.composable import ComposableAgent
-from ether_actors.inbox import Inbox
-from ether_actors.pool import waiting
+from ether_actors.agent.capability import Handler, handlers_of
+from ether_actors.agent.composable import ComposableAgent
+from ether_actors.agent.inbox import Inbox
+from ether_actors.threads.pool import waiting
+from ether_broker.envelope.manifest import Depth, Interface, Manifest
+from ether_broker.envelope.model import problem_words
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidManifest, UsageError
-from ether_broker.manifest import Depth, Interface, Manifest
-from ether_broker.model import problem_words
-from ether_broker.payload import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from ether_actors.misfit import Misfit
+from ether_actors.task.parameter_errors import Misfit
+from ether_broker.encoding.frozen import freeze
+from ether_broker.envelope.manifest import Capability
+from ether_broker.envelope.model import problem_words
+from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.response import Response
 from ether_broker.errors import InvalidManifest
-from ether_broker.frozen import freeze
-from ether_broker.manifest import Capability
-from ether_broker.model import problem_words
-from ether_broker.payload import Payload
-from ether_broker.response import Response
 
 if TYPE_CHECKING:
-    from ether_actors.task import Task
+    from ether_actors.task.task import Task
 
 __all__ = ["Handler", "WrongResult", "capability", "handlers_of"]
 
@@ -207,7 +207,7 @@ def _is_task(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
     hint = hints.get(parameter.name)
     if hint is None:
         return parameter.name == "task"
-    return isinstance(hint, type) and any(base.__module__ == "ether_actors.task" for base in hint.__mro__)
+    return isinstance(hint, type) and any(base.__module__ == "ether_actors.task.task" for base in hint.__mro__)
 
 
 def _hints(function: Callable[..., Any], namespace: dict[str, Any]) -> dict[str, Any]:

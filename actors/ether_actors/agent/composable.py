@@ -6,21 +6,21 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
-from ether_actors.handler_failure import told_of
-from ether_actors.settling import settled
-from ether_actors.task import Task
-from ether_actors.work import check_seal
-from ether_broker.payload import Payload
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
+from ether_actors.agent.handler_failure import told_of
+from ether_actors.task.answer_check import settled
+from ether_actors.task.task import Task
+from ether_actors.task.work_item import check_seal
+from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from ether_actors.capability import Handler
-    from ether_broker.delegation import Delegation
-    from ether_broker.manifest import Manifest
-    from ether_broker.views.agent_io import AgentInput, AgentOutput
+    from ether_actors.agent.capability import Handler
+    from ether_broker.envelope.delegation import Delegation
+    from ether_broker.envelope.manifest import Manifest
+    from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput
 
 __all__ = ["ComposableAgent"]
 
@@ -56,7 +56,7 @@ class ComposableAgent:
         Raises:
             RuntimeError: the action is `async def` and the calling thread runs an event loop.
         """
-        from ether_broker.views.agent_io import AgentOutput
+        from ether_broker.envelope.views.agent_io import AgentOutput
 
         return AgentOutput.from_response(perform(self, input.to_delegation()))
 

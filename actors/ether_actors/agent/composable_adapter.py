@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from ether_actors.agent import Agent
-from ether_actors.capability import WrongResult, capability
-from ether_actors.task import Task
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import WrongResult, capability
+from ether_actors.task.task import Task
+from ether_broker.envelope.names import CAPABILITY_PATTERN, GRAMMAR, is_capability
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput
 from ether_broker.errors import EtherError, InvalidManifest, UsageError
-from ether_broker.names import CAPABILITY_PATTERN, GRAMMAR, is_capability
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
-from ether_broker.views.agent_io import AgentInput, AgentOutput
 
 __all__ = ["agent_of", "is_agent"]
 

@@ -6,13 +6,13 @@ import sys
 import traceback
 from typing import Any, Final
 
-from ether_actors.capability import WrongResult
-from ether_actors.misfit import Misfit
-from ether_actors.work import Work
+from ether_actors.agent.capability import WrongResult
+from ether_actors.task.parameter_errors import Misfit
+from ether_actors.task.work_item import Work
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError, LeaseLost, OutcomeError
-from ether_broker.ids import to_text
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
 
 __all__ = ["is_crash", "judge", "refusal", "told_of"]
 

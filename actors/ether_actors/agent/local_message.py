@@ -10,7 +10,7 @@ import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
 if TYPE_CHECKING:
-    from ether_actors.agent import Agent
+    from ether_actors.agent.agent import Agent
 
 __all__ = ["asks_to_stop", "refuse", "serve"]
 

@@ -16,28 +16,28 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ether_actors import pykka_message
-from ether_actors.agent import Agent, call_hook
-from ether_actors.agent_adapter import agent_of
-from ether_actors.capability import Handler, WrongResult
-from ether_actors.dispatcher import Dispatcher, LoopDispatcher
-from ether_actors.handler_failure import is_crash, judge, refusal
-from ether_actors.pool import Room
-from ether_actors.settling import settled
-from ether_actors.task import NOT_YOURS, Host, Task
-from ether_actors.work import Work
-from ether_broker.codec import plain_params
-from ether_broker.delegation import Delegation
+from ether_actors.agent import local_message as pykka_message
+from ether_actors.agent.agent import Agent, call_hook
+from ether_actors.agent.capability import Handler, WrongResult
+from ether_actors.agent.composable_adapter import agent_of
+from ether_actors.agent.handler_failure import is_crash, judge, refusal
+from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
+from ether_actors.task.answer_check import settled
+from ether_actors.task.task import NOT_YOURS, Host, Task
+from ether_actors.task.work_item import Work
+from ether_actors.threads.pool import Room
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
-from ether_broker.ids import NO_ID
-from ether_broker.manifest import ANY
-from ether_broker.payload import Payload
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.wire import Header
+from ether_broker.wire.codec import plain_params
+from ether_broker.wire.frame import Header
 
 if TYPE_CHECKING:
-    from ether_actors.loop import LoopThread
+    from ether_actors.threads.event_loop import LoopThread
 
 __all__ = ["Cell", "CellHost"]
 

@@ -1,14 +1,14 @@
-"""Where an agent's turns run: in a pool of threads (`ether_actors.pool.Pool`), or in the event loop."""
+"""Where an agent's turns run: in a pool of threads (`ether_actors.threads.pool.Pool`), or in the event loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ether_actors.pool import Room
+from ether_actors.threads.pool import Room
 
 if TYPE_CHECKING:
-    from ether_actors.loop import LoopThread
+    from ether_actors.threads.event_loop import LoopThread
 
 __all__ = ["Dispatcher", "LoopDispatcher"]
 

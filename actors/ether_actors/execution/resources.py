@@ -8,13 +8,13 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import ClassVar, TypeVar
 
-from ether.observing import Observing
-from ether_actors.handle import Handle
-from ether_actors.loop import LoopThread
-from ether_actors.observer import Observer
-from ether_actors.pool import Pool, waiting
+from ether_actors.observers.observer import Observer
+from ether_actors.observers.observer_thread import Observing
+from ether_actors.task.handle import Handle
+from ether_actors.threads.event_loop import LoopThread
+from ether_actors.threads.pool import Pool, waiting
 from ether_broker.clock import Clock
-from ether_broker.ids import new_id, to_text
+from ether_broker.envelope.ids import new_id, to_text
 
 __all__ = ["Machinery"]
 

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
-from ether_actors.observer import Observation, Observer
 from ether_actors.observers.log_entry import body_of, entry_of, level_of, text_of
+from ether_actors.observers.observer import Observation, Observer
 from ether_broker.clock import Clock, SystemClock
 from ether_broker.errors import InvalidSpec
 from ether_broker.tap import ReadBatch

@@ -6,12 +6,12 @@ import json
 import logging
 from typing import Any, Final
 
-from ether_actors.observer import Observation
+from ether_actors.observers.observer import Observation
+from ether_broker.envelope.ids import NO_ID, to_text
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
-from ether_broker.ids import NO_ID, to_text
-from ether_broker.status import Status
 from ether_broker.text import printable
-from ether_broker.wire import Flag, Kind
+from ether_broker.wire.frame import Flag, Kind
 
 __all__ = ["body_of", "entry_of", "level_of", "text_of"]
 

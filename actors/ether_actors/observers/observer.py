@@ -6,13 +6,13 @@ import logging
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ether_broker.codec import read_delegation, read_response
-from ether_broker.delegation import Delegation
-from ether_broker.ids import to_text
-from ether_broker.payload import unpack
-from ether_broker.response import Response
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.response import Response
 from ether_broker.tap import ReadBatch
-from ether_broker.wire import Kind, read_header
+from ether_broker.wire.codec import read_delegation, read_response
+from ether_broker.wire.frame import Kind, read_header
 
 __all__ = ["Observation", "Observer"]
 

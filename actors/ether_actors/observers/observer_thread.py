@@ -8,8 +8,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
 
-from ether_actors.observer import Observer
-from ether_actors.pool import waiting
+from ether_actors.observers.observer import Observer
+from ether_actors.threads.pool import waiting
 from ether_broker.tap import read_batch
 
 __all__ = ["Observing"]

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ether_actors.observer import Observation, Observer
+from ether_actors.observers.observer import Observation, Observer
+from ether_broker.envelope.status import Status
 from ether_broker.errors import UsageError, nearest
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.wire.frame import Kind
 
 __all__ = ["Probe"]
 

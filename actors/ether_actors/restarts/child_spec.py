@@ -5,7 +5,7 @@
         SupervisorSpec("writers", Strategy.REST_FOR_ONE, children=(ChildSpec("outline", Outline), …)),
     ))
 
-A spec is a value: it starts nothing. `ether_actors.restarts` decides by it; whoever runs the effects reads
+A spec is a value: it starts nothing. `ether_actors.restarts.restart_machine` decides by it; whoever runs the effects reads
 `start`.
 """
 

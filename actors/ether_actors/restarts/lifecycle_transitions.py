@@ -1,6 +1,6 @@
 """The moves of children through their lifecycle, and what each asks of the shell.
 
-No move decides which comes next: that is done in `ether_actors.restarts`.
+No move decides which comes next: that is done in `ether_actors.restarts.restart_machine`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import deque
 from itertools import count
 
-from ether_actors.child_spec import Restart
-from ether_actors.restart_events import Down, Effect, Exit, Gone, Restarted, SetTimer, StartChild, StopChild
-from ether_actors.tree import Child, Lifecycle, Plan, Supervisor, Worker, walk
+from ether_actors.restarts.child_spec import Restart
+from ether_actors.restarts.events import Down, Effect, Exit, Gone, Restarted, SetTimer, StartChild, StopChild
+from ether_actors.restarts.tree import Child, Lifecycle, Plan, Supervisor, Worker, walk
 
 __all__ = ["STOPPED", "Moves"]
 

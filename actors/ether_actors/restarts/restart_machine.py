@@ -2,7 +2,7 @@
 
     effects = tree.step(event, now)
 
-The shell tells what happened (`ether_actors.restart_events` has the events) and does what is answered; each
+The shell tells what happened (`ether_actors.restarts.events` has the events) and does what is answered; each
 effect that asks for an answer gets it as a later event. The semantics are those of OTP's `supervisor.erl`:
 
 - Children start one after the other; when one does not come up at the supervisor's own start, those before it
@@ -28,10 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ether_actors.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
-from ether_actors.lookup import accepting, find, find_worker, text
-from ether_actors.moves import STOPPED, Moves
-from ether_actors.restart_events import (
+from ether_actors.restarts.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.events import (
     Add,
     ChildExited,
     ChildPath,
@@ -46,7 +44,9 @@ from ether_actors.restart_events import (
     Stop,
     TimerFired,
 )
-from ether_actors.tree import Child, Lifecycle, Plan, Supervisor, TreeStatistics, make, survey
+from ether_actors.restarts.lifecycle_transitions import STOPPED, Moves
+from ether_actors.restarts.tree import Child, Lifecycle, Plan, Supervisor, TreeStatistics, make, survey
+from ether_actors.restarts.tree_lookup import accepting, find, find_worker, text
 from ether_broker.errors import InvalidSpec, UsageError
 
 if TYPE_CHECKING:

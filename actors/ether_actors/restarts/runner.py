@@ -14,11 +14,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ether_actors.agent import Agent
-from ether_actors.agent_adapter import is_agent
-from ether_actors.cell import Cell
-from ether_actors.child_spec import ChildSpec, SupervisorSpec
-from ether_actors.restart_events import (
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.composable_adapter import is_agent
+from ether_actors.execution.cell import Cell
+from ether_actors.restarts.child_spec import ChildSpec, SupervisorSpec
+from ether_actors.restarts.events import (
     ChildExited,
     ChildPath,
     ChildStarted,
@@ -38,8 +38,8 @@ from ether_actors.restart_events import (
     StopChild,
     TimerFired,
 )
-from ether_actors.restarts import SupervisionTree
-from ether_actors.tree import Lifecycle
+from ether_actors.restarts.restart_machine import SupervisionTree
+from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import InvalidSpec, nearest
 
 __all__ = ["Guardian", "GuardianHost", "resolve"]

@@ -1,6 +1,6 @@
 """The records of a supervision tree: children, supervisors, and where each stands. They decide nothing.
 
-`ether_actors.restarts` decides, and is the only one to write here.
+`ether_actors.restarts.restart_machine` decides, and is the only one to write here.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from enum import Enum, unique
 from types import MappingProxyType
 from typing import TypeAlias
 
-from ether_actors.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
-from ether_actors.intensity import IntensityWindow
-from ether_actors.restart_events import ChildPath, Exit
+from ether_actors.restarts.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.events import ChildPath, Exit
+from ether_actors.restarts.restart_intensity import IntensityWindow
 
 __all__ = [
     "Child",

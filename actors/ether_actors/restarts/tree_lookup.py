@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ether_actors.restart_events import ChildPath
-from ether_actors.tree import Child, Lifecycle, Supervisor, Worker, walk
+from ether_actors.restarts.events import ChildPath
+from ether_actors.restarts.tree import Child, Lifecycle, Supervisor, Worker, walk
 from ether_broker.errors import Closed, InvalidSpec, Unavailable, nearest
 
 __all__ = ["accepting", "find", "find_worker", "text"]

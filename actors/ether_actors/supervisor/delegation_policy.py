@@ -11,28 +11,28 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether_actors.administration import Administration
-from ether_actors.collecting import Collecting
-from ether_actors.delivery import Delivery
-from ether_actors.ledger import Entry, State, owner_of
-from ether_actors.progress import Progress
-from ether_actors.reassignment import Reassignment
-from ether_actors.records import Records
-from ether_actors.refusal import Refusal, broker_full, forged, id_ahead, overload
-from ether_actors.round_robin import RoundRobin
-from ether_actors.selection import Selection
-from ether_broker.cost import ANSWER, LOOK_UP
+from ether_actors.supervisor.capabilities.administration import Administration
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.progress import Progress
+from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.rejection import Refusal, broker_full, forged, id_ahead, overload
+from ether_actors.supervisor.delegations.selection import Selection
+from ether_actors.supervisor.membership.outcome_replay import Collecting
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry, State, owner_of
+from ether_actors.supervisor.state.round_robin import RoundRobin
 from ether_broker.dead_letters import Reason
-from ether_broker.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
+from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
+from ether_broker.envelope.ids import NO_ID, to_text
+from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.names import BUS_PREFIX, check_names
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
-from ether_broker.ids import NO_ID, to_text
 from ether_broker.mailbox import Offer
-from ether_broker.manifest import ANY
-from ether_broker.names import BUS_PREFIX, check_names
-from ether_broker.response import ErrorInfo
-from ether_broker.router import Session
-from ether_broker.status import INTERIM, Status
-from ether_broker.wire import Flag, Header, name_of, read_header, rehead
+from ether_broker.transport.cost import ANSWER, LOOK_UP
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Flag, Header, name_of, read_header, rehead
 
 __all__ = ["Rulings"]
 

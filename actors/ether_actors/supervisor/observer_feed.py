@@ -9,19 +9,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether_actors.records import Records
-from ether_broker.cost import JOURNAL_READ, MATCH, MATCHES_SHIFT, OBSERVERS_SHIFT, PASSED_SHIFT, PER_8_KIB, TAP_BATCH
+from ether_actors.supervisor.state.broker_state import Records
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
-from ether_broker.payload import pack
-from ether_broker.router import Session, topic_of
 from ether_broker.tap import Batch, Cursor
-from ether_broker.wire import BATCH, Kind, pack_envelope
+from ether_broker.transport.cost import (
+    JOURNAL_READ,
+    MATCH,
+    MATCHES_SHIFT,
+    OBSERVERS_SHIFT,
+    PASSED_SHIFT,
+    PER_8_KIB,
+    TAP_BATCH,
+)
+from ether_broker.transport.session_table import Session, topic_of
+from ether_broker.wire.frame import BATCH, Kind, pack_envelope
 
 __all__ = ["Feeding"]
 
 _NEVER: Final = float("inf")
 _SHARE: Final = 128
-"""Points of a share, and what the last batch is above them; see `ether_broker.cost`."""
+"""Points of a share, and what the last batch is above them; see `ether_broker.transport.cost`."""
 _RETRY: Final = 0.5
 """Seconds until the journal is read again that could not be."""
 

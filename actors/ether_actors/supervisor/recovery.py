@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from ether_actors.administration import Administration
-from ether_actors.ended import REMEMBERED
-from ether_actors.history import Accepted, History
-from ether_actors.leases import Held
-from ether_actors.leasing import Leasing
-from ether_actors.ledger import Entry, Ledger, State
-from ether_actors.membership import Membership
-from ether_actors.records import Records
-from ether_actors.registration import Choice, Condition, Registration
-from ether_broker.ids import NO_ID
+from ether_actors.supervisor.capabilities.administration import Administration
+from ether_actors.supervisor.capabilities.lease_service import Leasing
+from ether_actors.supervisor.journal.history import Accepted, History
+from ether_actors.supervisor.membership.membership import Membership
+from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ended import REMEMBERED
+from ether_actors.supervisor.state.lease_table import Held
+from ether_actors.supervisor.state.ledger import Entry, Ledger, State
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import unpack
-from ether_broker.response import ErrorInfo
-from ether_broker.router import Session
-from ether_broker.status import Status
-from ether_broker.wire import Flag, name_of, read_header, rehead
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 
 __all__ = ["read_history", "recover"]
 

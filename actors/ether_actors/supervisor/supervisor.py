@@ -16,20 +16,22 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from ether_actors.administration import Administration
-from ether_actors.collecting import Collecting
-from ether_actors.delivery import Delivery
-from ether_actors.ended import REMEMBERED
-from ether_actors.feeding import Feeding
-from ether_actors.leasing import Leasing
-from ether_actors.membership import Membership
-from ether_actors.reassignment import Reassignment
-from ether_actors.records import Records
-from ether_actors.recovery import read_history, recover
-from ether_actors.rulings import Rulings
-from ether_actors.selection import Selection
-from ether_actors.trimming import Trimming
-from ether_broker.cost import DEAREST, HOLDERS_SHIFT, reading
+from ether_actors.supervisor.capabilities.administration import Administration
+from ether_actors.supervisor.capabilities.lease_service import Leasing
+from ether_actors.supervisor.delegation_policy import Rulings
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.selection import Selection
+from ether_actors.supervisor.journal.journal_gc import Trimming
+from ether_actors.supervisor.membership.membership import Membership
+from ether_actors.supervisor.membership.outcome_replay import Collecting
+from ether_actors.supervisor.observer_feed import Feeding
+from ether_actors.supervisor.recovery import read_history, recover
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ended import REMEMBERED
+from ether_broker.envelope.ids import NO_ID, new_id, to_text
+from ether_broker.envelope.names import check_names
+from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.errors import (
     EtherError,
     MalformedFrame,
@@ -37,20 +39,18 @@ from ether_broker.errors import (
     PayloadTooLarge,
     TooMuch,
 )
-from ether_broker.ids import NO_ID, new_id, to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
-from ether_broker.names import check_names
-from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.router import Router, Session
 from ether_broker.tap import Tap
-from ether_broker.turns import InputQueue
-from ether_broker.wire import Header, Kind, read_header
+from ether_broker.transport.cost import DEAREST, HOLDERS_SHIFT, reading
+from ether_broker.transport.session_table import Router, Session
+from ether_broker.transport.turns import InputQueue
+from ether_broker.wire.frame import Header, Kind, read_header
 
 if TYPE_CHECKING:
-    from ether_broker.security.access import Access
-    from ether_broker.security.guard import Guard
+    from ether_broker.security.access_list import Access
+    from ether_broker.transport.zeromq.curve_server import Guard
 
 __all__ = ["Supervisor"]
 

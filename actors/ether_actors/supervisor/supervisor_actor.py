@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
-from ether_actors.supervisor import Supervisor
-from ether_broker.broker import BrokerSocket
+from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.clock import Clock, SystemClock
 from ether_broker.errors import EtherError
+from ether_broker.transport.zeromq.server import BrokerSocket
 
 if TYPE_CHECKING:
     from pykka._actor import ActorInbox

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ether_actors.output_contract import misses
-from ether_actors.task import Task
-from ether_broker.frozen import freeze
-from ether_broker.response import Response
-from ether_broker.status import Status
+from ether_actors.task.output_contract import misses
+from ether_actors.task.task import Task
+from ether_broker.encoding.frozen import freeze
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 
 __all__ = ["settled"]
 

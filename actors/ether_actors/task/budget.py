@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from ether_actors.amount import is_amount
-from ether_broker.delegation import Budget
+from ether_actors.task.amount import is_amount
+from ether_broker.envelope.delegation import Budget
 from ether_broker.errors import BudgetExceeded, UsageError
 
 if TYPE_CHECKING:
-    from ether_actors.handle import Handle
-    from ether_broker.response import Response
+    from ether_actors.task.handle import Handle
+    from ether_broker.envelope.response import Response
 
 __all__ = ["BudgetAccount"]
 

@@ -11,19 +11,19 @@ from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from ether_broker.bounded import CONTAINER_BYTES
-from ether_broker.codec import read_delegation, read_response
+from ether_broker.encoding.bounded import CONTAINER_BYTES
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import EMPTY
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import EtherError, WaitTimeout
-from ether_broker.ids import to_text
-from ether_broker.payload import EMPTY
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import INTERIM, Status
-from ether_broker.wire import Header, name_of, read_header
+from ether_broker.wire.codec import read_delegation, read_response
+from ether_broker.wire.frame import Header, name_of, read_header
 
 if TYPE_CHECKING:
     import asyncio
 
-    from ether_broker.delegation import Delegation
+    from ether_broker.envelope.delegation import Delegation
 
 __all__ = ["Handle", "HandleHost", "Stream", "as_completed"]
 

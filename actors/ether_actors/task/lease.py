@@ -9,13 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from ether_actors.handle import Handle
-from ether_broker.artifact import Artifact
+from ether_actors.task.handle import Handle
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.response import Response
 from ether_broker.errors import Closed, LeaseDeadlock, LeaseHeld, LeaseLost, TooManyLeases, UsageError
-from ether_broker.response import Response
 
 if TYPE_CHECKING:
-    from ether_actors.working_file import WorkingFile
+    from ether_actors.task.working_file import WorkingFile
 
 __all__ = ["Lease", "Owner", "resource_of"]
 
@@ -201,7 +201,7 @@ class Lease:
             response.unwrap()
         self._token = response.data["token"]
         if self._path is not None:
-            from ether_actors.working_file import WorkingFile
+            from ether_actors.task.working_file import WorkingFile
 
             self._file = WorkingFile(self._path, self._token)
 
@@ -272,7 +272,7 @@ def resource_of(path: str | os.PathLike[str]) -> tuple[str, Path]:
 async def _enter(file: WorkingFile) -> None:
     import asyncio
 
-    from ether_actors.working_file import PATIENCE, PAUSE
+    from ether_actors.task.working_file import PATIENCE, PAUSE
 
     limit = time.monotonic() + PATIENCE
     while not file.try_enter():

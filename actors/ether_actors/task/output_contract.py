@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
-from ether_broker.artifact import Artifact
-from ether_broker.delegation import OutputContract
-from ether_broker.response import Response
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.delegation import OutputContract
+from ether_broker.envelope.response import Response
 
 __all__ = ["misses"]
 

@@ -9,20 +9,20 @@ import time
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
-from ether_actors.amount import is_amount
-from ether_actors.budget import BudgetAccount
-from ether_actors.lease import Lease, resource_of
-from ether_actors.permissions import narrowed
-from ether_broker.codec import read_delegation
-from ether_broker.delegation import Budget, Delegation
+from ether_actors.task.amount import is_amount
+from ether_actors.task.budget import BudgetAccount
+from ether_actors.task.lease import Lease, resource_of
+from ether_actors.task.permissions import narrowed
+from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.wire import Header
+from ether_broker.wire.codec import read_delegation
+from ether_broker.wire.frame import Header
 
 if TYPE_CHECKING:
-    from ether_actors.handle import Handle
-    from ether_broker.fields import DelegationFields, ResponseFields
+    from ether_actors.task.handle import Handle
+    from ether_broker.envelope.fields import DelegationFields, ResponseFields
 
 __all__ = ["NOT_YOURS", "Host", "Task"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ether_actors.misfit import Misfit
-from ether_actors.task import Task
-from ether_broker.codec import read_delegation
-from ether_broker.delegation import Delegation
-from ether_broker.wire import Header
+from ether_actors.task.parameter_errors import Misfit
+from ether_actors.task.task import Task
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.wire.codec import read_delegation
+from ether_broker.wire.frame import Header
 
 __all__ = ["Work", "check_seal"]
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from ether_broker.envelope.names import NAME_PATTERN
+from ether_broker.envelope.version import PROTOCOL_MAJOR
 from ether_broker.errors import InvalidSpec
-from ether_broker.names import NAME_PATTERN
-from ether_broker.version import PROTOCOL_MAJOR
 
 __all__ = ["MAX_LABEL", "SERVICE_TYPE", "Advert"]
 

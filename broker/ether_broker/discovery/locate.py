@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from ether_broker.discovery.advert import Advert
 from ether_broker.discovery.browser import browse
-from ether_broker.discovery.choice import choose, is_settled
-from ether_broker.endpoint import LAN, lan_name
+from ether_broker.discovery.selection import choose, is_settled
 from ether_broker.errors import BrokerUnavailable
+from ether_broker.transport.endpoint import LAN, lan_name
 
 __all__ = ["TIMEOUT", "Located", "locate", "located"]
 

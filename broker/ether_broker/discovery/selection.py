@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ether_broker.discovery.advert import Advert
+from ether_broker.envelope.version import PROTOCOL_MAJOR
 from ether_broker.errors import BrokerUnavailable, IncompatibleVersion, UntrustedBroker, UsageError, nearest
-from ether_broker.version import PROTOCOL_MAJOR
 
 __all__ = ["choose", "is_settled"]
 

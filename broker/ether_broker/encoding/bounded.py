@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import msgpack
 
+from ether_broker.encoding.frozen import MAX_DEPTH
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.frozen import MAX_DEPTH
 
 __all__ = [
     "CONTROL",

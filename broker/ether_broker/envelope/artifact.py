@@ -13,8 +13,8 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field
 
+from ether_broker.envelope.model import Model
 from ether_broker.errors import ArtifactMismatch
-from ether_broker.model import Model
 
 __all__ = ["Artifact"]
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 
-from ether_broker.frozen import FrozenDict
-from ether_broker.model import AgentName, CapabilityName, FrozenMap, Model, RequestId, SchemaVersion
-from ether_broker.payload import EMPTY, Payload
-from ether_broker.version import SCHEMA_VERSION
+from ether_broker.encoding.frozen import FrozenDict
+from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap, Model, RequestId, SchemaVersion
+from ether_broker.envelope.payload import EMPTY, Payload
+from ether_broker.envelope.version import SCHEMA_VERSION
 
 __all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "Budget", "Criticality", "Delegation", "OutputContract"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 from uuid import UUID
 
-from ether_broker.artifact import Artifact
-from ether_broker.delegation import Budget, Criticality, Delegation, OutputContract
-from ether_broker.response import ErrorInfo
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
+from ether_broker.envelope.response import ErrorInfo
 
 __all__ = ["DelegateArguments", "DelegationFields", "ResponseFields"]
 

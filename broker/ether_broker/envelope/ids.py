@@ -1,7 +1,7 @@
 """Request ids: UUIDv7 (RFC 9562), so that they sort by the time they were made.
 
 Those of one process rise, whatever its clock does, and their last 5 bytes are the same: the bus tells by them what it cannot
-have seen before (`ether_actors.ended`).
+have seen before (`ether_actors.supervisor.state.ended`).
 """
 
 from __future__ import annotations

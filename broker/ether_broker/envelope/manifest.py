@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import FailFast, Field, model_validator
 
+from ether_broker.encoding.frozen import FrozenDict
+from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap, Model, SchemaVersion
+from ether_broker.envelope.version import SCHEMA_VERSION, is_semantic
 from ether_broker.errors import InvalidManifest, UsageError
-from ether_broker.frozen import FrozenDict
-from ether_broker.model import AgentName, CapabilityName, FrozenMap, Model, SchemaVersion
-from ether_broker.version import SCHEMA_VERSION, is_semantic
 
 __all__ = ["ANY", "Capability", "Depth", "Interface", "Manifest"]
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from ether_broker.bounded import MOST_CONTAINERS, check_containers
+from ether_broker.encoding.bounded import MOST_CONTAINERS, check_containers
+from ether_broker.encoding.frozen import freeze, thaw
 from ether_broker.errors import InvalidEnvelope, Unserialisable
-from ether_broker.frozen import freeze, thaw
 
 try:
     import ormsgpack
 except ImportError:
-    from ether_broker import msgpack_fallback as ormsgpack  # type: ignore[no-redef]  # the same functions
+    from ether_broker.encoding import msgpack_fallback as ormsgpack  # type: ignore[no-redef]  # the same functions
 
 __all__ = ["EMPTY", "MAX_PAYLOAD", "Payload", "pack", "unpack"]
 

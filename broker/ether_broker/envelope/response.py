@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field
 
 from ether_broker import errors
-from ether_broker.artifact import Artifact
-from ether_broker.delegation import Delegation
-from ether_broker.frozen import FrozenDict
-from ether_broker.model import AgentName, FrozenMap, Model, SchemaVersion
-from ether_broker.payload import EMPTY, Payload
-from ether_broker.status import Status
-from ether_broker.version import SCHEMA_VERSION
+from ether_broker.encoding.frozen import FrozenDict
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.model import AgentName, FrozenMap, Model, SchemaVersion
+from ether_broker.envelope.payload import EMPTY, Payload
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.version import SCHEMA_VERSION
 
 __all__ = ["ErrorInfo", "Response"]
 

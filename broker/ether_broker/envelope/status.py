@@ -22,7 +22,7 @@ class Status(IntEnum):
     """Where a delegation stands; the number is the status byte on the wire.
 
     Codes 1 to 6 are spec 2 §6.5's. The others are extensions, registered the way spec 2 §15 asks
-    (docs/guarantees.md has the failure matrix, `ether_actors.observers.definitions` the metrics).
+    (docs/guarantees.md has the failure matrix, `ether_actors.observers.metrics.definitions` the metrics).
     """
 
     ACCEPTED = 1

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgpack
 
-from ether_broker.wire import HEADER
+from ether_broker.wire.frame import HEADER
 
 __all__ = ["LARGE", "payloads"]
 

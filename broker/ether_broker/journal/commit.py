@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
-from ether_broker.journal.bodies import LARGE, payloads
+from ether_broker.journal.body_store import LARGE, payloads
 from ether_broker.journal.journal import Replayed
-from ether_broker.wire import HEADER, pack_lengths, read_lengths
+from ether_broker.wire.frame import HEADER, pack_lengths, read_lengths
 
 __all__ = ["Packed", "pack_row", "references", "restore", "unpack_row"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ether_broker.wire import Header, read_header
+from ether_broker.wire.frame import Header, read_header
 
 __all__ = ["Record"]
 

@@ -1,1 +1,5 @@
-"""Who may be on the bus, and what each may do there: keys, the keyring, authentication, access lists."""
+"""Keys, identities and access lists: who may be on the bus, and what each may do there. No socket.
+
+May import: no other room.
+Used by: `transport.zeromq`, the supervisor, `ether.cli`.
+"""

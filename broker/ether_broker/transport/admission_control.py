@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ether_broker.errors import NodeRefused
-from ether_broker.session import Session
-from ether_broker.turns import InputQueue
+from ether_broker.transport.session import Session
+from ether_broker.transport.turns import InputQueue
 
 __all__ = ["MOST_OF_A_KEY", "MOST_SESSIONS", "Admission"]
 

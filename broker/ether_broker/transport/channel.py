@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final
 
-from ether_broker.payload import pack, unpack
-from ether_broker.wire import HEADER, Kind, join_frame, pack_envelope, read_frame
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.wire.frame import HEADER, Kind, join_frame, pack_envelope, read_frame
 
 __all__ = ["Channel", "Verdict", "receive"]
 

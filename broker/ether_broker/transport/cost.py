@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether_broker.bounded import CONTAINER_BYTES
-from ether_broker.wire import Kind
+from ether_broker.encoding.bounded import CONTAINER_BYTES
+from ether_broker.wire.frame import Kind
 
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",

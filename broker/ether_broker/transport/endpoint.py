@@ -8,8 +8,8 @@ import re
 import stat
 from typing import Any, Final
 
+from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import AddressInUse, InvalidEndpoint
-from ether_broker.names import NAME_PATTERN
 
 __all__ = [
     "IPC",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether_broker.router import HEARTBEAT, SILENCE
+from ether_broker.transport.session_table import HEARTBEAT, SILENCE
 
 __all__ = ["PAUSE", "Watchdog"]
 

@@ -7,12 +7,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ether_broker.channel import Channel
 from ether_broker.tap import WINDOW_BYTES, Cursor
-from ether_broker.turns import InputQueue
+from ether_broker.transport.channel import Channel
+from ether_broker.transport.turns import InputQueue
 
 if TYPE_CHECKING:
-    from ether_broker.security.access import DelegateRule
+    from ether_broker.security.access_list import DelegateRule
 
 __all__ = ["INCARNATION", "Session"]
 

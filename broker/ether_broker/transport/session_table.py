@@ -20,19 +20,19 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ether_broker.admission import Admission
-from ether_broker.backlog import GRAIN, MOST, Backlog
-from ether_broker.channel import Channel, Verdict
-from ether_broker.cost import REFUSAL
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import EtherError, NameTaken, NodeRefused
-from ether_broker.ids import NO_ID
-from ether_broker.payload import pack
-from ether_broker.refusals import Refusals
-from ether_broker.session import INCARNATION, Session
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
-from ether_broker.turns import MOST_WAITING, InputQueue, Turns
-from ether_broker.wire import (
+from ether_broker.transport.admission_control import Admission
+from ether_broker.transport.backlog import GRAIN, MOST, Backlog
+from ether_broker.transport.channel import Channel, Verdict
+from ether_broker.transport.cost import REFUSAL
+from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.session import INCARNATION, Session
+from ether_broker.transport.turns import MOST_WAITING, InputQueue, Turns
+from ether_broker.wire.frame import (
     PREAMBLE,
     Kind,
     join_frame,

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
-from ether_broker.cost import FRAME_SHIFT, PER_8_KIB, PRICES
+from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES
 
 __all__ = ["MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
 STEP: Final = 256
-"""Points of one step, and what the last envelope is above them; see `ether_broker.cost`."""
+"""Points of one step, and what the last envelope is above them; see `ether_broker.transport.cost`."""
 QUANTUM: Final = 32
 """Points of one turn, and what its last envelope is above them."""
 MOST_WAITING: Final = 256 << 20

@@ -10,21 +10,21 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from ether_broker.bounded import MOST_CONTAINERS, OURS, check_containers, check_shape
-from ether_broker.delegation import Delegation
+from ether_broker.encoding.bounded import MOST_CONTAINERS, OURS, check_containers, check_shape
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import NO_ID, to_text
+from ether_broker.envelope.model import Model
+from ether_broker.envelope.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
-from ether_broker.ids import NO_ID, to_text
-from ether_broker.model import Model
-from ether_broker.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.version import SCHEMA_VERSION
-from ether_broker.wire import Flag, Header, Kind, pack_envelope
+from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
 try:
     import ormsgpack
 except ImportError:
-    from ether_broker import msgpack_fallback as ormsgpack  # type: ignore[no-redef]  # the same functions
+    from ether_broker.encoding import msgpack_fallback as ormsgpack  # type: ignore[no-redef]  # the same functions
 
 __all__ = [
     "external_id",

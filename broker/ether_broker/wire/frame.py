@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from enum import IntEnum, IntFlag, unique
 from typing import Final, NamedTuple
 
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
 from ether_broker.errors import IncompatibleVersion, MalformedFrame
-from ether_broker.ids import NO_ID
-from ether_broker.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
 
 __all__ = [
     "BATCH",

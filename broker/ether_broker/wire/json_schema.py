@@ -18,18 +18,18 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from ether_broker.delegation import Delegation
-from ether_broker.frozen import thaw
-from ether_broker.manifest import Manifest
-from ether_broker.model import Model
-from ether_broker.payload import Payload
-from ether_broker.response import Response
-from ether_broker.version import SCHEMA_VERSION
-from ether_broker.views.agent_io import AgentInput, AgentOutput
-from ether_broker.views.handoff import RequestEnvelope, ResponseEnvelope
-from ether_broker.views.registry import AgentInfo, CapabilityManifest, RegistryEntry
-from ether_broker.views.subgoal import AgentResponse, SubgoalRequest
-from ether_broker.views.suggestion import SuggestionRecord
+from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.model import Model
+from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.version import SCHEMA_VERSION
+from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput
+from ether_broker.envelope.views.handoff import RequestEnvelope, ResponseEnvelope
+from ether_broker.envelope.views.registry import AgentInfo, CapabilityManifest, RegistryEntry
+from ether_broker.envelope.views.subgoal import AgentResponse, SubgoalRequest
+from ether_broker.envelope.views.suggestion import SuggestionRecord
 
 __all__ = ["MODELS", "file_name", "schemas", "write_schemas"]
 

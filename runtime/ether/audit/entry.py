@@ -6,13 +6,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from ether.audit.brief import brief
-from ether_actors.observer import Observation
+from ether_actors.observers.observer import Observation
+from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.ids import NO_ID, to_bytes, to_text
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
-from ether_broker.frozen import thaw
-from ether_broker.ids import NO_ID, to_bytes, to_text
-from ether_broker.status import Status
 from ether_broker.text import one_line
-from ether_broker.wire import Flag, Kind
+from ether_broker.wire.frame import Flag, Kind
 
 __all__ = ["Entry"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ether.audit.entry import Entry
-from ether_broker.names import BUS_PREFIX
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.envelope.names import BUS_PREFIX
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind
 
 __all__ = ["Selection", "asks_for_queries", "is_query"]
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ether_broker.ids import foreign_id
+from ether_broker.envelope.ids import foreign_id
 
 __all__ = ["Identifier", "bounds_of"]
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether.audit.entry import Entry
-from ether_broker.ids import NO_ID, to_text
-from ether_broker.names import SUPERVISOR
-from ether_broker.status import Status
+from ether_broker.envelope.ids import NO_ID, to_text
+from ether_broker.envelope.names import SUPERVISOR
+from ether_broker.envelope.status import Status
 from ether_broker.text import one_line
-from ether_broker.wire import Kind
+from ether_broker.wire.frame import Kind
 
 __all__ = ["Attempt", "Moment", "Span", "grow"]
 

@@ -12,16 +12,16 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ether.audit.entry import Entry
+from ether.audit.filter import Selection, is_query
 from ether.audit.identifier import Identifier, bounds_of
-from ether.audit.selection import Selection, is_query
 from ether.audit.span import Moment, Span, grow
+from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.errors import JournalUnavailable, UnknownEntry
-from ether_broker.ids import NO_ID, to_text
-from ether_broker.journal.reader import JournalReader
 from ether_broker.journal.record import Record
-from ether_broker.journal.retention import Removed
-from ether_broker.journal.verify import Verdict
-from ether_broker.wire import Kind
+from ether_broker.journal.sqlite.reader import JournalReader
+from ether_broker.journal.sqlite.retention import Removed
+from ether_broker.journal.sqlite.verify import Verdict
+from ether_broker.wire.frame import Kind
 
 __all__ = ["Page", "Trail"]
 

@@ -15,30 +15,16 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from ether.cli.commands import (
-    agents,
-    bench,
-    dead_letters,
-    delegate,
-    discover,
-    doctor,
-    keys,
-    leases,
-    log,
-    review,
-    schema,
-    soak,
-    top,
-    torture,
-    trace,
-    up,
-    version,
-)
-from ether.cli.discover_words import with_lan_urls
-from ether.cli.exit_code import ExitCode, code_of_error
-from ether.cli.options import FormatOption, Settings, settings_of
-from ether.cli.output import Format
-from ether.terminal import log_to_stderr, put, say
+from ether.cli.bus import agents, dead_letters, delegate, discover, leases, up
+from ether.cli.common.discover_option import with_lan_urls
+from ether.cli.common.exit_code import ExitCode, code_of_error
+from ether.cli.common.options import FormatOption, Settings, settings_of
+from ether.cli.common.output import Format
+from ether.cli.journal import log, trace
+from ether.cli.setup import doctor, keys, schema, version
+from ether.cli.tools import bench, review, soak, torture
+from ether.cli.top import top
+from ether.text_io.terminal import log_to_stderr, put, say
 from ether_broker.errors import EtherError, nearest
 from ether_broker.text import json_text
 

@@ -37,7 +37,7 @@ def advertise(
         InvalidEndpoint: no other machine reaches that address.
         MissingExtra, DiscoveryUnavailable: as `Advertiser.open`.
     """
-    from ether import __version__
+    from ether.version import __version__
 
     host, _, port = bound.removeprefix("tcp://").rpartition(":")
     if host.strip("[]") not in ("*", "::", "0.0.0.0") and not bound_addresses(host):  # noqa: S104  we bind nothing

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import zmq
 
-from ether.broker_host import BrokerHost
-from ether.lifeline import Lifeline, end
-from ether.memory_watch import MemoryWatch
-from ether.stopping import Stopping
-from ether.terminal import log_to_stderr
+from ether.node.embedded_broker import BrokerHost
+from ether.process.memory_limit import MemoryWatch
+from ether.process.parent_link import Lifeline, end
+from ether.process.signals import Stopping
+from ether.text_io.terminal import log_to_stderr
 from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.mailbox import Limits
-from ether_broker.security.access import Access
+from ether_broker.security.access_list import Access
 
 if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring

@@ -20,16 +20,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ether.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NodeSpec, Posting, postings
+from ether.cluster.spec import AgentLike, AgentSpec, ClusterSpec, NodeSpec, Posting, postings
 from ether.errors import ProcessFailed
-from ether.lifeline import is_starting
-from ether.outlet import to_stderr
-from ether.stopping import Stopping
-from ether.warden import ProcessSpec, ProcessStatistics, Warden
-from ether_actors.tree import Lifecycle
-from ether_broker.endpoint import default_endpoint
+from ether.process.output_reader import to_stderr
+from ether.process.parent_link import is_starting
+from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, Warden
+from ether.process.signals import Stopping
+from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import Closed, UsageError, nearest
-from ether_broker.security.access import RegisterRule
+from ether_broker.security.access_list import RegisterRule
+from ether_broker.transport.endpoint import default_endpoint
 
 if TYPE_CHECKING:
     from ether_broker.discovery.advertiser import Advertiser
@@ -153,10 +153,10 @@ class Cluster:
 
     def _start_all(self, warden: Warden) -> None:
         spec = self.spec
-        warden.add(self._process(_BROKER, "ether.broker_process", self._broker_request, last=True))
+        warden.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
         self._bind, self._url = _settled(self._bind, warden.wait_up(_BROKER)["endpoint"])
         for node, cast in zip(spec.nodes, postings(spec.nodes), strict=True):
-            warden.add(self._process(node.name, "ether.node_process", self._node_request(node, cast)))
+            warden.add(self._process(node.name, "ether.cluster.node_main", self._node_request(node, cast)))
         for node in spec.nodes:
             warden.wait_up(node.name)
         if spec.advertise:
@@ -164,7 +164,7 @@ class Cluster:
 
     def _advertise(self, warden: Warden) -> None:
         """Announce the broker, now that its agents are up; whenever it is down, it is not announced."""
-        from ether.advertising import advertise
+        from ether.cluster.advertising import advertise
 
         def is_up() -> bool:
             return any(one.name == _BROKER and one.state is Lifecycle.RUNNING for one in warden.statistics())

@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from ether.cluster_file import (
+from ether.cluster.file_schema import (
     START,
     AccessSection,
     AgentEntry,
@@ -35,12 +35,12 @@ from ether.cluster_file import (
     Section,
     SecuritySection,
 )
-from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
-from ether.yaml_document import Place, YamlDocument
-from ether_actors.child_spec import Restart
+from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
+from ether.cluster.yaml_document import Place, YamlDocument
+from ether_actors.restarts.child_spec import Restart
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.mailbox import Limits
-from ether_broker.security.access import Access, DelegateRule, RegisterRule
+from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 
 __all__ = ["json_schema", "load", "of_agents"]
 

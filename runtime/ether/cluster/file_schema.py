@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ether.cluster_spec import DRAIN
-from ether_broker.endpoint import check_endpoint
+from ether.cluster.spec import DRAIN
+from ether_broker.envelope.model import AgentName
 from ether_broker.errors import EtherError
 from ether_broker.mailbox import Limits
-from ether_broker.model import AgentName
+from ether_broker.transport.endpoint import check_endpoint
 
 __all__ = [
     "START",

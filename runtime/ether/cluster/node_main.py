@@ -16,15 +16,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cluster_spec import DRAIN, AgentSpec, NodeSpec, Posting, postings
+from ether.cluster.spec import DRAIN, AgentSpec, NodeSpec, Posting, postings
 from ether.errors import ProcessFailed
-from ether.lifeline import Lifeline, end
+from ether.process.parent_link import Lifeline, end
+from ether.process.signals import Stopping
 from ether.runtime import Runtime
-from ether.stopping import Stopping
-from ether.terminal import log_to_stderr, say
-from ether_actors.agent import Agent
-from ether_actors.child_spec import ChildSpec, Restart, SupervisorSpec
-from ether_actors.guardian import resolve
+from ether.text_io.terminal import log_to_stderr, say
+from ether_actors.agent.agent import Agent
+from ether_actors.restarts.child_spec import ChildSpec, Restart, SupervisorSpec
+from ether_actors.restarts.runner import resolve
 from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, NameTaken, Rejected
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ether_actors.agent import default_name
-from ether_actors.child_spec import Backoff, Restart
-from ether_broker.endpoint import check_endpoint
+from ether_actors.agent.agent import default_name
+from ether_actors.restarts.child_spec import Backoff, Restart
+from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
-from ether_broker.journal.place import default_journal
+from ether_broker.journal.location import default_journal
 from ether_broker.mailbox import Limits
-from ether_broker.names import NAME_PATTERN
-from ether_broker.security.access import Access
+from ether_broker.security.access_list import Access
+from ether_broker.transport.endpoint import check_endpoint
 
 __all__ = [
     "DRAIN",
@@ -318,7 +318,7 @@ def _reference(cls: type) -> str:
 
 def _check_advertised(name: str, bind: str | None) -> None:
     from ether_broker.discovery.advert import MAX_LABEL
-    from ether_broker.endpoint import is_exposed
+    from ether_broker.transport.endpoint import is_exposed
 
     if bind is None or not is_exposed(bind):
         now = "it has none" if bind is None else f"{bind} is for this machine only"

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from ether.text_file import read_text
+from ether.text_io.text_file import read_text
 from ether_broker.errors import InvalidSpec
 from ether_broker.text import printable
 

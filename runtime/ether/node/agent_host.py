@@ -9,21 +9,21 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ether.answering import Answering
-from ether.machinery import Machinery
-from ether.questions import Questions, refusal
-from ether.stay import Stay
-from ether.uplink import Uplink
-from ether_actors.agent import Agent
-from ether_actors.cell import Cell
-from ether_actors.dispatcher import LoopDispatcher
-from ether_actors.quota import at_a_time
-from ether_actors.work import Work
+from ether.node.connection.control_calls import Questions, refusal
+from ether.node.connection.sender import Uplink
+from ether.node.connection.session_state import Stay
+from ether.node.responder import Answering
+from ether_actors.agent.agent import Agent
+from ether_actors.execution.cell import Cell
+from ether_actors.execution.dispatcher import LoopDispatcher
+from ether_actors.execution.resources import Machinery
+from ether_actors.supervisor.registry.quota import at_a_time
+from ether_actors.task.work_item import Work
 from ether_broker import errors
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
-from ether_broker.payload import pack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, pack_envelope
+from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
 __all__ = ["Hosting"]
 

@@ -14,12 +14,12 @@ import zmq
 from ether_broker.mailbox import Limits
 
 if TYPE_CHECKING:
-    from ether_actors.supervisor import Supervisor
-    from ether_actors.upkeep import Upkeep
+    from ether_actors.supervisor.journal.journal_maintenance import Upkeep
+    from ether_actors.supervisor.supervisor import Supervisor
     from ether_broker.journal.journal import Journal
-    from ether_broker.security.access import Access
-    from ether_broker.security.guard import Guard
+    from ether_broker.security.access_list import Access
     from ether_broker.security.keyring import Keyring
+    from ether_broker.transport.zeromq.curve_server import Guard
 
 __all__ = ["BrokerHost"]
 
@@ -55,10 +55,10 @@ class BrokerHost:
         access: Access | None = None, create: bool = True,
     ) -> None:  # fmt: skip
         # Imported here: a runtime that joins a bus needs none of it.
-        from ether_actors.supervisor import Supervisor
-        from ether_actors.supervisor_actor import TAP_INTERVAL, SupervisorActor
-        from ether_broker.broker import BrokerSocket
+        from ether_actors.supervisor.supervisor import Supervisor
+        from ether_actors.supervisor.supervisor_actor import TAP_INTERVAL, SupervisorActor
         from ether_broker.clock import SystemClock
+        from ether_broker.transport.zeromq.server import BrokerSocket
 
         clock = SystemClock()
         with _no_collection():
@@ -89,7 +89,7 @@ class BrokerHost:
         self._upkeep = None if journal is None else self._keep_up(opened, supervisor)
 
     def _keep_up(self, journal: Any, supervisor: Supervisor) -> Upkeep:
-        from ether_actors.upkeep import Upkeep
+        from ether_actors.supervisor.journal.journal_maintenance import Upkeep
 
         upkeep = Upkeep(journal, self.supervisor)
         supervisor.trimming.attach(upkeep)  # before anybody knows the address
@@ -121,7 +121,7 @@ def _guard(keyring: Keyring | None, bind: str | None) -> Guard | None:
     """Keys are for TCP: everything else stays on the machine."""
     if keyring is None or not (bind or "").startswith("tcp://"):
         return None
-    from ether_broker.security.guard import Guard
+    from ether_broker.transport.zeromq.curve_server import Guard
 
     return Guard(keyring)
 
@@ -131,6 +131,6 @@ def _open(path: str | PathLike[str] | None, create: bool) -> Journal:  # noqa: F
         from ether_broker.journal.memory import MemoryJournal
 
         return MemoryJournal()
-    from ether_broker.journal.sqlite import SqliteJournal
+    from ether_broker.journal.sqlite.journal import SqliteJournal
 
     return SqliteJournal(path, create=create)

@@ -9,11 +9,11 @@ import logging
 from pathlib import PurePath
 from typing import Final
 
-from ether.hosting import Hosting
-from ether.machinery import Machinery
-from ether.warning import warn_unread
-from ether_actors.work import Work
-from ether_broker.ids import to_text
+from ether.node.agent_host import Hosting
+from ether.text_io.warning import warn_unread
+from ether_actors.execution.resources import Machinery
+from ether_actors.task.work_item import Work
+from ether_broker.envelope.ids import to_text
 
 __all__ = ["LoopWatch"]
 

@@ -14,22 +14,22 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from ether.broker_clock import BrokerClock
-from ether.delegating import Delegating, awaiting
-from ether.hosting import Hosting
-from ether.machinery import Machinery
-from ether.questions import Questions, refusal
-from ether.stay import Stay
-from ether.uplink import Uplink
-from ether.watching import Watching
-from ether_actors.handle import Handle
+from ether.node.agent_host import Hosting
+from ether.node.connection.broker_clock import BrokerClock
+from ether.node.connection.control_calls import Questions, refusal
+from ether.node.connection.sender import Uplink
+from ether.node.connection.session_state import Stay
+from ether.node.outgoing import Delegating, awaiting
+from ether.node.subscriptions import Watching
+from ether_actors.execution.resources import Machinery
+from ether_actors.task.handle import Handle
 from ether_broker import errors
-from ether_broker.link import Receiver
-from ether_broker.payload import pack, unpack
-from ether_broker.status import INTERIM
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import INTERIM
+from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.text import printable
-from ether_broker.version import SCHEMA_VERSION
-from ether_broker.wire import Flag, Kind, mark, pack_envelope, read_header, rehead
+from ether_broker.transport.zeromq.link import Receiver
+from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope, read_header, rehead
 
 __all__ = ["Session"]
 
@@ -114,7 +114,7 @@ class Session:
                 raise link.explain() or errors.BrokerUnavailable(msg)
 
     def _greet(self) -> None:
-        from ether import __version__
+        from ether.version import __version__
 
         info = {
             "node": self._name, "pid": os.getpid(), "host": os.uname().nodename, "schema_version": SCHEMA_VERSION,

@@ -27,23 +27,23 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from ether.answering import Answering
-from ether.broker_clock import BrokerClock
-from ether.delegating import Delegating
-from ether.guarding import Guarding
-from ether.hosting import Hosting
-from ether.loop_watch import LoopWatch
-from ether.machinery import Machinery
-from ether.questions import Questions
-from ether.session import Session
-from ether.stay import Stay
-from ether.timers import Timers
-from ether.uplink import Uplink
-from ether.watching import Watching
-from ether_actors.cell import Cell
-from ether_broker.link import Link
-from ether_broker.payload import unpack
-from ether_broker.wire import Header, Kind, read_header
+from ether.node.agent_host import Hosting
+from ether.node.connection.broker_clock import BrokerClock
+from ether.node.connection.control_calls import Questions
+from ether.node.connection.sender import Uplink
+from ether.node.connection.session_state import Stay
+from ether.node.event_loop_watch import LoopWatch
+from ether.node.joining import Session
+from ether.node.outgoing import Delegating
+from ether.node.responder import Answering
+from ether.node.subscriptions import Watching
+from ether.node.supervision import Guarding
+from ether_actors.execution.cell import Cell
+from ether_actors.execution.resources import Machinery
+from ether_actors.execution.timers import Timers
+from ether_broker.envelope.payload import unpack
+from ether_broker.transport.zeromq.link import Link
+from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["Node"]
 

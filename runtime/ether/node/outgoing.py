@@ -8,18 +8,18 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
-from ether.broker_clock import BrokerClock
-from ether.machinery import Machinery
-from ether.stay import Stay
-from ether.uplink import Uplink
-from ether_actors.handle import Handle
+from ether.node.connection.broker_clock import BrokerClock
+from ether.node.connection.sender import Uplink
+from ether.node.connection.session_state import Stay
+from ether_actors.execution.resources import Machinery
+from ether_actors.task.handle import Handle
 from ether_broker import errors
-from ether_broker.codec import id_bytes, pack_delegation, pack_request
-from ether_broker.delegation import LONGEST_TIMEOUT, Delegation
-from ether_broker.payload import EMPTY, Payload, pack
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
-from ether_broker.wire import Header, Kind, pack_envelope
+from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Delegation
+from ether_broker.envelope.payload import EMPTY, Payload, pack
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
+from ether_broker.wire.codec import id_bytes, pack_delegation, pack_request
+from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["Delegating", "awaiting"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether_broker.delegation import Delegation
+from ether_broker.envelope.delegation import Delegation
 
 __all__ = ["KnownRequests"]
 

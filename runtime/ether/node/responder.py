@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ether.broker_clock import BrokerClock
-from ether.delegating import Delegating
-from ether.machinery import Machinery
-from ether.stay import Stay
-from ether.uplink import Uplink
-from ether_actors.cell import Cell
-from ether_actors.task import Task
-from ether_actors.work import Work
+from ether.node.connection.broker_clock import BrokerClock
+from ether.node.connection.sender import Uplink
+from ether.node.connection.session_state import Stay
+from ether.node.outgoing import Delegating
+from ether_actors.execution.cell import Cell
+from ether_actors.execution.resources import Machinery
+from ether_actors.task.task import Task
+from ether_actors.task.work_item import Work
 from ether_broker import errors
-from ether_broker.codec import pack_outcome, pack_response
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
-from ether_broker.ids import to_text
-from ether_broker.payload import Payload, pack
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, pack_envelope
+from ether_broker.wire.codec import pack_outcome, pack_response
+from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
 __all__ = ["Answering"]
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ether.machinery import Machinery
-from ether.monitor import Monitor
-from ether.observing import Observing
-from ether.questions import Questions, refusal
-from ether.uplink import Uplink
-from ether_actors.observer import Observer
+from ether.node.connection.control_calls import Questions, refusal
+from ether.node.connection.sender import Uplink
+from ether.node.monitor import Monitor
+from ether_actors.execution.resources import Machinery
+from ether_actors.observers.observer import Observer
+from ether_actors.observers.observer_thread import Observing
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import EtherError, UsageError
-from ether_broker.ids import new_id
-from ether_broker.payload import pack, unpack
-from ether_broker.wire import Header, Kind, pack_envelope
+from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["Watching"]
 

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ether.hosting import Hosting
-from ether.machinery import Machinery
-from ether.timers import Timers
-from ether.warning import warn_unread
-from ether_actors.cell import Cell
+from ether.node.agent_host import Hosting
+from ether.text_io.warning import warn_unread
+from ether_actors.execution.cell import Cell
+from ether_actors.execution.resources import Machinery
+from ether_actors.execution.timers import Timers
 from ether_broker import errors
 
 if TYPE_CHECKING:
-    from ether_actors.child_spec import SupervisorSpec
-    from ether_actors.guardian import Guardian
+    from ether_actors.restarts.child_spec import SupervisorSpec
+    from ether_actors.restarts.runner import Guardian
 
 __all__ = ["Guarding"]
 
@@ -60,7 +60,7 @@ class Guarding:
             Exception: what kept the first agent from starting; none of them is left running.
             WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
         """
-        from ether_actors.guardian import Guardian
+        from ether_actors.restarts.runner import Guardian
 
         guardian = Guardian(spec, self)
         self._guardians.append(guardian)
@@ -89,8 +89,8 @@ class Guarding:
         for guardian in self._guardians:
             if cell in guardian.cells:
                 return guardian
-        from ether_actors.child_spec import ChildSpec, SupervisorSpec
-        from ether_actors.guardian import Guardian
+        from ether_actors.restarts.child_spec import ChildSpec, SupervisorSpec
+        from ether_actors.restarts.runner import Guardian
 
         spec = SupervisorSpec(cell.name, children=(ChildSpec(cell.name, cell.make),))
         guardian = Guardian(spec, self, {cell.name: cell})

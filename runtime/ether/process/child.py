@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ether_broker.payload import pack
+from ether_broker.envelope.payload import pack
 
 __all__ = ["Process", "describe_exit"]
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from ether.timers import Timers
+from ether_actors.execution.timers import Timers
 
 __all__ = ["Reactor"]
 

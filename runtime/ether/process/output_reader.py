@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ether.terminal import put
+from ether.text_io.terminal import put
 
 __all__ = ["Outlet", "to_stderr"]
 

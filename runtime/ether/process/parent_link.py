@@ -31,7 +31,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ether_broker.payload import unpack
+from ether_broker.envelope.payload import unpack
 
 __all__ = ["ORPHANED", "Lifeline", "end", "is_starting"]
 

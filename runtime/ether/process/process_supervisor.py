@@ -24,12 +24,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from ether.errors import ProcessFailed
-from ether.outlet import Outlet
-from ether.process import Process, describe_exit
-from ether.reactor import Reactor
-from ether.start_failure import error_of, unexplained
-from ether_actors.child_spec import Backoff, ChildSpec, SupervisorSpec
-from ether_actors.restart_events import (
+from ether.process.child import Process, describe_exit
+from ether.process.event_loop import Reactor
+from ether.process.output_reader import Outlet
+from ether.process.start_failure import error_of, unexplained
+from ether_actors.restarts.child_spec import Backoff, ChildSpec, SupervisorSpec
+from ether_actors.restarts.events import (
     Add,
     ChildExited,
     ChildPath,
@@ -49,8 +49,8 @@ from ether_actors.restart_events import (
     StopChild,
     TimerFired,
 )
-from ether_actors.restarts import SupervisionTree
-from ether_actors.tree import Lifecycle
+from ether_actors.restarts.restart_machine import SupervisionTree
+from ether_actors.restarts.tree import Lifecycle
 from ether_broker import errors
 from ether_broker.errors import EtherError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ether.errors import ProcessFailed
-from ether.process import describe_exit
+from ether.process.child import describe_exit
 from ether_broker.errors import EtherError
 
 __all__ = ["error_of", "unexplained"]

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ether.review.drive import Bus
+from ether.review.driver import Bus
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
 
 __all__ = ["SCOUT", "default_processes", "open_bus", "scout_nodes"]
 
-SCOUT: Final = "ether.scout.agent:Scout"
+SCOUT: Final = "ether.review.scout.agent:Scout"
 _EXPLORE: Final = "scout.explore_directory"
 
 
@@ -31,13 +31,13 @@ def open_bus(processes: int) -> Iterator[Bus]:
     from ether.runtime import Runtime
 
     if not processes:
-        from ether.scout.agent import Scout
+        from ether.review.scout.agent import Scout
 
         with Runtime() as bus:
             bus.start(Scout)
             yield bus
         return
-    from ether.cluster import Cluster
+    from ether.cluster.cluster import Cluster
 
     with Cluster(nodes=processes, agents=[SCOUT]) as cluster, Runtime.connect(cluster.url) as bus:
         yield bus

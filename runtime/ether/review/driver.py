@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
-from ether.review.displays.display import Display
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
-from ether.scout.bounded import size_of
+from ether.review.progress import Display
+from ether.review.scout.findings.truncation import size_of
+from ether_broker.envelope.response import Response
 from ether_broker.errors import EtherError, InternalError
-from ether_broker.response import Response
 
 __all__ = ["Bus", "Following", "reduce_outcomes", "run_tasks"]
 

@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from ether.review import markdown, report
-from ether.review.displays.display import Display
-from ether.review.displays.plain import PlainDisplay
-from ether.review.drive import Bus, groups_of, reduce_outcomes, run_tasks
+from ether.review import markdown_report as markdown
+from ether.review import report
+from ether.review.driver import Bus, groups_of, reduce_outcomes, run_tasks
 from ether.review.outcome import Outcome
 from ether.review.plan import plan, targets
-from ether.scout.explore import PassName
-from ether.scout.finding import Finding
-from ether.scout.summary import Group, summarise
-from ether.terminal import is_drawn, put, say
+from ether.review.progress import Display
+from ether.review.progress_lines import PlainDisplay
+from ether.review.scout.explore import PassName
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.summary import Group, summarise
+from ether.text_io.terminal import is_drawn, put, say
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, UsageError
-from ether_broker.status import Status
 from ether_broker.text import json_text, printable_lines
 
 __all__ = ["DEFAULT_TIMEOUT", "Review", "review", "run_review"]
@@ -163,7 +164,7 @@ def _open_bus(processes: int) -> AbstractContextManager[Bus]:
 
 def _display(stream: TextIO, total: int) -> Display:
     if is_drawn(stream):
-        from ether.review.displays.bars import BarDisplay
+        from ether.review.progress_bars import BarDisplay
 
         return BarDisplay(stream, total)
     return PlainDisplay(stream)

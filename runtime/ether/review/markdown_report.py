@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from ether.scout.words import plural
+from ether.review.scout.files.words import plural
 from ether_broker.text import markdown, markdown_cell, markdown_code
 
 __all__ = ["render"]

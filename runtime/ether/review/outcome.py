@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether.review.plan import ReviewTask
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import AgentStatus, Status
 from ether_broker.errors import EtherError
-from ether_broker.response import Response
-from ether_broker.status import AgentStatus, Status
 
 __all__ = ["Outcome"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ether.scout.explore import PassName
+from ether.review.scout.explore import PassName
 from ether_broker.errors import UsageError, nearest
 
 __all__ = ["ReviewTask", "Target", "plan", "targets"]

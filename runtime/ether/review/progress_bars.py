@@ -8,11 +8,11 @@ from typing import Final, Self, TextIO
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from ether.review.displays.plain import short
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
-from ether.terminal import console
-from ether_broker.status import AgentStatus
+from ether.review.progress_lines import short
+from ether.text_io.terminal import console
+from ether_broker.envelope.status import AgentStatus
 from ether_broker.text import one_line, printable
 
 __all__ = ["BarDisplay"]

@@ -7,8 +7,8 @@ from typing import Final, Self, TextIO
 
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
-from ether.terminal import put
-from ether_broker.status import AgentStatus
+from ether.text_io.terminal import put
+from ether_broker.envelope.status import AgentStatus
 from ether_broker.text import printable
 
 __all__ = ["PlainDisplay"]
@@ -66,7 +66,7 @@ class PlainDisplay:
 
 
 def short(request_id: str) -> str:
-    """The eight characters of an id that tell those of one process apart (`ether_broker.ids`): its counter.
+    """The eight characters of an id that tell those of one process apart (`ether_broker.envelope.ids`): its counter.
 
     The first eight are the time, and alike in all of a review.
     """

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from ether.review.outcome import Outcome
 from ether.review.plan import Target
-from ether.scout.words import plural
-from ether_broker.status import Status
+from ether.review.scout.files.words import plural
+from ether_broker.envelope.status import Status
 
 __all__ = ["SCHEMA", "build"]
 

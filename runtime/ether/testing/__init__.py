@@ -19,9 +19,9 @@ docs/testing.md shows them at work.
 
 from __future__ import annotations
 
-from ether.testing.memory import MemoryBroker, MemoryLink
+from ether.testing.memory_broker import MemoryBroker, MemoryLink
 from ether.testing.runtime_double import TestRuntime
-from ether.testing.world import Stalled
+from ether.testing.simulator import Stalled
 from ether_actors.observers.probe import Probe
 from ether_broker.clock import ManualClock
 

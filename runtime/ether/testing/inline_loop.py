@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any
 
-from ether_actors.loop import LoopThread
+from ether_actors.threads.event_loop import LoopThread
 from ether_broker.clock import Clock
 
 __all__ = ["InlineLoop"]

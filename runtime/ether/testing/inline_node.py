@@ -10,19 +10,19 @@ from queue import Empty, SimpleQueue
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from ether.delegating import Delegating
-from ether.machinery import Machinery
-from ether.node import Node
-from ether.observing import Observing
+from ether.node.node import Node
+from ether.node.outgoing import Delegating
 from ether.testing.inline_loop import InlineLoop
-from ether_actors.handle import Handle, Stream
-from ether_actors.observer import Observer
-from ether_actors.pool import Pool
+from ether_actors.execution.resources import Machinery
+from ether_actors.observers.observer import Observer
+from ether_actors.observers.observer_thread import Observing
+from ether_actors.task.handle import Handle, Stream
+from ether_actors.threads.pool import Pool
 from ether_broker.clock import ManualClock
+from ether_broker.envelope.response import Response
 from ether_broker.errors import WaitTimeout
-from ether_broker.link import Link
-from ether_broker.response import Response
 from ether_broker.tap import read_batch
+from ether_broker.transport.zeromq.link import Link
 
 __all__ = ["InlineHandle", "InlineMachinery", "InlineNode"]
 

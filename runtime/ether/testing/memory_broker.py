@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ether_actors.supervisor import Supervisor
-from ether_broker.channel import Channel, receive
+from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.clock import Clock
 from ether_broker.errors import MailboxFull
-from ether_broker.link import BACKLOG, Receiver
 from ether_broker.mailbox import Limits
-from ether_broker.router import INCARNATION
-from ether_broker.wire import join_frame, read_frame, take_frame
+from ether_broker.transport.channel import Channel, receive
+from ether_broker.transport.session_table import INCARNATION
+from ether_broker.transport.zeromq.link import BACKLOG, Receiver
+from ether_broker.wire.frame import join_frame, read_frame, take_frame
 
 __all__ = ["MemoryBroker", "MemoryLink"]
 
@@ -106,7 +106,7 @@ class MemoryBroker:
 
 
 class MemoryLink:
-    """A link (`ether_broker.link.Link`) to a `MemoryBroker`.
+    """A link (`ether_broker.transport.zeromq.link.Link`) to a `MemoryBroker`.
 
     What is sent waits until the link is flushed or the broker is told to exchange; what comes is handed to the receiver
     inside that call, in the thread that made it.
@@ -146,7 +146,7 @@ class MemoryLink:
         self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = 0.0,  # noqa: ARG002  what is
         silence: float = 0.0,  # noqa: ARG002  cut here is known
     ) -> None:  # fmt: skip
-        """Begin a session; see `ether_broker.link.Link.begin`."""
+        """Begin a session; see `ether_broker.transport.zeromq.link.Link.begin`."""
         left = [*self._channel.unacknowledged(), *self._waiting]
         self._channel = Channel(session)
         self._aside.clear()

@@ -6,9 +6,9 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from ether.runtime import Runtime
 from ether.testing.inline_node import InlineNode
-from ether.testing.memory import MemoryLink
-from ether.testing.world import World
-from ether_actors.observer import Observer
+from ether.testing.memory_broker import MemoryLink
+from ether.testing.simulator import World
+from ether_actors.observers.observer import Observer
 from ether_actors.observers.probe import Probe
 from ether_broker.clock import ManualClock
 from ether_broker.errors import UsageError

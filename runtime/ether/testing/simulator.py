@@ -15,7 +15,7 @@ from typing import Final
 
 from ether.testing.fiber import Fibers
 from ether.testing.inline_node import InlineNode
-from ether.testing.memory import MemoryBroker, MemoryLink
+from ether.testing.memory_broker import MemoryBroker, MemoryLink
 from ether_broker.clock import ManualClock
 from ether_broker.errors import UsageError, WaitTimeout
 from ether_broker.mailbox import Limits

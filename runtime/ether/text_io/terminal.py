@@ -43,7 +43,7 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 def console(stream: TextIO | None = None) -> Console:
     """A rich console on a stream, stdout by default; it knows of NO_COLOR, FORCE_COLOR and TERM=dumb by itself."""
-    from ether.safe_console import SafeConsole
+    from ether.text_io.console import SafeConsole
 
     return SafeConsole(file=stream or sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ether_broker.status import Status
+from ether_broker.envelope.status import Status
 
 __all__ = ["Naive", "Outcome"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ether_actors.observer import Observation, Observer
-from ether_broker.codec import pack_delegation, pack_response
-from ether_broker.delegation import Delegation
-from ether_broker.ids import foreign_id, to_text
-from ether_broker.payload import pack
-from ether_broker.response import Response
-from ether_broker.status import Status
+from ether_actors.observers.observer import Observation, Observer
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import foreign_id, to_text
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.tap import ReadBatch
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.wire.codec import pack_delegation, pack_response
+from ether_broker.wire.frame import Kind, pack_envelope
 
 START = 1_000_000.0
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ether_actors.observers.definitions import DEFINITIONS
+from ether_actors.observers.metrics.definitions import DEFINITIONS
 from tests.support import REPOSITORY
 
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_actors.observer import Observer
 from ether_actors.observers.log import Log
+from ether_actors.observers.observer import Observer
 from ether_broker.clock import ManualClock
+from ether_broker.envelope.ids import foreign_id
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidSpec
-from ether_broker.ids import foreign_id
-from ether_broker.response import ErrorInfo
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, pack_envelope
+from ether_broker.wire.frame import Flag, Kind, pack_envelope
 from tests.actors.observers.stream import Stream, request_id
 from tests.hostile_text import HOSTILE, obeyed
 

@@ -6,17 +6,17 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
-from ether_actors.observers.definitions import DEFINITIONS, EXTENSION_METRICS, Target
-from ether_actors.observers.figures import Figures
-from ether_actors.observers.metrics import Metrics
-from ether_actors.observers.statistics import NOBODY, OTHER, MetricsStatistics
+from ether_actors.observers.metrics.definitions import DEFINITIONS, EXTENSION_METRICS, Target
+from ether_actors.observers.metrics.figures import Figures
+from ether_actors.observers.metrics.metrics import Metrics
+from ether_actors.observers.metrics.snapshot import NOBODY, OTHER, MetricsStatistics
 from ether_broker.clock import ManualClock
+from ether_broker.envelope.ids import foreign_id
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.views.subgoal import AgentResponse
 from ether_broker.errors import InvalidSpec
-from ether_broker.ids import foreign_id
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.views.subgoal import AgentResponse
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.observers.stream import START, Stream, request_id
 
 TERMINAL = [status for status in Status if status.is_terminal]

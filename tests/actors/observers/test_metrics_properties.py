@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether_actors.observers.metrics import Metrics
-from ether_actors.observers.sketch import ACCURACY
+from ether_actors.observers.metrics.metrics import Metrics
+from ether_actors.observers.metrics.quantile_sketch import ACCURACY
 from ether_broker.clock import ManualClock
-from ether_broker.status import Status
+from ether_broker.envelope.status import Status
 from tests.actors.observers.naive import Naive, Outcome
 from tests.actors.observers.stream import Stream, request_id
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from ether_actors.observers.open_table import OpenTable
-from ether_broker.ids import foreign_id
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether_actors.observers.metrics.open_delegations import OpenTable
+from ether_broker.envelope.ids import foreign_id
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
 
 def header(name: str, deadline: float = 0.0):

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from ether_actors.observers.definitions import DEFINITIONS
-from ether_actors.observers.metrics import Metrics
-from ether_actors.observers.prometheus import CONTENT_TYPE
+from ether_actors.observers.metrics.definitions import DEFINITIONS
+from ether_actors.observers.metrics.metrics import Metrics
+from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
 from ether_broker.clock import ManualClock
-from ether_broker.ids import foreign_id
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.envelope.ids import foreign_id
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.observers.stream import Stream
 
 Labels = frozenset[tuple[str, str]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ether_actors.observers.sketch import ACCURACY, Sketch
+from ether_actors.observers.metrics.quantile_sketch import ACCURACY, Sketch
 
 durations = st.lists(st.floats(1e-6, 1e4), min_size=1, max_size=50)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_actors.observers.window import Count, Sliding
+from ether_actors.observers.metrics.sliding_window import Count, Sliding
 
 
 def test_slots_without_a_record_take_no_room() -> None:

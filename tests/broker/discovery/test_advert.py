@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether_broker.discovery.advert import MAX_LABEL, Advert
+from ether_broker.envelope.version import PROTOCOL_MAJOR
 from ether_broker.errors import InvalidSpec
-from ether_broker.version import PROTOCOL_MAJOR
 
 LAB = Advert("lab@beta", "lab", 7421, ("10.0.0.5", "fd00::5"), "beta", "0.1.0", fingerprint="ab12-cd34")
 

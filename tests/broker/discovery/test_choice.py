@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ether_broker.discovery.advert import Advert
-from ether_broker.discovery.choice import choose, is_settled
+from ether_broker.discovery.selection import choose, is_settled
+from ether_broker.envelope.version import PROTOCOL_MAJOR
 from ether_broker.errors import BrokerUnavailable, IncompatibleVersion, UntrustedBroker, UsageError
-from ether_broker.version import PROTOCOL_MAJOR
 
 
 def advert(name: str, cluster: str | None = None, key: str | None = None, protocol: int = PROTOCOL_MAJOR) -> Advert:

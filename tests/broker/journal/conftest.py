@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
 from tests.broker.journal.support import close_quietly
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import ormsgpack
 
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalUnavailable
-from ether_broker.ids import NO_ID
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.wire.frame import Kind, pack_envelope
 from tests.support import wait_until
 
 

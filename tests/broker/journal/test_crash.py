@@ -12,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ether_broker.journal.reader import JournalReader
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.reader import JournalReader
 from tests.broker.journal.support import copy_files, delegation, put
 from tests.support import child_environment
 
 WRITE = """
 import os, random, sys
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
 from tests.broker.journal.test_crash import content
 
 journal = SqliteJournal(sys.argv[1])

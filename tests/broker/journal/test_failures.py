@@ -21,10 +21,10 @@ from ether_broker.errors import (
     JournalReadOnly,
     JournalUnavailable,
 )
-from ether_broker.journal.failure import explain
-from ether_broker.journal.reader import JournalReader
-from ether_broker.journal.retention import collect_closed
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.reader import JournalReader
+from ether_broker.journal.sqlite.retention import collect_closed
+from ether_broker.journal.sqlite.sqlite_errors import explain
 from tests.broker.journal.support import close_quietly, copy_files, delegation, indexed, put, settle
 from tests.support import wait_until
 

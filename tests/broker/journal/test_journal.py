@@ -10,7 +10,7 @@ import pytest
 from ether_broker.errors import Closed, InternalError
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
 from tests.support import run_python, wait_until
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ether_broker.errors import JournalCorrupt, JournalTooNew, JournalUnavailable
-from ether_broker.journal import layout
-from ether_broker.journal.reader import JournalReader
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite import tables as layout
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.reader import JournalReader
 from tests.broker.journal.support import put
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from ether_broker.errors import JournalLocked, JournalUnavailable
-from ether_broker.journal.lock import Lock
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.writer_lock import Lock
 from tests.support import child_environment
 
 HOLD = """
 import sys
-from ether_broker.journal.sqlite import SqliteJournal
+from ether_broker.journal.sqlite.journal import SqliteJournal
 journal = SqliteJournal(sys.argv[1])
 print("open", flush=True)
 sys.stdin.read()

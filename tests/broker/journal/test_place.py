@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ether_broker.errors import InvalidSpec
-from ether_broker.journal.place import default_journal, known_journals
+from ether_broker.journal.location import default_journal, known_journals
 
 
 def test_a_journal_is_in_the_users_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.journal.index import index_journal
-from ether_broker.journal.reader import JournalReader
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.envelope.status import Status
+from ether_broker.journal.sqlite.index import index_journal
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.reader import JournalReader
+from ether_broker.wire.frame import Kind
 from tests.broker.journal.support import delegation, indexed, put, request, response
 
 STORED = [
@@ -29,12 +29,12 @@ STORED = [
 def reader(request, journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch) -> Iterator[JournalReader]:
     """Two to a commit, one second apart, with as much of an index as the parameter says."""
     if request.param == "not indexed":
-        monkeypatch.setattr("ether_broker.journal.writer.Writer._index", lambda writer: None)
+        monkeypatch.setattr("ether_broker.journal.sqlite.group_commit.Writer._index", lambda writer: None)
     for place in range(0, len(STORED), 2):
         put(journal, STORED[place : place + 2], time=place / 2, wall=1000.0 + place / 2)
         if request.param == "half" and place == 2:
             indexed(journal)
-            monkeypatch.setattr("ether_broker.journal.writer.Writer._index", lambda writer: None)
+            monkeypatch.setattr("ether_broker.journal.sqlite.group_commit.Writer._index", lambda writer: None)
     if request.param == "indexed":
         indexed(journal)
     with JournalReader(journal.path) as reader:
@@ -146,8 +146,8 @@ def test_a_reader_does_not_hold_up_a_broker(path: Path):
 
 
 def test_a_closed_journal_can_be_indexed(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ether_broker.journal.writer.Writer._index", lambda writer: None)
-    monkeypatch.setattr("ether_broker.journal.writer._FAREWELL", 0.0)
+    monkeypatch.setattr("ether_broker.journal.sqlite.group_commit.Writer._index", lambda writer: None)
+    monkeypatch.setattr("ether_broker.journal.sqlite.group_commit._FAREWELL", 0.0)
     journal = SqliteJournal(path)
     journal.append(1, 0.0, 0.0, [delegation(number) for number in range(1, 1001)])
     journal.append(2001, 0.0, 0.0, [delegation(2001)])
@@ -162,8 +162,8 @@ def test_a_closed_journal_can_be_indexed(path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_index_that_is_far_behind_grows_under_load_too(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ether_broker.journal.writer.UNINDEXED", 100)
-    monkeypatch.setattr("ether_broker.journal.writer.CALM", 600.0)
+    monkeypatch.setattr("ether_broker.journal.sqlite.group_commit.UNINDEXED", 100)
+    monkeypatch.setattr("ether_broker.journal.sqlite.group_commit.CALM", 600.0)
     put(journal, [delegation(number) for number in range(1, 601)])
 
     for _ in range(2):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.journal.bodies import LARGE, payloads
+from ether_broker.journal.body_store import LARGE, payloads
+from ether_broker.journal.commit import pack_row, references, restore, unpack_row
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.row import pack_row, references, restore, unpack_row
-from ether_broker.wire import pack_envelope
+from ether_broker.wire.frame import pack_envelope
 from tests.broker.journal.support import delegation, response
 
 BODIES = st.one_of(

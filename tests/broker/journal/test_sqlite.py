@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ether_broker.envelope.status import Status
 from ether_broker.errors import Closed, InternalError, JournalCorrupt
-from ether_broker.journal import writer
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.status import Status
-from ether_broker.wire import FRAME, Flag, mark
+from ether_broker.journal.sqlite import group_commit as writer
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.wire.frame import FRAME, Flag, mark
 from tests.broker.journal.support import delegation, indexed, put, request, response, settle
 
 
@@ -166,7 +166,7 @@ def test_the_outcome_of_what_was_accepted_is_found_behind_refusals_to_others(jou
 
 
 def test_an_outcome_is_found_in_what_is_not_indexed(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ether_broker.journal.writer.Writer._index", lambda writer: None)
+    monkeypatch.setattr("ether_broker.journal.sqlite.group_commit.Writer._index", lambda writer: None)
     put(journal, [delegation(1), response(1, Status.ACCEPTED), request(1) + response(2)])
     assert journal.outcome(request(1)) is None
 

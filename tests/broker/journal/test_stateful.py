@@ -11,12 +11,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.reader import JournalReader
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.journal.unindexed import is_outcome
-from ether_broker.status import Status
-from ether_broker.wire import read_header
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.reader import JournalReader
+from ether_broker.journal.sqlite.unindexed import is_outcome
+from ether_broker.wire.frame import read_header
 from tests.broker.journal.support import copy_files, delegation, indexed, response, settle
 
 PAYLOADS = st.sampled_from([(b"", 0), (b"small", 1), (b"a", 5000), (b"b", 5000), (b"c", 80_000)]).map(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ether_broker.journal.reader import JournalReader
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.journal.verify import Flaw, Verdict
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.reader import JournalReader
+from ether_broker.journal.sqlite.verify import Flaw, Verdict
 from tests.broker.journal.support import delegation, indexed, put, response
 
 

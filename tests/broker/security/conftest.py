@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import zmq
 
-from ether_broker.broker import BrokerSocket
-from ether_broker.security.guard import Guard
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
+from ether_broker.transport.zeromq.curve_server import Guard
+from ether_broker.transport.zeromq.server import BrokerSocket
 
 
 @pytest.fixture

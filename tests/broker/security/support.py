@@ -9,9 +9,9 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from ether_broker.broker import BrokerSocket
-from ether_broker.router import INCARNATION
 from ether_broker.security.keys import KeyPair
+from ether_broker.transport.session_table import INCARNATION
+from ether_broker.transport.zeromq.server import BrokerSocket
 
 __all__ = ["INCARNATION", "Peer", "peer", "receive"]
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import InvalidSpec
-from ether_broker.payload import pack, unpack
-from ether_broker.security import access as module
-from ether_broker.security.access import Access, DelegateRule, RegisterRule
+from ether_broker.security import access_list as module
+from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 
 LIST = Access(
     delegate=[

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import zmq
 
-from ether_broker.broker import BrokerSocket
 from ether_broker.errors import AddressInUse, InsecureEndpoint, InternalError, UsageError
-from ether_broker.security import guard as module
-from ether_broker.security.authenticator import Authenticator
-from ether_broker.security.guard import Guard
 from ether_broker.security.keys import KeyPair
+from ether_broker.transport.zeromq import curve_server as module
+from ether_broker.transport.zeromq.authenticator import Authenticator
+from ether_broker.transport.zeromq.curve_server import Guard
+from ether_broker.transport.zeromq.server import BrokerSocket
 from tests.broker.security.support import INCARNATION, Peer, peer, receive
 from tests.support import wait_until
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import zmq
 
-from ether_broker.broker import BrokerSocket
 from ether_broker.errors import AuthenticationFailed, InvalidKey
-from ether_broker.link import ZmqLink
 from ether_broker.security.credentials import Credentials
-from ether_broker.security.guard import Guard
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
+from ether_broker.transport.zeromq.curve_server import Guard
+from ether_broker.transport.zeromq.link import ZmqLink
+from ether_broker.transport.zeromq.server import BrokerSocket
 from tests.support import wait_until
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ether_broker.delegation import Delegation
-from ether_broker.manifest import Manifest
-from ether_broker.response import Response
-from ether_broker.views.residue import same
-from ether_broker.views.view import View, plain
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.views.lossless import same
+from ether_broker.envelope.views.view import View, plain
 
 __all__ = ["document_survives", "envelope_of", "envelope_survives", "envelope_survives_as_json", "view_of"]
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.delegation import Budget, Delegation
+from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.ids import foreign_id, new_id, to_text
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import AgentStatus, Status
+from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.ids import foreign_id, new_id, to_text
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import AgentStatus, Status
-from ether_broker.views.agent_io import AgentInput, AgentOutput
 from tests.broker.strategies import (
     agent_names,
     capability_names,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.artifact import Artifact
-from ether_broker.delegation import Delegation, OutputContract
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.delegation import Delegation, OutputContract
+from ether_broker.envelope.ids import foreign_id, new_id, to_text
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.views.handoff import RequestEnvelope, ResponseEnvelope
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.ids import foreign_id, new_id, to_text
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
-from ether_broker.views.handoff import RequestEnvelope, ResponseEnvelope
 from tests.broker.strategies import (
     agent_names,
     capability_names,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ether_broker.delegation import Delegation
-from ether_broker.ids import new_id, to_text
-from ether_broker.views.notation import (
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.views.notation import (
     canonical_id,
     foreign_name,
     identity,

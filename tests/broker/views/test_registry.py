@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from ether_broker.envelope.manifest import Capability, Depth, Interface, Manifest
+from ether_broker.envelope.views.registry import AgentInfo, CapabilityManifest, RegistryEntry
+from ether_broker.envelope.views.view import View
 from ether_broker.errors import InvalidManifest
-from ether_broker.manifest import Capability, Depth, Interface, Manifest
-from ether_broker.views.registry import AgentInfo, CapabilityManifest, RegistryEntry
-from ether_broker.views.view import View
 from tests.broker.strategies import manifests
 from tests.broker.views import spec3_examples, spec_examples
 from tests.broker.views.laws import document_survives, envelope_survives, envelope_survives_as_json

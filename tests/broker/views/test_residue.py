@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from ether_broker.envelope.views.lossless import DROP, difference, patch, pieces, same
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.views.residue import DROP, difference, patch, pieces, same
 from tests.broker.strategies import json_maps
 
 maps = json_maps.map(lambda value: {key: inner for key, inner in value.items() if key != DROP})

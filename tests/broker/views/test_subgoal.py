@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_broker.delegation import Criticality, Delegation
+from ether_broker.envelope.delegation import Criticality, Delegation
+from ether_broker.envelope.ids import foreign_id, new_id, to_text
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.views.subgoal import AgentResponse, SubgoalRequest
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.ids import foreign_id, new_id, to_text
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.views.subgoal import AgentResponse, SubgoalRequest
 from tests.broker.strategies import (
     agent_names,
     capability_names,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from ether_broker.envelope.views.suggestion import SuggestionRecord
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.views.suggestion import SuggestionRecord
 from tests.broker.views import spec_examples
 
 

@@ -6,12 +6,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ether.scout.explore import PassName, explore
-from ether.scout.finding import Finding
-from ether.scout.summary import Group, summarise
+from ether.review.scout.explore import PassName, explore
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.summary import Group, summarise
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.status import Status
 
 
 def completed(request_id: str, data: Any) -> Response:

@@ -6,13 +6,13 @@ import io
 
 import pytest
 
-from ether.review.displays.bars import BarDisplay
-from ether.review.displays.plain import PlainDisplay, short
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask, Target
-from ether.scout.explore import PassName
-from ether.terminal import is_drawn
-from ether_broker.status import Status
+from ether.review.progress_bars import BarDisplay
+from ether.review.progress_lines import PlainDisplay, short
+from ether.review.scout.explore import PassName
+from ether.text_io.terminal import is_drawn
+from ether_broker.envelope.status import Status
 
 ID = "0190e2f0-1111-7022-8333-444444abcdef"
 

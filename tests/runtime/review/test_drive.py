@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from ether.review.drive import groups_of, reduce_outcomes, run_tasks
+from ether.review.driver import groups_of, reduce_outcomes, run_tasks
 from ether.review.outcome import Outcome
 from ether.review.plan import plan, targets
-from ether.scout.bounded import size_of
+from ether.review.scout.findings.truncation import size_of
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import BrokerUnavailable, Closed
-from ether_broker.response import Response
-from ether_broker.status import Status
 from tests.runtime.review.doubles import FakeBus, RecordingDisplay, failed
 from tests.support import wait_until
 

@@ -12,9 +12,9 @@ import pytest
 
 from ether.review.bus import default_processes
 from ether.review.job import review, run_review
-from ether.scout.explore import PassName
+from ether.review.scout.explore import PassName
+from ether_broker.envelope.status import Status
 from ether_broker.errors import BrokerUnavailable, Closed, UsageError
-from ether_broker.status import Status
 from tests.runtime.review.doubles import FakeBus, failed
 from tests.support import REPOSITORY, SOURCE_ROOTS
 

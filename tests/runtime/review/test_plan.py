@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ether.review.plan import plan, targets
-from ether.scout.explore import PassName
+from ether.review.scout.explore import PassName
 from ether_broker.errors import UsageError
 
 

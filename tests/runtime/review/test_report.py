@@ -11,17 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ether.review import markdown, report
-from ether.review.drive import reduce_outcomes, run_tasks
+from ether.review import markdown_report as markdown
+from ether.review import report
+from ether.review.driver import reduce_outcomes, run_tasks
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask, Target, plan, targets
-from ether.scout.bounded import bounded_findings
-from ether.scout.catalogue import RULES
-from ether.scout.explore import PassName, explore
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.summary import Group, summarise
-from ether_broker.response import Response
-from ether_broker.status import Status
+from ether.review.scout.explore import PassName, explore
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.truncation import bounded_findings
+from ether.review.scout.rule_catalogue import RULES
+from ether.review.scout.summary import Group, summarise
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from tests.runtime.review.doubles import FakeBus, RecordingDisplay, failed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

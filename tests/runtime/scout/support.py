@@ -6,10 +6,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ether.scout.checks.catalogue import check_module
-from ether.scout.finding import Finding
-from ether.scout.python_module import PythonModule, parse
-from ether.scout.source import Source
+from ether.review.scout.checks.catalogue import check_module
+from ether.review.scout.files.source import Source
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.python.module import PythonModule, parse
 
 
 def module_of(code: str, name: str = "sample.py") -> PythonModule:

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from ether.scout.agent import Scout
-from ether.scout.explore import PassName
-from ether.scout.params import Exploration
+from ether.review.scout.agent import Scout
+from ether.review.scout.explore import PassName
+from ether.review.scout.params import Exploration
 from ether.testing import TestRuntime
-from ether_actors.task import Task
-from ether_broker.delegation import Delegation
-from ether_broker.status import AgentStatus, Status
-from ether_broker.views.agent_io import AgentInput
+from ether_actors.task.task import Task
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.status import AgentStatus, Status
+from ether_broker.envelope.views.agent_io import AgentInput
 from tests.runtime.scout.support import write_tree
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ether.scout.explore import PassName, explore
+from ether.review.scout.explore import PassName, explore
 from tests.runtime.scout.support import by_rule, write_tree
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ether.scout.checks import comparisons
-from ether.scout.checks.catalogue import BUG_RULES, check_module
+from ether.review.scout.checks.catalogue import BUG_RULES, check_module
+from ether.review.scout.checks.flow import comparisons
 from tests.runtime.scout.support import findings_in, module_of, rules_in
 
 FOUND: dict[str, list[str]] = {
@@ -578,7 +578,7 @@ def test_an_expression_too_deep_for_a_check_costs_no_other_check_its_findings(mo
     def sink(module):
         raise RecursionError
 
-    monkeypatch.setattr("ether.scout.checks.catalogue._CHECKS", (sink, comparisons.check, *[sink] * 13))
+    monkeypatch.setattr("ether.review.scout.checks.catalogue._CHECKS", (sink, comparisons.check, *[sink] * 13))
     findings, notes = check_module(module_of("def f(x):\n    return x is 'a'\n"))
     assert [finding.rule for finding in findings] == ["is-literal"]
     assert notes[0] == "sample.py: nested too deeply for the check of branches."

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from ether.scout.discovery import discover, is_test_path
-from ether.scout.explore import explore
-from ether.scout.language import language_of, language_of_shebang
-from ether.scout.limits import Limits
-from ether.scout.source import Source
+from ether.review.scout.explore import explore
+from ether.review.scout.files.discovery import discover, is_test_path
+from ether.review.scout.files.language import language_of, language_of_shebang
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.source import Source
 from tests.runtime.scout.support import write_tree
 
 

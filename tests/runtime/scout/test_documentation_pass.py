@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ether.scout.docstring import documented_parameters
-from ether.scout.explore import PassName, explore
-from ether.scout.markdown import headings, links
+from ether.review.scout.explore import PassName, explore
+from ether.review.scout.files.markdown_outline import headings, links
+from ether.review.scout.python.docstring import documented_parameters
 from tests.runtime.scout.support import by_rule, write_tree
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ether.scout.discovery import Candidate, discover
-from ether.scout.examine import examine, structure_of
-from ether.scout.explore import PassName, explore, see_file
-from ether.scout.limits import Limits
-from ether.scout.passes.report import Seen
-from ether.scout.python_module import SyntaxProblem, parse
-from ether.scout.source import Source, Unreadable, read
+from ether.review.scout.examine import examine, structure_of
+from ether.review.scout.explore import PassName, explore, see_file
+from ether.review.scout.files.discovery import Candidate, discover
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.source import Source, Unreadable, read
+from ether.review.scout.passes.pass_report import Seen
+from ether.review.scout.python.module import SyntaxProblem, parse
 from tests.runtime.scout.support import by_rule, write_tree
 
 CODE = st.sampled_from(
@@ -209,7 +209,7 @@ class Vanishing:
 
 
 def test_a_file_that_vanishes_while_it_is_listed_is_a_note(tmp_path, monkeypatch):
-    monkeypatch.setattr("ether.scout.discovery._entries", lambda *_: [Vanishing()])
+    monkeypatch.setattr("ether.review.scout.files.discovery._entries", lambda *_: [Vanishing()])
     found = discover(tmp_path)
     assert found.files == []
     assert found.notes == ["gone.py: vanished while it was listed (No such file or directory)."]

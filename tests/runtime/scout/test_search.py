@@ -9,9 +9,9 @@ from dataclasses import asdict
 
 import pytest
 
-from ether.scout import line_search
-from ether.scout.line_search import Query
-from ether.scout.search import search
+from ether.review.scout import line_search
+from ether.review.scout.line_search import Query
+from ether.review.scout.search import search
 from tests.runtime.scout.support import write_tree
 
 
@@ -42,7 +42,7 @@ def test_a_regular_expression_and_case_are_options(root):
 def test_a_pattern_with_several_repeats_is_searched_by_a_process_of_its_own_with_the_same_result(root, monkeypatch):
     query = Query(r"t\w+ \(\w+\)", regex=True, ignore_case=True)
     apart = search(root, query)
-    monkeypatch.setattr("ether.scout.search._is_simple", lambda query: True)
+    monkeypatch.setattr("ether.review.scout.search._is_simple", lambda query: True)
     assert search(root, query) == apart
     assert len(apart["matches"]) == 3
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import textwrap
 
-from ether.scout.explore import PassName, explore
-from ether.scout.import_cycle import cycles
-from ether.scout.import_graph import Edge, module_name
-from ether.scout.outline import outline
-from ether.scout.passes.structure import package_name
+from ether.review.scout.explore import PassName, explore
+from ether.review.scout.passes.structure import package_name
+from ether.review.scout.python.import_cycle import cycles
+from ether.review.scout.python.import_graph import Edge, module_name
+from ether.review.scout.python.outline import outline
 from tests.runtime.scout.support import by_rule, module_of, write_tree
 
 

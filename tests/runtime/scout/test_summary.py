@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether.scout.bounded import bounded_findings, fit, size_of
-from ether.scout.catalogue import RULES
-from ether.scout.examine import examine, structure_of
-from ether.scout.explore import explore
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.limits import Limits
-from ether.scout.summary import Group, summarise
-from ether.scout.words import plural
+from ether.review.scout.examine import examine, structure_of
+from ether.review.scout.explore import explore
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.words import plural
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.truncation import bounded_findings, fit, size_of
+from ether.review.scout.rule_catalogue import RULES
+from ether.review.scout.summary import Group, summarise
 from tests.runtime.scout.support import write_tree
 
 

@@ -10,16 +10,16 @@ import pytest
 
 import ether
 from ether.testing import ManualClock, Probe, Stalled, TestRuntime
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.child_spec import Backoff, ChildSpec, Strategy, SupervisorSpec
-from ether_actors.handle import as_completed
-from ether_actors.observer import Observation, Observer
-from ether_actors.task import Task
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.observers.observer import Observation, Observer
+from ether_actors.restarts.child_spec import Backoff, ChildSpec, Strategy, SupervisorSpec
+from ether_actors.task.handle import as_completed
+from ether_actors.task.task import Task
+from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, Closed, NodeRefused, UsageError, WaitTimeout
 from ether_broker.mailbox import Limits
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.wire.frame import Kind
 
 
 class Sleeper(Agent):
@@ -190,7 +190,7 @@ def test_clocks_do_not_go_back_and_only_the_test_moves_the_bus():
 
 
 def test_a_bus_that_never_comes_to_rest_is_told_so(monkeypatch):
-    monkeypatch.setattr("ether.testing.world.MOST_STEPS", 1_000)
+    monkeypatch.setattr("ether.testing.simulator.MOST_STEPS", 1_000)
 
     class Restless(Agent):
         bus: TestRuntime

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import ether_actors.administration
-import ether_actors.departures
-import ether_actors.recovery
-import ether_actors.supervisor
-import ether_broker.turns
-from ether.session import Session as Stay
-from ether_actors.collecting import Collecting
-from ether_actors.delivery import Delivery
-from ether_actors.departures import Departures
-from ether_actors.ended import Ended
-from ether_actors.feeding import Feeding
-from ether_actors.history import History
-from ether_actors.homecoming import Homecoming
-from ether_actors.ledger import Entry, Ledger
-from ether_actors.reassignment import _EARLIER_RUN
-from ether_actors.records import Records
-from ether_actors.remembered import Remembered
-from ether_actors.rulings import Rulings
-from ether_actors.selection import Selection
-from ether_broker.ids import made_at
-from ether_broker.security.access import Grant
-from ether_broker.status import Status
-from ether_broker.wire import Flag, read_header
+import ether_actors.supervisor.capabilities.administration
+import ether_actors.supervisor.membership.departures
+import ether_actors.supervisor.recovery
+import ether_actors.supervisor.supervisor
+import ether_broker.transport.turns
+from ether.node.joining import Session as Stay
+from ether_actors.supervisor.delegation_policy import Rulings
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.reassignment import _EARLIER_RUN
+from ether_actors.supervisor.delegations.selection import Selection
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.membership.departures import Departures
+from ether_actors.supervisor.membership.lost_agents import Remembered
+from ether_actors.supervisor.membership.outcome_replay import Collecting
+from ether_actors.supervisor.membership.reconnection import Homecoming
+from ether_actors.supervisor.observer_feed import Feeding
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ended import Ended
+from ether_actors.supervisor.state.ledger import Entry, Ledger
+from ether_broker.envelope.ids import made_at
+from ether_broker.envelope.status import Status
+from ether_broker.security.access_list import Grant
+from ether_broker.wire.frame import Flag, read_header
 from tests.simulation.mutants.mutant import Mutant
 
 __all__ = ["MENDED"]
@@ -269,7 +269,7 @@ MENDED: Final = (
             "parents", (Selection, "parent", _ended_parent), "children", seed=16),
     _mutant("what an envelope costs is not counted",
             "frames of a thousand CANCELs made everybody wait",
-            "fairness", (ether_broker.turns, "PRICES", _free), "hostile", seed=291),
+            "fairness", (ether_broker.transport.turns, "PRICES", _free), "hostile", seed=291),
     _mutant("restarts go by the wall clock alone",
             "an hour set back gave 60 s where 9 were left",
             "deadline", (History, "begin", _by_wall), "clocks broker", seed=158),
@@ -307,7 +307,7 @@ MENDED: Final = (
             "complete tap", (Feeding, "_from_journal", _on_in_the_ring), "gc", seed=116),
     _mutant("what recovery ends is not remembered",
             "found by the fold: outcomes of a recovery were noted in a memory that was thrown away",
-            "fold", (ether_actors.supervisor, "recover", _forget_what_recovery_ended), "",
+            "fold", (ether_actors.supervisor.supervisor, "recover", _forget_what_recovery_ended), "",
             proof="tests.actors.test_recovery:test_what_a_recovery_ends_itself_is_told_and_remembered"),
     _mutant("children that have ended stay with their parent",
             "Entry.children had no bound",
@@ -320,7 +320,7 @@ MENDED: Final = (
             "no bug, parents, fold", (Delivery, "end_child", _keep_earlier_children), "children", seed=7),
     _mutant("manifests count after their agents have left",
             "each restart of an agent counted against its session",
-            "fold", (ether_actors.departures, "let_go", _never_let_go), "crowd", seed=14),
+            "fold", (ether_actors.supervisor.membership.departures, "let_go", _never_let_go), "crowd", seed=14),
     _mutant("the access list bars nobody",
             "least capability", "least capability", (Grant, "marks", _permit_all), "access", seed=32),
     _mutant("who knows a request id is told its outcome",
@@ -332,7 +332,7 @@ MENDED: Final = (
             "deadline, one outcome, liveness", (Stay, "_resume", _old_clock), "broker", seed=180),
     _mutant("what falls through is pinned after a restart of the broker",
             "work whose agent was lost waited for it until its deadline, though another held its capability",
-            "fold", (ether_actors.recovery, "_restore_work", _pinned_when_recovered), "falls broker", seed=19),
+            "fold", (ether_actors.supervisor.recovery, "_restore_work", _pinned_when_recovered), "falls broker", seed=19),
     _mutant("what falls through stays with the agent that it names",
             "work whose agent left was refused, though another held its capability",
             "falling through", (Selection, "another", _named_stays_named), "falls", seed=15),

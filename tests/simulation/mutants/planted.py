@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ether_actors.deadlines import SLOT, Deadlines
-from ether_actors.delivery import Delivery
-from ether_actors.ended import Ended
-from ether_actors.leases import Leases
-from ether_actors.reassignment import Reassignment
-from ether_actors.rulings import Rulings
+from ether_actors.supervisor.delegation_policy import Rulings
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.state.deadlines import SLOT, Deadlines
+from ether_actors.supervisor.state.ended import Ended
+from ether_actors.supervisor.state.lease_table import Leases
 from ether_broker.mailbox import Mailbox, Offer
-from ether_broker.router import Router
-from ether_broker.wire import Kind
+from ether_broker.transport.session_table import Router
+from ether_broker.wire.frame import Kind
 from tests.simulation.mutants.mutant import Mutant
 
 __all__ = ["PLANTED"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 
-from ether_actors.history import History
+from ether_actors.supervisor.journal.history import History
 from ether_broker.errors import EtherError
 from ether_broker.journal.journal import Replayed
 from ether_broker.tap import Batch
-from ether_broker.wire import Kind
+from ether_broker.wire.frame import Kind
 
 __all__ = ["SmallJournal"]
 

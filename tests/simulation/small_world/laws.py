@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ether_broker.wire import read_header
+from ether_broker.wire.frame import read_header
 from tests.actors.fold import differences
 from tests.simulation.small_world.peer import number_of
 
 if TYPE_CHECKING:
-    from ether_actors.supervisor import Supervisor
+    from ether_actors.supervisor.supervisor import Supervisor
     from tests.simulation.small_world.journal import SmallJournal
     from tests.simulation.small_world.world import World
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from ether_broker.channel import Channel, receive
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import pack, unpack
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
+from ether_broker.transport.channel import Channel, receive
+from ether_broker.wire.frame import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header
 
 __all__ = ["CAPABILITIES", "Peer", "number_of", "request_id"]
 

@@ -12,16 +12,16 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from ether_broker.ids import to_text
+from ether_broker.envelope.ids import to_text
 from ether_broker.journal.journal import Replayed
-from ether_broker.wire import Kind, read_frame
+from ether_broker.wire.frame import Kind, read_frame
 from tests.simulation.small_world.peer import request_id
 
 if TYPE_CHECKING:
-    from ether_actors.ledger import Entry
-    from ether_actors.registration import Registration
-    from ether_broker.channel import Channel
-    from ether_broker.router import Session
+    from ether_actors.supervisor.registry.registration import Registration
+    from ether_actors.supervisor.state.ledger import Entry
+    from ether_broker.transport.channel import Channel
+    from ether_broker.transport.session_table import Session
     from tests.simulation.small_world.peer import Peer
     from tests.simulation.small_world.world import World
 

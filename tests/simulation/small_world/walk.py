@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from ether_broker.security.access import Access
+from ether_broker.security.access_list import Access
 from tests.simulation.small_world.laws import broken, left_over
 from tests.simulation.small_world.snapshot import digest
 from tests.simulation.small_world.world import FAULTS, Action, Relation, World, _Ear

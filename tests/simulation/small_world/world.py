@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ether_actors.supervisor import Supervisor
+from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.journal import Replayed
 from ether_broker.mailbox import Limits
-from ether_broker.wire import Flag, Kind, mark, read_frame
+from ether_broker.wire.frame import Flag, Kind, mark, read_frame
 from tests.simulation.small_world.journal import SmallJournal, outcomes_of
 from tests.simulation.small_world.peer import Peer, number_of
 

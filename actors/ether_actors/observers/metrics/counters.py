@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final, Self
 
-from ether_actors.observers.sketch import Sketch
-from ether_broker.response import Response
-from ether_broker.status import GOOD, Status
+from ether_actors.observers.metrics.quantile_sketch import Sketch
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import GOOD, Status
 
 __all__ = ["ANSWERS", "Tally"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ether_broker.status import Status
+from ether_broker.envelope.status import Status
 
 __all__ = ["DEFINITIONS", "EXTENSION_METRICS", "Definition", "Target"]
 

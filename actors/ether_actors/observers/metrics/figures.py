@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from ether_actors.observers.tally import ANSWERS, Tally
-from ether_broker.status import Status
+from ether_actors.observers.metrics.counters import ANSWERS, Tally
+from ether_broker.envelope.status import Status
 
 __all__ = ["Figures", "Turnaround"]
 

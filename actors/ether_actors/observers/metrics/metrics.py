@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from ether_actors.observer import Observation, Observer
-from ether_actors.observers.figures import Figures
-from ether_actors.observers.open_table import OpenDelegation, OpenTable
-from ether_actors.observers.prometheus import BOUNDS, exposition
-from ether_actors.observers.statistics import (
+from ether_actors.observers.metrics.counters import Tally
+from ether_actors.observers.metrics.figures import Figures
+from ether_actors.observers.metrics.open_delegations import OpenDelegation, OpenTable
+from ether_actors.observers.metrics.prometheus import BOUNDS, exposition
+from ether_actors.observers.metrics.sliding_window import Count, Sliding
+from ether_actors.observers.metrics.snapshot import (
     NOBODY,
     OTHER,
     MetricsStatistics,
@@ -20,14 +21,13 @@ from ether_actors.observers.statistics import (
     WindowStatistics,
     window_name,
 )
-from ether_actors.observers.tally import Tally
-from ether_actors.observers.window import Count, Sliding
+from ether_actors.observers.observer import Observation, Observer
 from ether_broker.clock import Clock, SystemClock
+from ether_broker.envelope.ids import to_bytes
+from ether_broker.envelope.names import SUPERVISOR
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InvalidSpec
-from ether_broker.ids import to_bytes
-from ether_broker.names import SUPERVISOR
-from ether_broker.response import Response
-from ether_broker.status import Status
 
 __all__ = ["Metrics"]
 

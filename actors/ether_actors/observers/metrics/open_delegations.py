@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from ether_broker.delegation import DEFAULT_TIMEOUT
-from ether_broker.wire import Header
+from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
+from ether_broker.wire.frame import Header
 
 __all__ = ["OpenDelegation", "OpenTable"]
 

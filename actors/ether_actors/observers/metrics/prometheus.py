@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ether_actors.observers.definitions import DEFINITIONS
-from ether_actors.observers.statistics import MetricsStatistics, PairTotals
+from ether_actors.observers.metrics.definitions import DEFINITIONS
+from ether_actors.observers.metrics.snapshot import MetricsStatistics, PairTotals
 
 __all__ = ["BOUNDS", "CONTENT_TYPE", "exposition"]
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ether_actors.observers.definitions import DEFINITIONS
-from ether_actors.observers.figures import Figures
+from ether_actors.observers.metrics.definitions import DEFINITIONS
+from ether_actors.observers.metrics.figures import Figures
 
 __all__ = ["NOBODY", "OTHER", "MetricsStatistics", "PairTotals", "Verdict", "WindowStatistics", "window_name"]
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from ether_actors.delivery import Delivery
-from ether_actors.hint import hint
-from ether_actors.leasing import Leasing
-from ether_actors.ledger import Entry, State
-from ether_actors.pages import Place, page, text, whole
-from ether_actors.records import Records
-from ether_actors.refusal import Refusal
-from ether_actors.registration import Choice, Condition, Registration
-from ether_actors.trimming import Trimming
-from ether_broker.bounded import QUESTION, read
-from ether_broker.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
+from ether_actors.supervisor.capabilities.lease_service import Leasing
+from ether_actors.supervisor.capabilities.pages import Place, page, text, whole
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.rejection import Refusal
+from ether_actors.supervisor.journal.journal_gc import Trimming
+from ether_actors.supervisor.registry.name_hint import hint
+from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import DeadLetter, Reason
+from ether_broker.encoding.bounded import QUESTION, read
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.names import SUPERVISOR
+from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.views.suggestion import THRESHOLD, SuggestionRecord
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
-from ether_broker.ids import to_text
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.names import SUPERVISOR
-from ether_broker.payload import Payload
-from ether_broker.response import ErrorInfo
-from ether_broker.router import HEARTBEAT, Session
-from ether_broker.status import Status
-from ether_broker.views.suggestion import THRESHOLD, SuggestionRecord
-from ether_broker.wire import Header, Kind, name_of, read_header
+from ether_broker.transport.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
+from ether_broker.transport.session_table import HEARTBEAT, Session
+from ether_broker.wire.frame import Header, Kind, name_of, read_header
 
 __all__ = ["Administration"]
 

@@ -15,19 +15,19 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from ether_actors.delivery import Delivery
-from ether_actors.leases import Claim, Effect, Granted, Held, Released, Withdrawn
-from ether_actors.ledger import Entry, State
-from ether_actors.records import Records
-from ether_actors.refusal import Refusal
-from ether_broker.cost import LEASES_SHIFT
-from ether_broker.delegation import LONGEST_TIMEOUT
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.rejection import Refusal
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Held, Released, Withdrawn
+from ether_actors.supervisor.state.ledger import Entry, State
+from ether_broker.envelope.delegation import LONGEST_TIMEOUT
+from ether_broker.envelope.ids import NO_ID, to_text
+from ether_broker.envelope.names import MAX_RESOURCE, is_resource
+from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases
-from ether_broker.ids import NO_ID, to_text
-from ether_broker.names import MAX_RESOURCE, is_resource
-from ether_broker.payload import Payload
-from ether_broker.status import Status
-from ether_broker.wire import read_header
+from ether_broker.transport.cost import LEASES_SHIFT
+from ether_broker.wire.frame import read_header
 
 __all__ = ["SHARE", "Leasing"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.payload import Payload, pack
 
 __all__ = ["LIMIT", "Place", "page", "text", "whole"]
 

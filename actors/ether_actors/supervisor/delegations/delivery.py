@@ -6,16 +6,16 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Final
 
-from ether_actors.ledger import Entry, State, owner_of
-from ether_actors.records import Records
-from ether_actors.registration import Registration
-from ether_actors.round_robin import RoundRobin
+from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry, State, owner_of
+from ether_actors.supervisor.state.round_robin import RoundRobin
 from ether_broker.dead_letters import Reason
-from ether_broker.names import SUPERVISOR
-from ether_broker.response import ErrorInfo
-from ether_broker.router import Session
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, pack_envelope
+from ether_broker.envelope.names import SUPERVISOR
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import Status
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Flag, Kind, pack_envelope
 
 __all__ = ["Delivery"]
 

@@ -17,15 +17,15 @@ from collections import OrderedDict, deque
 from heapq import heappop, heappush
 from typing import Final
 
-from ether_actors.delivery import Delivery
-from ether_actors.ledger import Entry, State
-from ether_actors.records import Records
-from ether_actors.telling import BURST, RATE, Telling
-from ether_broker.cost import WAITED
-from ether_broker.payload import pack
-from ether_broker.router import Session
-from ether_broker.status import Status
-from ether_broker.wire import Kind, pack_envelope, read_header, rehead
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry, State
+from ether_actors.task.progress_report import BURST, RATE, Telling
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.transport.cost import WAITED
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Kind, pack_envelope, read_header, rehead
 
 __all__ = ["SHARE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
 

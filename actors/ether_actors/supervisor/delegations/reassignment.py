@@ -9,17 +9,17 @@ from collections.abc import Generator
 from operator import attrgetter
 from typing import Final
 
-from ether_actors.delivery import Delivery
-from ether_actors.ledger import Entry, State
-from ether_actors.records import Records
-from ether_actors.registration import Choice, Condition, Registration
-from ether_actors.selection import Selection
-from ether_broker.cost import MOVED
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.selection import Selection
+from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import Reason
-from ether_broker.ids import to_text
-from ether_broker.response import ErrorInfo
-from ether_broker.status import Status
-from ether_broker.wire import Flag, name_of, read_header, rehead
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import Status
+from ether_broker.transport.cost import MOVED
+from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 
 __all__ = ["MAX_ATTEMPTS", "Reassignment"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from ether_actors.ended import MOST_AHEAD
-from ether_actors.hint import hint
-from ether_actors.ledger import Entry
-from ether_actors.registration import Registration
+from ether_actors.supervisor.registry.name_hint import hint
+from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.state.ended import MOST_AHEAD
+from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
-from ether_broker.ids import made_at
-from ether_broker.response import ErrorInfo
-from ether_broker.status import Status
-from ether_broker.wire import Header, name_of
+from ether_broker.envelope.ids import made_at
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Header, name_of
 
 __all__ = ["Refusal", "broker_full", "cycle", "forged", "id_ahead", "overload", "too_deep"]
 

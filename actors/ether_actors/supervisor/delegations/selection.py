@@ -8,17 +8,17 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final
 
-from ether_actors.hint import LOOKED_AT
-from ether_actors.ledger import Entry
-from ether_actors.records import Records
-from ether_actors.refusal import Refusal, cycle, too_deep
-from ether_actors.registration import Choice, Condition, Registration
+from ether_actors.supervisor.delegations.rejection import Refusal, cycle, too_deep
+from ether_actors.supervisor.registry.name_hint import LOOKED_AT
+from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
+from ether_broker.envelope.manifest import ANY, Interface
+from ether_broker.envelope.status import Status
 from ether_broker.errors import AccessDenied
-from ether_broker.manifest import ANY, Interface
-from ether_broker.security.access import EVERYTHING, Grant
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Header, name_of
+from ether_broker.security.access_list import EVERYTHING, Grant
+from ether_broker.wire.frame import Flag, Header, name_of
 
 __all__ = ["MAX_CHAIN", "Selection"]
 

@@ -1,4 +1,4 @@
-"""The fold of a journal to a checkpoint, in a process of its own: `python -m ether_actors.folding JOURNAL`.
+"""The fold of a journal to a checkpoint, in a process of its own: run as a module, with the journal's path.
 
 It takes some MiB and a second of CPU; within the broker that memory would not all come back, and that second would be
 taken from whoever waits for the interpreter's lock. The process is nice, and ends with the broker.
@@ -18,10 +18,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from ether_actors.history import History
+from ether_actors.supervisor.journal.history import History
 from ether_broker.errors import EtherError, JournalUnavailable
-from ether_broker.journal.layout import connect_reader
-from ether_broker.journal.rows import Rows
+from ether_broker.journal.sqlite.commit_reader import Rows
+from ether_broker.journal.sqlite.tables import connect_reader
 
 __all__ = ["fold", "main"]
 
@@ -41,7 +41,7 @@ def fold(path: Path, ending: threading.Event) -> tuple[int, bytes] | None:
     Raises:
         JournalUnavailable: the process could not be started, or failed; the message says how.
     """
-    command = [sys.executable, "-m", "ether_actors.folding", str(path)]
+    command = [sys.executable, "-m", "ether_actors.supervisor.journal.checkpoint_process", str(path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     try:
         process = subprocess.Popen(

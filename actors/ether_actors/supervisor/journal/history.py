@@ -3,7 +3,7 @@
 A DELEGATION opens an entry and a terminal RESPONSE ends it; EVENTs say who is there and who was given what. What a
 broker refused was opened and ended in one step.
 
-    replay() ─► History.apply(…) ─► open, agents, ended, leases ─► ether_actors.recovery
+    replay() ─► History.apply(…) ─► open, agents, ended, leases ─► ether_actors.supervisor.recovery
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ether_actors.ended import REMEMBERED, Ended
+from ether_actors.supervisor.state.ended import REMEMBERED, Ended
+from ether_broker.envelope.ids import to_bytes
+from ether_broker.envelope.names import BUS_PREFIX
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import EtherError, JournalCorrupt
-from ether_broker.ids import to_bytes
-from ether_broker.names import BUS_PREFIX
-from ether_broker.payload import pack, unpack
-from ether_broker.status import INTERIM
-from ether_broker.wire import HEADER, PARENT, REQUEST_ID, Flag, Kind, read_header, rehead
+from ether_broker.wire.frame import HEADER, PARENT, REQUEST_ID, Flag, Kind, read_header, rehead
 
 __all__ = ["Accepted", "History", "Present"]
 

@@ -10,17 +10,17 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ether_actors.delivery import Delivery
-from ether_actors.ledger import Entry
-from ether_actors.records import Records
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry
+from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InvalidEnvelope, JournalUnavailable
-from ether_broker.payload import Payload
-from ether_broker.response import ErrorInfo
-from ether_broker.status import Status
 
 if TYPE_CHECKING:
-    from ether_actors.upkeep import Upkeep
-    from ether_broker.journal.retention import Removed
+    from ether_actors.supervisor.journal.journal_maintenance import Upkeep
+    from ether_broker.journal.sqlite.retention import Removed
 
 __all__ = ["Trimming"]
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
-from ether_actors.folding import fold
+from ether_actors.supervisor.journal.checkpoint_process import fold
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
-    from ether_broker.journal.retention import Removed
-    from ether_broker.journal.sqlite import SqliteJournal
+    from ether_broker.journal.sqlite.journal import SqliteJournal
+    from ether_broker.journal.sqlite.retention import Removed
 
 __all__ = ["Upkeep"]
 

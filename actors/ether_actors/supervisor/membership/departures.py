@@ -6,15 +6,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from typing import Final
 
-from ether_actors.delivery import Delivery
-from ether_actors.quota import let_go
-from ether_actors.reassignment import Reassignment
-from ether_actors.records import Records
-from ether_actors.registration import Condition, Registration
-from ether_actors.remembered import Remembered
-from ether_broker.cost import HOLDERS_SHIFT
-from ether_broker.router import Session
-from ether_broker.wire import Kind, pack_envelope
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.membership.lost_agents import Remembered
+from ether_actors.supervisor.registry.quota import let_go
+from ether_actors.supervisor.registry.registration import Condition, Registration
+from ether_actors.supervisor.state.broker_state import Records
+from ether_broker.transport.cost import HOLDERS_SHIFT
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["SHARE", "Departures"]
 

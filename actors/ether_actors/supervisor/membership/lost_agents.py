@@ -6,12 +6,12 @@ import struct
 from collections import Counter, OrderedDict, defaultdict
 from typing import Final
 
-from ether_actors.quota import MOST_DOWN
-from ether_actors.records import Records
-from ether_actors.registration import Registration
+from ether_actors.supervisor.registry.quota import MOST_DOWN
+from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.state.broker_state import Records
 from ether_broker.errors import TooMuch
-from ether_broker.router import Session
 from ether_broker.sorted_keys import SortedKeys
+from ether_broker.transport.session_table import Session
 
 __all__ = ["Remembered"]
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ether_actors.collecting import Collecting
-from ether_actors.delivery import Delivery
-from ether_actors.departures import Departures
-from ether_actors.homecoming import Homecoming
-from ether_actors.ledger import Entry
-from ether_actors.monitors import Monitors
-from ether_actors.quota import check_observer, load_of, said_of_itself
-from ether_actors.reassignment import Reassignment
-from ether_actors.records import Records
-from ether_actors.registering import Registering
-from ether_actors.registration import Condition, Registration
-from ether_broker.bounded import CONTROL, read_map
-from ether_broker.cost import BLOCKED, LOADS_SHIFT
-from ether_broker.delegation import DEFAULT_TIMEOUT
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.membership.departures import Departures
+from ether_actors.supervisor.membership.monitors import Monitors
+from ether_actors.supervisor.membership.outcome_replay import Collecting
+from ether_actors.supervisor.membership.reconnection import Homecoming
+from ether_actors.supervisor.membership.registering import Registering
+from ether_actors.supervisor.registry.quota import check_observer, load_of, said_of_itself
+from ether_actors.supervisor.registry.registration import Condition, Registration
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry
+from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
+from ether_broker.envelope.names import MAX_NAME, SUPERVISOR, is_name, is_topic
+from ether_broker.envelope.payload import MAX_PAYLOAD, pack
+from ether_broker.envelope.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
 from ether_broker.errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -26,12 +28,10 @@ from ether_broker.errors import (
     NodeRefused,
     TooMuch,
 )
-from ether_broker.names import MAX_NAME, SUPERVISOR, is_name, is_topic
-from ether_broker.payload import MAX_PAYLOAD, pack
-from ether_broker.router import Session
 from ether_broker.tap import Cursor
-from ether_broker.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
-from ether_broker.wire import Flag, Header, Kind, pack_envelope
+from ether_broker.transport.cost import BLOCKED, LOADS_SHIFT
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
 if TYPE_CHECKING:
     from ether_broker.security.identity import Identity

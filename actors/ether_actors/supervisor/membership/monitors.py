@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from ether_actors.quota import check_monitor
-from ether_actors.records import Records
-from ether_actors.registration import Condition
-from ether_broker.bounded import CONTROL, read_map
-from ether_broker.cost import RIGHTS_SHIFT, TOLD_SHIFT
+from ether_actors.supervisor.registry.quota import check_monitor
+from ether_actors.supervisor.registry.registration import Condition
+from ether_actors.supervisor.state.broker_state import Records
+from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import AccessDenied, TooMuch
-from ether_broker.ids import to_text
-from ether_broker.payload import pack
-from ether_broker.router import Session
-from ether_broker.security.access import Grant
-from ether_broker.wire import Header, Kind, name_of, pack_envelope
+from ether_broker.security.access_list import Grant
+from ether_broker.transport.cost import RIGHTS_SHIFT, TOLD_SHIFT
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["CLEARED", "SHARE", "Monitors"]
 

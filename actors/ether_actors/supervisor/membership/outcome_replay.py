@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from ether_actors.quota import MOST_HELD
-from ether_actors.records import Records
-from ether_broker.cost import AGAIN_SHIFT
+from ether_actors.supervisor.registry.quota import MOST_HELD
+from ether_actors.supervisor.state.broker_state import Records
+from ether_broker.envelope.response import ErrorInfo
+from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
-from ether_broker.response import ErrorInfo
-from ether_broker.router import Session
-from ether_broker.status import INTERIM, Status
-from ether_broker.wire import Header, Kind, read_header
+from ether_broker.transport.cost import AGAIN_SHIFT
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["SHARE", "Collecting"]
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ether_actors.collecting import Collecting
-from ether_actors.delivery import Delivery
-from ether_actors.ledger import Entry, State
-from ether_actors.quota import check_held
-from ether_actors.reassignment import Reassignment
-from ether_actors.records import Records
-from ether_actors.registration import Registration
-from ether_broker.cost import AWAITING_SHIFT, RETAINED_SHIFT
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.membership.outcome_replay import Collecting
+from ether_actors.supervisor.registry.quota import check_held
+from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.ledger import Entry, State
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.names import SUPERVISOR
+from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.ids import NO_ID
-from ether_broker.names import SUPERVISOR
-from ether_broker.router import Session
-from ether_broker.status import Status
-from ether_broker.wire import Flag, Kind, mark, pack_envelope
+from ether_broker.transport.cost import AWAITING_SHIFT, RETAINED_SHIFT
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
 __all__ = ["RETURN", "Homecoming"]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from ether_actors.departures import Departures
-from ether_actors.homecoming import Homecoming
-from ether_actors.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
-from ether_actors.records import Records
-from ether_actors.registration import Condition, Registration, places_of
-from ether_broker.bounded import MANIFEST, read_map
-from ether_broker.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
+from ether_actors.supervisor.membership.departures import Departures
+from ether_actors.supervisor.membership.reconnection import Homecoming
+from ether_actors.supervisor.registry.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
+from ether_actors.supervisor.registry.registration import Condition, Registration, places_of
+from ether_actors.supervisor.state.broker_state import Records
+from ether_broker.encoding.bounded import MANIFEST, read_map
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.names import SUPERVISOR, is_name
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import (
     AccessDenied,
     DuplicateAgent,
@@ -20,11 +22,9 @@ from ether_broker.errors import (
     InvalidManifest,
     TooMuch,
 )
-from ether_broker.manifest import Manifest
-from ether_broker.names import SUPERVISOR, is_name
-from ether_broker.payload import pack
-from ether_broker.router import Session
-from ether_broker.wire import Header, Kind, name_of, pack_envelope
+from ether_broker.transport.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
+from ether_broker.transport.session_table import Session
+from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["Registering"]
 

@@ -14,11 +14,11 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import Final, cast
 
-from ether_actors.holders import MOST_PASSED, Found, Holders
-from ether_actors.registration import Registration
-from ether_actors.replicas import Replicas
-from ether_broker.manifest import ANY, Interface, Manifest
-from ether_broker.security.access import EVERYTHING, Grant
+from ether_actors.supervisor.registry.holders import MOST_PASSED, Found, Holders
+from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.registry.replicas import Replicas
+from ether_broker.envelope.manifest import ANY, Interface, Manifest
+from ether_broker.security.access_list import EVERYTHING, Grant
 from ether_broker.sorted_keys import SortedKeys
 
 __all__ = ["RESOLVED_SHIFT", "CapabilityIndex"]

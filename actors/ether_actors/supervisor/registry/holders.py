@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 from typing import Any, Final
 
-from ether_actors.registration import Registration
-from ether_actors.replicas import Replicas
-from ether_broker.manifest import Capability
+from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.registry.replicas import Replicas
+from ether_broker.envelope.manifest import Capability
 from ether_broker.sorted_keys import SortedKeys
 
 __all__ = ["FEW", "MOST_PASSED", "Found", "Holders"]

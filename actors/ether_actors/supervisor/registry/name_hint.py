@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ether_broker.cost import HINT_SHIFT
 from ether_broker.errors import nearest
+from ether_broker.transport.cost import HINT_SHIFT
 
 __all__ = ["LOOKED_AT", "hint"]
 

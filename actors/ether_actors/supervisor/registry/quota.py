@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ether_broker.errors import InvalidEnvelope, TooMuch
 
 if TYPE_CHECKING:
-    from ether_actors.registration import Registration
-    from ether_broker.router import Session
+    from ether_actors.supervisor.registry.registration import Registration
+    from ether_broker.transport.session_table import Session
 
 __all__ = [
     "MOST_AGENTS",

@@ -10,11 +10,11 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.mailbox import Mailbox
-from ether_broker.manifest import Capability, Manifest
 
 if TYPE_CHECKING:
-    from ether_broker.router import Session
+    from ether_broker.transport.session_table import Session
 
 __all__ = ["Choice", "Condition", "Group", "Registration", "places_of", "turns"]
 

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Final, cast
 
-from ether_actors.capability_index import RESOLVED_SHIFT, CapabilityIndex
-from ether_actors.registration import Choice, Condition, Registration, turns
-from ether_actors.replicas import Replicas
+from ether_actors.supervisor.registry.capability_index import RESOLVED_SHIFT, CapabilityIndex
+from ether_actors.supervisor.registry.registration import Choice, Condition, Registration, turns
+from ether_actors.supervisor.registry.replicas import Replicas
+from ether_broker.envelope.manifest import ANY, Interface, Manifest
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
-from ether_broker.manifest import ANY, Interface, Manifest
-from ether_broker.router import Session
-from ether_broker.security.access import EVERYTHING, Access, Grant
+from ether_broker.security.access_list import EVERYTHING, Access, Grant
 from ether_broker.sorted_keys import SortedKeys
+from ether_broker.transport.session_table import Session
 
 __all__ = ["Registry"]
 

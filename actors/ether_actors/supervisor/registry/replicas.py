@@ -8,10 +8,10 @@ from collections.abc import Collection, Container, Iterator
 from operator import attrgetter
 from typing import Final, Protocol
 
-from ether_actors.registration import Condition, Registration, places_of, turns
-from ether_broker.cost import FEW_GROUPS, GROUPS_SHIFT
-from ether_broker.manifest import Interface, Manifest
-from ether_broker.router import Session
+from ether_actors.supervisor.registry.registration import Condition, Registration, places_of, turns
+from ether_broker.envelope.manifest import Interface, Manifest
+from ether_broker.transport.cost import FEW_GROUPS, GROUPS_SHIFT
+from ether_broker.transport.session_table import Session
 
 __all__ = ["FEW", "Replicas", "Watcher"]
 

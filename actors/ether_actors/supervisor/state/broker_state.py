@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ether_actors.ended import REMEMBERED, Ended
-from ether_actors.leases import Leases
-from ether_actors.ledger import Ledger
-from ether_actors.registration import Registration
-from ether_actors.registry import Registry
-from ether_broker.codec import external_id, pack_response
-from ether_broker.cost import ANSWER, DEAD_LETTER
+from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.registry.registry import Registry
+from ether_actors.supervisor.state.ended import REMEMBERED, Ended
+from ether_actors.supervisor.state.lease_table import Leases
+from ether_actors.supervisor.state.ledger import Ledger
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.names import BUS_PREFIX, SUPERVISOR
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
-from ether_broker.ids import to_text
 from ether_broker.journal.journal import Journal
 from ether_broker.mailbox import Limits, Mailbox
-from ether_broker.manifest import Manifest
-from ether_broker.names import BUS_PREFIX, SUPERVISOR
-from ether_broker.payload import pack
-from ether_broker.response import ErrorInfo, Response
-from ether_broker.router import Router, Session
-from ether_broker.security.access import Access
-from ether_broker.status import Status
+from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
-from ether_broker.wire import Flag, Header, Kind, mark, pack_envelope, read_header
+from ether_broker.transport.cost import ANSWER, DEAD_LETTER
+from ether_broker.transport.session_table import Router, Session
+from ether_broker.wire.codec import external_id, pack_response
+from ether_broker.wire.frame import Flag, Header, Kind, mark, pack_envelope, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, count, islice
 from typing import Any, Final, NamedTuple
 
-from ether_actors.numbered import SPARE, following
-from ether_broker.ids import made_at
+from ether_actors.supervisor.state.numbered import SPARE, following
+from ether_broker.envelope.ids import made_at
 
 __all__ = ["MOST_AHEAD", "REMEMBERED", "Ended", "Ending"]
 
@@ -19,7 +19,7 @@ _SHARE: Final = REMEMBERED >> 4
 _APART: Final = 86_400.0
 """Seconds by which wall clocks may differ, where nothing but the time tells what was before and what after."""
 _MAKER: Final = slice(11, None)
-"""Of a UUIDv7: what is the same in all ids of one process; see `ether_broker.ids`."""
+"""Of a UUIDv7: what is the same in all ids of one process; see `ether_broker.envelope.ids`."""
 _MOST_MAKERS: Final = 16_384
 MOST_AHEAD: Final = _MOST_MAKERS // 4
 """Processes whose ids may be far ahead of the broker's clock: half of those that are always kept apart."""

@@ -7,15 +7,15 @@ from collections.abc import Callable, Container, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from ether_actors.deadlines import Deadlines
-from ether_actors.numbered import SPARE, following
-from ether_broker.wire import Flag
+from ether_actors.supervisor.state.deadlines import Deadlines
+from ether_actors.supervisor.state.numbered import SPARE, following
+from ether_broker.wire.frame import Flag
 
 if TYPE_CHECKING:
-    from ether_actors.registration import Choice, Registration
-    from ether_actors.telling import Telling
-    from ether_broker.router import Session
-    from ether_broker.wire import Header
+    from ether_actors.supervisor.registry.registration import Choice, Registration
+    from ether_actors.task.progress_report import Telling
+    from ether_broker.transport.session_table import Session
+    from ether_broker.wire.frame import Header
 
 __all__ = ["Entry", "Ledger", "State"]
 

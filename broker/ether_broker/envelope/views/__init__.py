@@ -1,1 +1,5 @@
-"""The envelopes in the words of the spec's documents, without loss both ways; one module a vocabulary."""
+"""Views: the envelopes in the vocabulary of each specification, converted without loss both ways; a module a vocabulary.
+
+May import: `envelope`, `encoding`.
+Used by: `wire.json_schema`, `ether.views`.
+"""

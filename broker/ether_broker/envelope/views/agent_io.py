@@ -25,14 +25,13 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import PlainSerializer
 
-from ether_broker.delegation import Budget, Delegation
-from ether_broker.errors import InvalidEnvelope
-from ether_broker.frozen import thaw
-from ether_broker.model import CapabilityName, FrozenMap
-from ether_broker.response import Response
-from ether_broker.status import AgentStatus, Status
-from ether_broker.views.box import boxed, unboxed
-from ether_broker.views.notation import (
+from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.model import CapabilityName, FrozenMap
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import AgentStatus, Status
+from ether_broker.envelope.views.boxed_body import boxed, unboxed
+from ether_broker.envelope.views.notation import (
     ANYONE,
     AgentOrAnyone,
     ForeignId,
@@ -41,8 +40,9 @@ from ether_broker.views.notation import (
     number,
     read_number,
 )
-from ether_broker.views.timing import read_timing, write_timing
-from ether_broker.views.view import RequestView, ResponseView
+from ether_broker.envelope.views.timing import read_timing, write_timing
+from ether_broker.envelope.views.view import RequestView, ResponseView
+from ether_broker.errors import InvalidEnvelope
 
 __all__ = ["AgentInput", "AgentOutput"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ether_broker.frozen import thaw
-from ether_broker.views.view import BARE, RESERVED
+from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.views.view import BARE, RESERVED
 
 __all__ = ["boxed", "unboxed"]
 

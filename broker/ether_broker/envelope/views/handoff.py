@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ether_broker.delegation import Delegation, OutputContract
-from ether_broker.frozen import FrozenDict, thaw
-from ether_broker.model import AgentName, CapabilityName, FrozenMap
-from ether_broker.response import Response
-from ether_broker.views.notation import (
+from ether_broker.encoding.frozen import FrozenDict, thaw
+from ether_broker.envelope.delegation import Delegation, OutputContract
+from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.views.notation import (
     ForeignId,
     FrozenValue,
     Positive,
@@ -39,7 +39,7 @@ from ether_broker.views.notation import (
     read_time,
     write_time,
 )
-from ether_broker.views.view import RequestView, ResponseView
+from ether_broker.envelope.views.view import RequestView, ResponseView
 
 __all__ = ["RequestEnvelope", "ResponseEnvelope"]
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from ether_broker.delegation import Delegation
+from ether_broker.encoding.frozen import freeze, thaw
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import foreign_id, to_text
+from ether_broker.envelope.names import NAME_PATTERN
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import nearest
-from ether_broker.frozen import freeze, thaw
-from ether_broker.ids import foreign_id, to_text
-from ether_broker.names import NAME_PATTERN
-from ether_broker.response import Response
-from ether_broker.status import Status
 
 __all__ = [
     "ANYONE",

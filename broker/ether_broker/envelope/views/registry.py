@@ -24,11 +24,11 @@ from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import Field, PlainSerializer
 
+from ether_broker.encoding.frozen import FrozenDict
+from ether_broker.envelope.manifest import Capability, Depth, Interface, Manifest
+from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap
+from ether_broker.envelope.views.view import View, plain_values
 from ether_broker.errors import InvalidManifest, UsageError
-from ether_broker.frozen import FrozenDict
-from ether_broker.manifest import Capability, Depth, Interface, Manifest
-from ether_broker.model import AgentName, CapabilityName, FrozenMap
-from ether_broker.views.view import View, plain_values
 
 __all__ = ["AgentInfo", "CapabilityManifest", "RegistryEntry"]
 

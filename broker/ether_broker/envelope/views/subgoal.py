@@ -29,14 +29,13 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, PlainSerializer, WithJsonSchema
 
-from ether_broker.delegation import Criticality, Delegation
-from ether_broker.errors import nearest
-from ether_broker.frozen import FrozenDict, freeze, thaw
-from ether_broker.model import AgentName, CapabilityName, FrozenMap
-from ether_broker.response import Response
-from ether_broker.status import GOOD, UNFINISHED, Status
-from ether_broker.views.box import boxed, unboxed
-from ether_broker.views.notation import (
+from ether_broker.encoding.frozen import FrozenDict, freeze, thaw
+from ether_broker.envelope.delegation import Criticality, Delegation
+from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import GOOD, UNFINISHED, Status
+from ether_broker.envelope.views.boxed_body import boxed, unboxed
+from ether_broker.envelope.views.notation import (
     ANYONE,
     Confidence,
     ForeignId,
@@ -48,8 +47,9 @@ from ether_broker.views.notation import (
     number,
     read_number,
 )
-from ether_broker.views.timing import read_timing, write_timing
-from ether_broker.views.view import RequestView, ResponseView
+from ether_broker.envelope.views.timing import read_timing, write_timing
+from ether_broker.envelope.views.view import RequestView, ResponseView
+from ether_broker.errors import nearest
 
 __all__ = ["AgentResponse", "SubgoalRequest"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
 
-from ether_broker.model import AgentName, CapabilityName, Model
+from ether_broker.envelope.model import AgentName, CapabilityName, Model
 
 __all__ = ["THRESHOLD", "Justification", "SuggestionRecord"]
 

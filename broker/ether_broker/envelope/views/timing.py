@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ether_broker.frozen import thaw
-from ether_broker.response import Response
-from ether_broker.views.notation import milliseconds, read_number, read_time, write_time
-from ether_broker.views.view import RESERVED
+from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.views.notation import milliseconds, read_number, read_time, write_time
+from ether_broker.envelope.views.view import RESERVED
 
 __all__ = ["read_timing", "write_timing"]
 

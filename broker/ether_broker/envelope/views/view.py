@@ -22,13 +22,13 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, Self, TypeVar
 
-from ether_broker.delegation import Delegation
+from ether_broker.encoding.frozen import freeze, thaw
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.model import Model
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.views.lossless import difference, patch, pieces, same
 from ether_broker.errors import EtherError, InvalidEnvelope, nearest
-from ether_broker.frozen import freeze, thaw
-from ether_broker.model import Model
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.views.residue import difference, patch, pieces, same
 
 __all__ = ["BARE", "RESERVED", "RequestView", "ResponseView", "View", "plain", "plain_values", "read"]
 

@@ -11,16 +11,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import JournalCorrupt
-from ether_broker.journal.chain import checkpoint_digest, link
-from ether_broker.journal.failure import CORRUPT_FIX
+from ether_broker.journal.commit import references, restore, unpack_row
+from ether_broker.journal.hash_chain import checkpoint_digest, link
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.layout import read_meta
-from ether_broker.journal.row import references, restore, unpack_row
-from ether_broker.journal.unindexed import Unindexed, is_outcome
-from ether_broker.status import INTERIM
+from ether_broker.journal.sqlite.sqlite_errors import CORRUPT_FIX
+from ether_broker.journal.sqlite.tables import read_meta
+from ether_broker.journal.sqlite.unindexed import Unindexed, is_outcome
 from ether_broker.tap import Batch
-from ether_broker.wire import FRAME, REQUEST_ID, Flag, Kind
+from ether_broker.wire.frame import FRAME, REQUEST_ID, Flag, Kind
 
 __all__ = ["COLUMNS", "Row", "Rows"]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
-from ether_broker.journal.chain import checkpoint_digest, link
-from ether_broker.journal.failure import CORRUPT_FIX, explained
+from ether_broker.journal.commit import Packed, pack_row
+from ether_broker.journal.hash_chain import checkpoint_digest, link
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.layout import LOG_PAGES, PAGE, connect_reader, connect_writer, read_meta, transaction
-from ether_broker.journal.lock import Lock
-from ether_broker.journal.row import Packed, pack_row
+from ether_broker.journal.sqlite.sqlite_errors import CORRUPT_FIX, explained
+from ether_broker.journal.sqlite.tables import LOG_PAGES, PAGE, connect_reader, connect_writer, read_meta, transaction
+from ether_broker.journal.sqlite.writer_lock import Lock
 
 __all__ = ["Store", "exclusive"]
 

@@ -11,13 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from ether_broker.envelope.ids import NO_ID
 from ether_broker.errors import JournalCorrupt, MalformedFrame
-from ether_broker.ids import NO_ID
 from ether_broker.journal.journal import Replayed
-from ether_broker.journal.rows import Rows
-from ether_broker.journal.store import Store, exclusive
-from ether_broker.journal.unindexed import LIMIT, Unindexed
-from ether_broker.wire import read_header
+from ether_broker.journal.sqlite.commit_reader import Rows
+from ether_broker.journal.sqlite.commit_store import Store, exclusive
+from ether_broker.journal.sqlite.unindexed import LIMIT, Unindexed
+from ether_broker.wire.frame import read_header
 
 __all__ = ["SLICE", "Indexer", "describe_all", "index_journal"]
 

@@ -12,14 +12,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from ether_broker.errors import EtherError
-from ether_broker.journal.failure import explained
-from ether_broker.journal.layout import connect_reader, read_meta
 from ether_broker.journal.record import Record
-from ether_broker.journal.retention import Removed, removable
-from ether_broker.journal.rows import Rows
-from ether_broker.journal.search import Search, conditions
-from ether_broker.journal.store import exclusive
-from ether_broker.journal.verify import Verdict, verify
+from ether_broker.journal.sqlite.commit_reader import Rows
+from ether_broker.journal.sqlite.commit_store import exclusive
+from ether_broker.journal.sqlite.retention import Removed, removable
+from ether_broker.journal.sqlite.search import Search, conditions
+from ether_broker.journal.sqlite.sqlite_errors import explained
+from ether_broker.journal.sqlite.tables import connect_reader, read_meta
+from ether_broker.journal.sqlite.verify import Verdict, verify
 
 __all__ = ["JournalReader"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ether_broker.errors import JournalFull
-from ether_broker.journal.store import Store, exclusive
+from ether_broker.journal.sqlite.commit_store import Store, exclusive
 
 __all__ = ["Removed", "collect", "collect_closed", "removable"]
 

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
-from ether_broker.ids import NO_ID
-from ether_broker.journal.index import describe_all
-from ether_broker.journal.rows import Rows
-from ether_broker.wire import Kind
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.journal.sqlite.commit_reader import Rows
+from ether_broker.journal.sqlite.index import describe_all
+from ether_broker.wire.frame import Kind
 
 __all__ = ["Search", "conditions"]
 

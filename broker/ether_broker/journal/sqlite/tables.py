@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ether_broker.errors import JournalCorrupt, JournalTooNew, JournalUnavailable
-from ether_broker.journal.chain import genesis
-from ether_broker.journal.failure import CORRUPT_FIX, explain, explained
+from ether_broker.journal.hash_chain import genesis
+from ether_broker.journal.sqlite.sqlite_errors import CORRUPT_FIX, explain, explained
 
 __all__ = [
     "APPLICATION",

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from ether_broker.envelope.status import INTERIM
 from ether_broker.journal.journal import Replayed
-from ether_broker.status import INTERIM
-from ether_broker.wire import REQUEST_ID, Flag, Kind
+from ether_broker.wire.frame import REQUEST_ID, Flag, Kind
 
 __all__ = ["LIMIT", "Unindexed", "is_outcome"]
 

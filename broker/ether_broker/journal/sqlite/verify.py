@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from ether_broker.errors import JournalCorrupt
-from ether_broker.journal.index import describe_all
-from ether_broker.journal.layout import read_meta
-from ether_broker.journal.row import references
-from ether_broker.journal.rows import Row, Rows
+from ether_broker.journal.commit import references
+from ether_broker.journal.sqlite.commit_reader import Row, Rows
+from ether_broker.journal.sqlite.index import describe_all
+from ether_broker.journal.sqlite.tables import read_meta
 
 __all__ = ["Flaw", "Problem", "Verdict", "verify"]
 

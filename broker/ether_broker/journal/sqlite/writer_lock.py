@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ether_broker.errors import JournalLocked, JournalUnavailable
-from ether_broker.journal.failure import explain
+from ether_broker.journal.sqlite.sqlite_errors import explain
 
 __all__ = ["Lock", "holder"]
 

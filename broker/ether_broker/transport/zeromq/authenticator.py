@@ -16,9 +16,9 @@ import zmq
 from zmq.utils import z85
 
 from ether_broker.errors import UsageError
-from ether_broker.refusals import Refusals
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import fingerprint
+from ether_broker.transport.refusal_log import Refusals
 
 __all__ = ["DOMAIN", "Authenticator"]
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 import zmq
 
 from ether_broker.errors import AuthenticationFailed, BrokerUnavailable, EtherError, InvalidKey
-from ether_broker.failed_handshakes import read_event
 from ether_broker.security.credentials import Credentials
-from ether_broker.security.guard import secure_client
 from ether_broker.security.keys import fingerprint
+from ether_broker.transport.zeromq.curve_server import secure_client
+from ether_broker.transport.zeromq.handshake_monitor import read_event
 
 __all__ = ["Failure", "Handshake"]
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 import zmq
 
 from ether_broker.errors import EtherError, InternalError
-from ether_broker.failed_handshakes import read_event
-from ether_broker.refusals import Refusals
-from ether_broker.security.authenticator import DOMAIN, Authenticator
 from ether_broker.security.identity import Identity
 from ether_broker.security.keyring import RELOAD, Keyring
 from ether_broker.security.keys import KeyPair, fingerprint
-from ether_broker.security.listener import listen
+from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.zeromq.authenticator import DOMAIN, Authenticator
+from ether_broker.transport.zeromq.handshake_monitor import read_event
+from ether_broker.transport.zeromq.listener import listen
 
 __all__ = ["Guard"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import zmq
 
-from ether_broker.refusals import Refusals
+from ether_broker.transport.refusal_log import Refusals
 
 __all__ = ["FailedHandshakes", "read_event"]
 

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import zmq
 
-from ether_broker.broker import KEEPALIVE, MAX_MESSAGE
-from ether_broker.channel import Channel, receive
-from ether_broker.endpoint import check_endpoint
 from ether_broker.errors import EtherError, MailboxFull
-from ether_broker.router import HEARTBEAT, INCARNATION, SILENCE
-from ether_broker.watchdog import PAUSE, Watchdog
-from ether_broker.wire import join_frame, read_frame, take_frame
+from ether_broker.transport.channel import Channel, receive
+from ether_broker.transport.endpoint import check_endpoint
+from ether_broker.transport.reconnect_policy import PAUSE, Watchdog
+from ether_broker.transport.session_table import HEARTBEAT, INCARNATION, SILENCE
+from ether_broker.transport.zeromq.server import KEEPALIVE, MAX_MESSAGE
+from ether_broker.wire.frame import join_frame, read_frame, take_frame
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import Credentials
-    from ether_broker.security.handshake import Handshake
+    from ether_broker.transport.zeromq.curve_client import Handshake
 
 __all__ = ["Link", "Receiver", "ZmqLink"]
 
@@ -59,7 +59,7 @@ class Receiver(Protocol):
 class Link(Protocol):
     """The way to the broker.
 
-    Within a session nothing is lost, doubled or out of order, though connections break: see `ether_broker.channel`.
+    Within a session nothing is lost, doubled or out of order, though connections break: see `ether_broker.transport.channel`.
     """
 
     endpoint: str
@@ -133,7 +133,7 @@ class ZmqLink:
         self._handshakes: dict[bytes, Handshake] = {}
         """{role of the socket: its handshakes}, as long as they are looked at."""
         if self.endpoint.startswith("tcp://"):
-            from ether_broker.security.handshake import Handshake
+            from ether_broker.transport.zeromq.curve_client import Handshake
 
             self._handshakes = {role: Handshake(self.endpoint, security) for role in (_LISTENS, _TALKS)}
         self._listen = self._connect(_LISTENS)

@@ -13,7 +13,7 @@ import socket
 import struct
 from typing import Final
 
-from ether_broker.endpoint import bind_error
+from ether_broker.transport.endpoint import bind_error
 
 __all__ = ["listen"]
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import zmq
 
-from ether_broker.endpoint import bind_error, check_endpoint, is_exposed, prepare_endpoint
+from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.errors import AddressInUse, InsecureEndpoint
-from ether_broker.failed_handshakes import FailedHandshakes
-from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.refusals import Refusals
-from ether_broker.router import Router
+from ether_broker.transport.endpoint import bind_error, check_endpoint, is_exposed, prepare_endpoint
+from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.session_table import Router
+from ether_broker.transport.zeromq.handshake_monitor import FailedHandshakes
 
 if TYPE_CHECKING:
-    from ether_broker.security.guard import Guard
+    from ether_broker.transport.zeromq.curve_server import Guard
 
 __all__ = ["KEEPALIVE", "MAX_MESSAGE", "BrokerSocket"]
 

@@ -1,1 +1,5 @@
-"""The commands of `ether`; each module has `add_to(app)`, which gives it its commands."""
+"""Commands that run a bus or ask it for something; each module has `add_to(app)`, which gives it its commands.
+
+May import: `cli.common`, `cluster`, the face.
+Used by: `cli.app`.
+"""

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ether.cli.completion import complete_agents
-from ether.cli.connection import any_bus
-from ether.cli.options import (
+from ether.cli.common.completion import complete_agents
+from ether.cli.common.connection import any_bus
+from ether.cli.common.options import (
     AgentClasses,
     ConnectOption,
     FormatOption,
@@ -20,7 +20,7 @@ from ether.cli.options import (
     named,
     output_of,
 )
-from ether.cli.output import Column, seconds
+from ether.cli.common.output import Column, seconds
 from ether_broker.errors import UnknownAgent, nearest
 
 __all__ = ["add_to"]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ether.cli.connection import joined
-from ether.cli.exit_code import ExitCode, code_of_status
-from ether.cli.options import (
+from ether.cli.bus.outcome import print_outcome, record
+from ether.cli.common.connection import joined
+from ether.cli.common.exit_code import ExitCode, code_of_status
+from ether.cli.common.options import (
     ConnectOption,
     FormatOption,
     KeysOption,
@@ -22,15 +23,14 @@ from ether.cli.options import (
     output_of,
     settings_of,
 )
-from ether.cli.outcome import print_outcome, record
-from ether.cli.output import Column, Output
+from ether.cli.common.output import Column, Output
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import UsageError
 
 if TYPE_CHECKING:
     from ether.dead_letter import DeadLetterView
     from ether.runtime import Runtime
-    from ether_broker.response import Response
+    from ether_broker.envelope.response import Response
 
 __all__ = ["add_to"]
 

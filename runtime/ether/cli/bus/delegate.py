@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from ether.cli.connection import any_bus, pause
-from ether.cli.exit_code import code_of_status
-from ether.cli.options import (
+from ether.cli.bus.outcome import follow, print_outcome
+from ether.cli.bus.params import collect_params, read_json, read_pairs
+from ether.cli.common.connection import any_bus, pause
+from ether.cli.common.exit_code import code_of_status
+from ether.cli.common.options import (
     AgentArgument,
     AgentClasses,
     BudgetOption,
@@ -35,19 +37,17 @@ from ether.cli.options import (
     output_of,
     settings_of,
 )
-from ether.cli.outcome import follow, print_outcome
-from ether.cli.output import Output
-from ether.cli.params import collect_params, read_json, read_pairs
-from ether.terminal import say
-from ether_broker.codec import id_bytes
-from ether_broker.delegation import DEFAULT_TIMEOUT, Budget
+from ether.cli.common.output import Output
+from ether.text_io.terminal import say
+from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.manifest import ANY
 from ether_broker.errors import EtherError, NameTaken, UsageError, nearest
-from ether_broker.ids import to_text
-from ether_broker.manifest import ANY
+from ether_broker.wire.codec import id_bytes
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
-    from ether_broker.response import Response
+    from ether_broker.envelope.response import Response
 
 __all__ = ["add_to"]
 

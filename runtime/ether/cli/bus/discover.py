@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ether.cli.options import FormatOption, output_of
-from ether.cli.output import Column
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import Column
 
 if TYPE_CHECKING:
     from ether_broker.discovery.advert import Advert

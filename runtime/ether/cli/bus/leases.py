@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import typer
 
-from ether.cli.connection import joined
-from ether.cli.options import (
+from ether.cli.common.connection import joined
+from ether.cli.common.options import (
     ConnectOption,
     FormatOption,
     KeysOption,
@@ -18,7 +18,7 @@ from ether.cli.options import (
     named,
     output_of,
 )
-from ether.cli.output import Column, seconds
+from ether.cli.common.output import Column, seconds
 
 __all__ = ["add_to"]
 

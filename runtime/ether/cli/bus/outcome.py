@@ -7,16 +7,16 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cli.output import Format, Output, seconds
-from ether.terminal import console, is_drawn, say
+from ether.cli.common.output import Format, Output, seconds
+from ether.text_io.terminal import console, is_drawn, say
+from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.status import Status
 from ether_broker.errors import WaitTimeout
-from ether_broker.frozen import thaw
-from ether_broker.status import Status
 from ether_broker.text import json_text, one_line, printable
 
 if TYPE_CHECKING:
-    from ether_actors.handle import Handle
-    from ether_broker.response import Response
+    from ether_actors.task.handle import Handle
+    from ether_broker.envelope.response import Response
 
 __all__ = ["follow", "print_outcome", "record"]
 

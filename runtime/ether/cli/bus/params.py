@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ether.text_file import read_text
+from ether.text_io.text_file import read_text
 from ether_broker.errors import UsageError
 
 __all__ = ["collect_params", "read_json", "read_pairs"]

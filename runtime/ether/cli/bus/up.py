@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ether.cli.connection import is_listening, wait_for
-from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
-from ether.cli.output import Output
-from ether_broker.endpoint import default_endpoint
+from ether.cli.common.connection import is_listening, wait_for
+from ether.cli.common.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
+from ether.cli.common.output import Output
 from ether_broker.errors import AddressInUse, UsageError
+from ether_broker.transport.endpoint import default_endpoint
 
 if TYPE_CHECKING:
-    from ether.cluster_spec import ClusterSpec
+    from ether.cluster.spec import ClusterSpec
 
 __all__ = ["add_to"]
 
@@ -114,7 +114,7 @@ def up(
             "name (`ether up --name NAME …`, and --name NAME to the commands that ask it)."
         )
         raise AddressInUse(msg)
-    from ether.cluster import up as run
+    from ether.cluster.cluster import up as run
 
     raise typer.Exit(run(spec, on_event=_teller(spec, out)))
 
@@ -142,9 +142,9 @@ def node(
     Prints the bus's URL on stdout once the agents are up. The first signal drains, a second one ends it at once.
     """
     out = output_of(ctx, output_format)
-    from ether.cli.agent_class import load_agent
-    from ether.cluster_spec import DRAIN, agent_specs
-    from ether.node_process import serve
+    from ether.cli.common.agent_loader import load_agent
+    from ether.cluster.node_main import serve
+    from ether.cluster.spec import DRAIN, agent_specs
 
     for text in agents:
         load_agent(text)
@@ -169,7 +169,7 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
         UsageError: a file and agents, or two files; or a file and `--nodes`.
         InvalidSpec, InvalidEndpoint: the file, a variable or an option says what cannot be.
     """
-    from ether.config import load, of_agents
+    from ether.cluster.file_loader import load, of_agents
 
     files = [word for word in what if _is_file(word)]
     if not files:

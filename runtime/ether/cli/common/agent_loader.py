@@ -9,13 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ether.cluster_spec import AgentSpec
-from ether_actors.agent_adapter import is_agent
+from ether.cluster.spec import AgentSpec
+from ether_actors.agent.composable_adapter import is_agent
 from ether_broker.errors import EtherError, InvalidSpec, nearest
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
-    from ether_actors.composable import ComposableAgent
+    from ether_actors.agent.composable import ComposableAgent
 
 __all__ = ["load_agent", "start_agent"]
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ether_broker.endpoint import LAN, default_endpoint
 from ether_broker.errors import EtherError
+from ether_broker.transport.endpoint import LAN, default_endpoint
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
@@ -30,14 +30,14 @@ def complete_capabilities(incomplete: str) -> list[str]:
 
 def complete_endpoints(incomplete: str) -> list[str]:
     """This user's own buses."""
-    from ether.cli.connection import others
+    from ether.cli.common.connection import others
 
     own = default_endpoint()
     return [known for known in (own, *others(own)) if known.startswith(incomplete)]
 
 
 def _ask(incomplete: str, names: _Names) -> list[str]:
-    from ether.cli.connection import joined
+    from ether.cli.common.connection import joined
 
     connect = os.environ.get("ETHER_CONNECT")
     if connect is not None and connect.startswith(LAN):  # to look for it would take longer than anybody waits

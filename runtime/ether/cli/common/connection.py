@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ether_broker.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
 from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
+from ether_broker.transport.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
@@ -142,7 +142,7 @@ def embedded(agents: Sequence[str]) -> Iterator[Runtime]:
     Raises:
         InvalidSpec: one of them cannot be imported or started.
     """
-    from ether.cli.agent_class import load_agent, start_agent
+    from ether.cli.common.agent_loader import load_agent, start_agent
     from ether.runtime import Runtime
 
     classes = [load_agent(text) for text in agents]

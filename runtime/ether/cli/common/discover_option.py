@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ether_broker.endpoint import LAN
 from ether_broker.errors import UsageError
+from ether_broker.transport.endpoint import LAN
 
 __all__ = ["CONNECT", "DISCOVER", "with_lan_urls"]
 

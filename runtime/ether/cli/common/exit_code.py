@@ -23,7 +23,7 @@ from enum import IntEnum, unique
 from typing import Final
 
 from ether_broker import errors
-from ether_broker.status import Status
+from ether_broker.envelope.status import Status
 
 __all__ = ["ExitCode", "code_of_error", "code_of_status"]
 

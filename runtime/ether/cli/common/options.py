@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 import typer
 
-from ether.cli.completion import complete_agents, complete_capabilities, complete_endpoints
-from ether.cli.discover_words import CONNECT, DISCOVER
-from ether.cli.output import Format, Output
-from ether_broker.endpoint import IPC
+from ether.cli.common.completion import complete_agents, complete_capabilities, complete_endpoints
+from ether.cli.common.discover_option import CONNECT, DISCOVER
+from ether.cli.common.output import Format, Output
+from ether_broker.transport.endpoint import IPC
 
 __all__ = [
     "AgentArgument",

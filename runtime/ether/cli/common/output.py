@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Any, Final
 
-from ether.terminal import console, is_drawn, put, say
+from ether.text_io.terminal import console, is_drawn, put, say
 from ether_broker.text import json_text, printable
 
 __all__ = ["Column", "Format", "Output", "seconds"]

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ether.audit.brief import brief
-from ether.cli.moment import moment_text
-from ether.cli.output import seconds
-from ether_broker.ids import NO_ID, to_text
+from ether.cli.common.output import seconds
+from ether.cli.journal.timestamps import moment_text
+from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.text import one_line, printable_lines
-from ether_broker.wire import Flag
+from ether_broker.wire.frame import Flag
 
 if TYPE_CHECKING:
     from ether.audit.entry import Entry

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ether.cli.card import cards
-from ether.cli.commands import log_keeping
-from ether.cli.completion import complete_agents, complete_capabilities
-from ether.cli.journal import ClusterOption, JournalOption, complete_requests, opened
-from ether.cli.lines import Lines
-from ether.cli.moment import moment_text, parse_moment
-from ether.cli.options import FormatOption, output_of
-from ether.cli.output import Column, Format, Output
-from ether.terminal import is_drawn
+from ether.cli.common.completion import complete_agents, complete_capabilities
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import Column, Format, Output
+from ether.cli.journal import maintenance as log_keeping
+from ether.cli.journal.entry_details import cards
+from ether.cli.journal.source import ClusterOption, JournalOption, complete_requests, opened
+from ether.cli.journal.streamed_table import Lines
+from ether.cli.journal.timestamps import moment_text, parse_moment
+from ether.text_io.terminal import is_drawn
+from ether_broker.envelope.status import Status
 from ether_broker.errors import UsageError, nearest
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether_broker.wire.frame import Kind
 
 if TYPE_CHECKING:
     from ether.audit.entry import Entry
-    from ether.audit.selection import Selection
+    from ether.audit.filter import Selection
     from ether.audit.trail import Trail
 
 __all__ = ["add_to"]
@@ -120,7 +120,7 @@ class Wanted:
         Raises:
             UsageError: a status, a kind or a time is none.
         """
-        from ether.audit.selection import Selection, asks_for_queries
+        from ether.audit.filter import Selection, asks_for_queries
 
         statuses = {status.name: status for status in Status}
         always = Selection()

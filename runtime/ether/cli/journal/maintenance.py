@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ether.cli.exit_code import ExitCode
-from ether.cli.journal import ClusterOption, JournalOption, journal_path, opened
-from ether.cli.moment import moment_text, parse_duration
-from ether.cli.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, output_of
-from ether.terminal import say
-from ether_broker.endpoint import default_endpoint
+from ether.cli.common.exit_code import ExitCode
+from ether.cli.common.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, output_of
+from ether.cli.journal.source import ClusterOption, JournalOption, journal_path, opened
+from ether.cli.journal.timestamps import moment_text, parse_duration
+from ether.text_io.terminal import say
+from ether_broker.envelope.status import Status
 from ether_broker.errors import BrokerUnavailable, JournalLocked, JournalUnavailable, UsageError
-from ether_broker.status import Status
+from ether_broker.transport.endpoint import default_endpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ether_broker.journal.retention import Removed
-    from ether_broker.journal.verify import Verdict
+    from ether_broker.journal.sqlite.retention import Removed
+    from ether_broker.journal.sqlite.verify import Verdict
 
 __all__ = ["add_to"]
 
@@ -96,7 +96,7 @@ def gc(
     """
     out = output_of(ctx, output_format)
     until = time.time() - parse_duration(older_than, "--older-than")
-    from ether_broker.journal.retention import collect_closed
+    from ether_broker.journal.sqlite.retention import collect_closed
 
     bus = None if journal is not None else _bus_of(name, connect, dry_run=dry_run)
     path = journal_path(journal, name) if bus is None else None
@@ -126,7 +126,7 @@ def _bus_of(name: str | None, connect: str | None, *, dry_run: bool) -> str | No
     Raises:
         UsageError: a bus is named, and would have to say what it would give up.
     """
-    from ether.cli.connection import is_listening
+    from ether.cli.common.connection import is_listening
 
     if connect is not None and name is None:
         if dry_run:
@@ -164,7 +164,7 @@ def _collect_running(
         JournalUnavailable: it could not.
         EtherError: as `joined`, of an address that was given.
     """
-    from ether_broker.journal.reader import JournalReader
+    from ether_broker.journal.sqlite.reader import JournalReader
 
     with JournalReader(path) as reader:
         identity = reader.identity
@@ -184,8 +184,8 @@ def _ask(
         JournalUnavailable: it could not, or has another journal or none.
         EtherError: as `joined`.
     """
-    from ether.cli.connection import joined
-    from ether_broker.journal.retention import Removed
+    from ether.cli.common.connection import joined
+    from ether_broker.journal.sqlite.retention import Removed
 
     with joined(url, keys=keys, server_key=server_key) as bus:
         params = {"older_than": older_than, "journal": identity}

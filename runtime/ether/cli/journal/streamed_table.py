@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ether.cli.output import Column
-from ether.terminal import console, is_drawn, put
+from ether.cli.common.output import Column
+from ether.text_io.terminal import console, is_drawn, put
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ether.cli.output import Row
+    from ether.cli.common.output import Row
 
 __all__ = ["Lines"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cli.output import Column, Format, Output, seconds
-from ether.terminal import console, is_drawn
+from ether.cli.common.output import Column, Format, Output, seconds
+from ether.text_io.terminal import console, is_drawn
 from ether_broker.text import one_line
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ether.cli.journal import ClusterOption, JournalOption, complete_requests, opened
-from ether.cli.options import FormatOption, output_of
-from ether.cli.output import seconds
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import seconds
+from ether.cli.journal.source import ClusterOption, JournalOption, complete_requests, opened
 
 __all__ = ["add_to"]
 
@@ -44,7 +44,7 @@ def trace(
     The bar has the time of the whole tree: `·` queued, `█` in the handler, `░` lost with a node, `▒` unknown.
     """
     out = output_of(ctx, output_format)
-    from ether.cli.timeline import print_tree
+    from ether.cli.journal.timeline import print_tree
 
     with opened(journal, name) as trail:
         marked = trail.resolve(which)

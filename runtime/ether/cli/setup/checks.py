@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import zmq
 
-from ether.cli.connection import connectable, is_listening, joined, wait_for
-from ether.cli.output import seconds
-from ether.cli.versions import LIBRARIES, library_version
-from ether_broker.endpoint import LAN, default_endpoint, prepare_endpoint
+from ether.cli.common.connection import connectable, is_listening, joined, wait_for
+from ether.cli.common.output import seconds
+from ether.cli.setup.versions import LIBRARIES, library_version
 from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey
+from ether_broker.transport.endpoint import LAN, default_endpoint, prepare_endpoint
 
 __all__ = ["Check", "Verdict", "checks"]
 

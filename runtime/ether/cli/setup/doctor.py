@@ -6,9 +6,17 @@ from typing import Final
 
 import typer
 
-from ether.cli.exit_code import ExitCode
-from ether.cli.options import ConnectOption, FormatOption, KeysOption, NameOption, ServerKeyOption, named, output_of
-from ether.cli.output import Column
+from ether.cli.common.exit_code import ExitCode
+from ether.cli.common.options import (
+    ConnectOption,
+    FormatOption,
+    KeysOption,
+    NameOption,
+    ServerKeyOption,
+    named,
+    output_of,
+)
+from ether.cli.common.output import Column
 
 __all__ = ["add_to"]
 
@@ -23,7 +31,7 @@ def doctor(
     server_key: ServerKeyOption = None, output_format: FormatOption = None,
 ) -> None:  # fmt: skip
     """Check this machine and the bus; each line is ok, warn or fail, with the fix. Exit code 1 if one fails."""
-    from ether.cli.checks import Verdict, checks
+    from ether.cli.setup.checks import Verdict, checks
 
     found = list(checks(named(bus_name) or connect, keys, server_key))
     output_of(ctx, output_format).rows([check.as_row() for check in found], _COLUMNS)

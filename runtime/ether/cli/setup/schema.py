@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from ether.cli.options import FormatOption, output_of
-from ether.cli.output import Column
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import Column
 from ether_broker.errors import UsageError, nearest
 from ether_broker.text import json_text
 
@@ -32,8 +32,8 @@ def schema(
     output_format: FormatOption = None,
 ) -> None:
     """List the JSON Schemas of the envelopes, the views and the cluster file; print one, or write them to a folder."""
-    from ether.config import json_schema
-    from ether_broker.schema import file_name, schemas, write_schemas
+    from ether.cluster.file_loader import json_schema
+    from ether_broker.wire.json_schema import file_name, schemas, write_schemas
 
     out = output_of(ctx, output_format)
     known = {**schemas(), _CLUSTER: json_schema()}

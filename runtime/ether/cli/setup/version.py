@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from ether.cli.options import FormatOption, output_of
-from ether.cli.versions import versions
-from ether.terminal import put
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.setup.versions import versions
+from ether.text_io.terminal import put
 
 __all__ = ["add_to", "print_line"]
 
@@ -25,6 +25,6 @@ def version(ctx: typer.Context, output_format: FormatOption = None) -> None:
 
 def print_line() -> None:
     """Print what `ether --version` says."""
-    from ether import __version__
+    from ether.version import __version__
 
     put(f"ether {__version__}")

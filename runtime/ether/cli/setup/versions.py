@@ -18,8 +18,8 @@ def versions() -> dict[str, str]:
     """{what: its version}; Ether first."""
     import zmq
 
-    from ether import __version__
-    from ether_broker.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, SCHEMA_VERSION
+    from ether.version import __version__
+    from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, SCHEMA_VERSION
 
     return {
         "ether": __version__,

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ether.cli.exit_code import ExitCode
-from ether.cli.options import FormatOption, output_of
-from ether.cli.output import Column, Format
+from ether.cli.common.exit_code import ExitCode
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import Column, Format
 from ether_broker.errors import UsageError, nearest
 
 __all__ = ["add_to"]
@@ -57,11 +57,11 @@ def bench(
 
     All cases take about ten minutes, `--quick` three.
     """
-    from ether.bench.main import CASES, run
-    from ether.bench.renderers.markdown import render_markdown
-    from ether.bench.renderers.plain import as_plain
-    from ether.bench.renderers.text import render_text
-    from ether.bench.settings import QUICK_KILLS, QUICK_ROUNDS, QUICK_ROWS, QUICK_SECONDS, Settings
+    from ether.lab.bench.main import CASES, run
+    from ether.lab.bench.measurement.settings import QUICK_KILLS, QUICK_ROUNDS, QUICK_ROWS, QUICK_SECONDS, Settings
+    from ether.lab.bench.renderers.markdown import render_markdown
+    from ether.lab.bench.renderers.plain import as_plain
+    from ether.lab.bench.renderers.text import render_text
 
     out = output_of(ctx, output_format)
     if list_cases:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ether.cli.connection import joined
-from ether.cli.discover_words import CONNECT, DISCOVER
-from ether.cli.options import (
+from ether.cli.common.connection import joined
+from ether.cli.common.discover_option import CONNECT, DISCOVER
+from ether.cli.common.options import (
     FormatOption,
     KeysOption,
     NameOption,
@@ -26,8 +26,8 @@ from ether.cli.options import (
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
+    from ether.review.scout.explore import PassName
     from ether.runtime import Runtime
-    from ether.scout.explore import PassName
 
 __all__ = ["add_to"]
 
@@ -134,7 +134,7 @@ def _scouts(
 
 
 def _passes(names: Sequence[str]) -> Sequence[PassName]:
-    from ether.scout.explore import PassName
+    from ether.review.scout.explore import PassName
 
     known = {name.value: name for name in PassName}
     for name in names:

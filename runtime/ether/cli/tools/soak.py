@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ether.cli.exit_code import ExitCode
-from ether.cli.options import FormatOption, output_of
-from ether.cli.output import Format
+from ether.cli.common.exit_code import ExitCode
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import Format
 
 __all__ = ["add_to"]
 
@@ -45,9 +45,9 @@ def soak(
     The bus is the command's own: a broker with a journal, two nodes, a delegator and two observers. The exit code is 1
     when a process grew beyond its bound, latency rose, or a delegation was not completed.
     """
-    from ether.soak.render import render
-    from ether.soak.run import run
-    from ether.soak.settings import Settings
+    from ether.lab.soak.render import render
+    from ether.lab.soak.run import run
+    from ether.lab.soak.settings import Settings
 
     out = output_of(ctx, output_format)
     settings = Settings(seconds=seconds, load=load, rate=rate, transport=transport, folder=keep, tell=out.note)

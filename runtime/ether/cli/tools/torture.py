@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ether.cli.exit_code import ExitCode
-from ether.cli.options import FormatOption, output_of
-from ether.cli.output import Format
-from ether.torture.settings import Durability
+from ether.cli.common.exit_code import ExitCode
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import Format
+from ether.lab.torture.plan.settings import Durability
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from ether.torture.settings import Victim
+    from ether.lab.torture.plan.settings import Victim
 
 __all__ = ["add_to"]
 
@@ -86,9 +86,9 @@ def torture(
     The processes are the command's own, and so is the bus: nothing else is touched. The exit code is 1 when a promise
     was broken; then the seed is printed and the diaries are kept.
     """
-    from ether.torture.campaign import reread, run
-    from ether.torture.render import render
-    from ether.torture.settings import Settings
+    from ether.lab.torture.campaign import reread, run
+    from ether.lab.torture.plan.settings import Settings
+    from ether.lab.torture.render import render
 
     out = output_of(ctx, output_format)
     if check is not None:
@@ -115,7 +115,7 @@ def _victims(text: str | None) -> tuple[Victim, ...] | None:
     Raises:
         UsageError: one of them is none.
     """
-    from ether.torture.settings import Victim
+    from ether.lab.torture.plan.settings import Victim
 
     if text is None:
         return None

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cli.output import seconds
-from ether.terminal import console
+from ether.cli.common.output import seconds
+from ether.text_io.terminal import console
 from ether_broker.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ether.cli.rates import Reading
+    from ether.cli.top.rates import Reading
 
 __all__ = ["draw", "show"]
 

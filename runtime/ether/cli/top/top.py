@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ether.cli.connection import joined
-from ether.cli.options import (
+from ether.cli.common.connection import joined
+from ether.cli.common.options import (
     ConnectOption,
     FormatOption,
     KeysOption,
@@ -21,12 +21,12 @@ from ether.cli.options import (
     named,
     output_of,
 )
-from ether.cli.output import Format, Output, seconds
-from ether.cli.rates import Reading, Sample
-from ether.terminal import is_drawn
-from ether_broker.endpoint import default_endpoint
+from ether.cli.common.output import Format, Output, seconds
+from ether.cli.top.rates import Reading, Sample
+from ether.text_io.terminal import is_drawn
 from ether_broker.errors import EtherError
 from ether_broker.text import printable
+from ether_broker.transport.endpoint import default_endpoint
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
@@ -90,7 +90,7 @@ def _readings(bus: Runtime, interval: float, iterations: int | None) -> Iterator
 
 
 def _on_screen(bus: Runtime, interval: float, iterations: int | None, url: str) -> None:
-    from ether.cli.screen import show
+    from ether.cli.top.screen import show
 
     before = Sample.take(bus)
     first = Reading.between(before, before)

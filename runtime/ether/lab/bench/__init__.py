@@ -1,6 +1,6 @@
 """`ether bench`: how fast and how large the bus is, beside others that do the same, in one run on this machine.
 
-    main.run ── Case ──► Deployment ── starts ──► Peer … Peer      one process each, `ether.bench.child`
+    main.run ── Case ──► Deployment ── starts ──► Peer … Peer      one process each, `ether.lab.harness.peer_main`
                   │           └── reads their CPU time and memory from outside, in /proc
                   └──► Sample of each round ──► Figure: a median of ratios, beside its target
 

@@ -9,20 +9,20 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from ether.bench.case import Case
-from ether.bench.cases.agents import Agents
-from ether.bench.cases.crowd import Crowd
-from ether.bench.cases.failover import Failover
-from ether.bench.cases.idle import Idle
-from ether.bench.cases.imports import Imports
-from ether.bench.cases.paired import CURVE, DURABLE
-from ether.bench.cases.pipelined import Opaque, Pipelined
-from ether.bench.cases.recovery import Recovery
-from ether.bench.cases.registered import Registered
-from ether.bench.cases.serial import Serial
-from ether.bench.result import Figure, Report, Row
-from ether.bench.roles.nats_server import find_binary
-from ether.bench.settings import Settings
+from ether.lab.bench.cases.agents import Agents
+from ether.lab.bench.cases.crowd import Crowd
+from ether.lab.bench.cases.failover import Failover
+from ether.lab.bench.cases.idle import Idle
+from ether.lab.bench.cases.imports import Imports
+from ether.lab.bench.cases.many_agents import Registered
+from ether.lab.bench.cases.paired import CURVE, DURABLE
+from ether.lab.bench.cases.pipelined import Opaque, Pipelined
+from ether.lab.bench.cases.recovery import Recovery
+from ether.lab.bench.cases.serial import Serial
+from ether.lab.bench.measurement.case import Case
+from ether.lab.bench.measurement.result import Figure, Report, Row
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.bench.roles.baselines.nats_server import find_binary
 from ether_broker.errors import MissingExtra, UsageError, nearest
 
 __all__ = ["CASES", "run"]

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ether.bench.peer import Peer
-from ether.bench.role import Info
-from ether.bench.sample import Sample
+from ether.lab.harness.peer import Peer
+from ether.lab.harness.role import Info
+from ether.lab.harness.sample import Sample
 
 __all__ = ["SYSTEMS", "Deployment", "pinned"]
 

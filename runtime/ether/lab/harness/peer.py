@@ -11,8 +11,8 @@ import sys
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ether.bench.procfs import cpu_seconds
-from ether.bench.role import Info
+from ether.lab.harness.procfs import cpu_seconds
+from ether.lab.harness.role import Info
 from ether_broker import errors
 
 __all__ = ["Peer"]
@@ -25,7 +25,7 @@ class Peer:
     """A process that plays a role; it ends with its context manager, or with the harness.
 
     Args:
-        role: a key of `ether.bench.child.ROLES`.
+        role: a key of `ether.lab.harness.peer_main.ROLES`.
         options: what it is made with.
 
     Raises:
@@ -36,7 +36,7 @@ class Peer:
     def __init__(self, role: str, options: Info) -> None:
         self.role = role
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ether.bench.child", role, json.dumps(options)],
+            [sys.executable, "-m", "ether.lab.harness.peer_main", role, json.dumps(options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},

@@ -12,28 +12,28 @@ import os
 import sys
 from typing import Any, Final
 
-from ether.bench.role import Role
+from ether.lab.harness.role import Role
 from ether_broker.errors import EtherError
 
 __all__ = ["ROLES", "main"]
 
 ROLES: Final = {
-    "raw-worker": ("ether.bench.roles.raw", "Worker"),
-    "raw-client": ("ether.bench.roles.raw", "Client"),
-    "proxy": ("ether.bench.roles.proxy", "Proxy"),
-    "proxy-worker": ("ether.bench.roles.proxy", "Worker"),
-    "nats-server": ("ether.bench.roles.nats_server", "Server"),
-    "nats-worker": ("ether.bench.roles.nats_worker", "Worker"),
-    "nats-client": ("ether.bench.roles.nats_client", "Client"),
-    "broker": ("ether.bench.roles.broker", "Broker"),
-    "worker": ("ether.bench.roles.worker", "Worker"),
-    "observer": ("ether.bench.roles.observer", "Watcher"),
-    "client": ("ether.bench.roles.client", "Client"),
-    "pacer": ("ether.bench.roles.pacer", "Pacer"),
-    "host": ("ether.bench.roles.host", "Host"),
-    "crowd": ("ether.bench.roles.crowd", "Crowd"),
-    "restarter": ("ether.bench.roles.restarter", "Restarter"),
-    "killer": ("ether.bench.roles.killer", "Killer"),
+    "raw-worker": ("ether.lab.bench.roles.baselines.zmq_raw", "Worker"),
+    "raw-client": ("ether.lab.bench.roles.baselines.zmq_raw", "Client"),
+    "proxy": ("ether.lab.bench.roles.baselines.zmq_proxy", "Proxy"),
+    "proxy-worker": ("ether.lab.bench.roles.baselines.zmq_proxy", "Worker"),
+    "nats-server": ("ether.lab.bench.roles.baselines.nats_server", "Server"),
+    "nats-worker": ("ether.lab.bench.roles.baselines.nats_worker", "Worker"),
+    "nats-client": ("ether.lab.bench.roles.baselines.nats_client", "Client"),
+    "broker": ("ether.lab.bench.roles.broker", "Broker"),
+    "worker": ("ether.lab.bench.roles.worker", "Worker"),
+    "observer": ("ether.lab.bench.roles.observer", "Watcher"),
+    "client": ("ether.lab.bench.roles.client", "Client"),
+    "pacer": ("ether.lab.bench.roles.constant_rate_client", "Pacer"),
+    "host": ("ether.lab.bench.roles.idle_agents", "Host"),
+    "crowd": ("ether.lab.bench.roles.crowd", "Crowd"),
+    "restarter": ("ether.lab.bench.roles.broker_restarter", "Restarter"),
+    "killer": ("ether.lab.bench.roles.process_killer", "Killer"),
 }
 """{role: (module, class)}; a module is imported in the process that plays the role, so raw sockets import no NATS."""
 

@@ -6,10 +6,10 @@ import random
 import time
 from typing import Any, Final
 
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.task import Task
-from ether_broker.payload import pack
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.task.task import Task
+from ether_broker.envelope.payload import pack
 
 __all__ = ["BODIES", "NESTED", "OPAQUE", "SIZE", "EchoAgent", "Holder", "body_of", "capability_of"]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ether.bench.peer import Peer
-from ether.bench.procfs import open_descriptors, resident_bytes
-from ether.bench.role import Info
-from ether.bench.work import EchoAgent
-from ether.cluster import Cluster
-from ether.soak.settings import Settings
+from ether.cluster.cluster import Cluster
+from ether.lab.harness.peer import Peer
+from ether.lab.harness.procfs import open_descriptors, resident_bytes
+from ether.lab.harness.role import Info
+from ether.lab.harness.workload import EchoAgent
+from ether.lab.soak.settings import Settings
 
 __all__ = ["STALLED", "Stage"]
 

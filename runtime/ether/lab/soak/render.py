@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ether.soak.report import Report
+from ether.lab.soak.report import Report
 
 __all__ = ["render"]
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Final
 
-from ether.soak.series import Series
+from ether.lab.soak.trend import Series
 
 __all__ = ["ALLOWED", "POINTER", "SPREAD", "Latency", "Report", "Size"]
 

@@ -8,12 +8,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from ether.bench.histogram import Histogram
-from ether.bench.work import OPAQUE
-from ether.soak.report import ALLOWED, POINTER, Latency, Report, Size
-from ether.soak.series import Series
-from ether.soak.settings import Settings
-from ether.soak.stage import Stage
+from ether.lab.harness.histogram import Histogram
+from ether.lab.harness.workload import OPAQUE
+from ether.lab.soak.processes import Stage
+from ether.lab.soak.report import ALLOWED, POINTER, Latency, Report, Size
+from ether.lab.soak.settings import Settings
+from ether.lab.soak.trend import Series
 
 __all__ = ["run"]
 

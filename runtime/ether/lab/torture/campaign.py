@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from ether.torture.census import left_behind
-from ether.torture.checker import judge
-from ether.torture.diary import Diary, read_diary
-from ether.torture.evidence import read_evidence
-from ether.torture.nemesis import Nemesis
-from ether.torture.plan import delegator_names, make_faults, make_plan
-from ether.torture.report import Report, make_report
-from ether.torture.settings import Settings
-from ether.torture.stage import Stage
-from ether_actors.tree import Lifecycle
+from ether.lab.torture.checker.checker import judge
+from ether.lab.torture.history.history import read_evidence
+from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.plan.fault_plan import delegator_names, make_faults, make_plan
+from ether.lab.torture.plan.settings import Settings
+from ether.lab.torture.processes.leak_check import left_behind
+from ether.lab.torture.processes.nemesis import Nemesis
+from ether.lab.torture.processes.processes import Stage
+from ether.lab.torture.report import Report, make_report
+from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import UsageError
 
 __all__ = ["reread", "run"]

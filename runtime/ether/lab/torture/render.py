@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ether.torture.report import Report, Spread
+from ether.lab.torture.report import Report, Spread
 from ether_broker.text import one_line
 
 __all__ = ["render"]

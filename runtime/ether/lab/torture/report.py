@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ether.torture.evidence import Ending, Evidence
-from ether.torture.plan import BROKER, Action
-from ether.torture.rules.disk import disk_recoveries
-from ether.torture.rules.rule import Violation
+from ether.lab.torture.checker.disk import disk_recoveries
+from ether.lab.torture.checker.rule import Violation
+from ether.lab.torture.history.history import Ending, Evidence
+from ether.lab.torture.plan.fault_plan import BROKER, Action
 
 __all__ = ["Report", "Spread", "make_report"]
 

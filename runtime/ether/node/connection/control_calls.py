@@ -11,14 +11,14 @@ import threading
 import time
 from typing import Any, Final
 
-from ether.machinery import Machinery
-from ether.stay import Stay
-from ether.uplink import Uplink
+from ether.node.connection.sender import Uplink
+from ether.node.connection.session_state import Stay
+from ether_actors.execution.resources import Machinery
 from ether_broker import errors
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import unpack
 from ether_broker.errors import EtherError
-from ether_broker.ids import new_id
-from ether_broker.payload import unpack
-from ether_broker.wire import Header, Kind, pack_envelope
+from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["Questions", "Reply", "refusal"]
 

@@ -6,8 +6,8 @@ import contextlib
 import logging
 
 from ether_broker.errors import EtherError
-from ether_broker.link import Link
-from ether_broker.wire import Kind, pack_envelope
+from ether_broker.transport.zeromq.link import Link
+from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["Uplink"]
 

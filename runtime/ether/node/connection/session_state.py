@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ether_broker.payload import MAX_PAYLOAD
-from ether_broker.router import HEARTBEAT, SILENCE
+from ether_broker.envelope.payload import MAX_PAYLOAD
+from ether_broker.transport.session_table import HEARTBEAT, SILENCE
 
 __all__ = ["Stay"]
 

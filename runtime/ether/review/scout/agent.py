@@ -7,20 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ether.scout.examine import examine, structure_of
-from ether.scout.explore import explore
-from ether.scout.finding import Finding
-from ether.scout.limits import Limits
-from ether.scout.line_search import Query
-from ether.scout.params import Exploration, FilePath, FindingGroup, Findings, Search
-from ether.scout.search import search
-from ether.scout.summary import Group, summarise
-from ether.scout.words import plural
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.task import Task
-from ether_broker.response import Response
-from ether_broker.status import Status
+from ether.review.scout.examine import examine, structure_of
+from ether.review.scout.explore import explore
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.words import plural
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.line_search import Query
+from ether.review.scout.params import Exploration, FilePath, FindingGroup, Findings, Search
+from ether.review.scout.search import search
+from ether.review.scout.summary import Group, summarise
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.task.task import Task
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 
 __all__ = ["Scout"]
 

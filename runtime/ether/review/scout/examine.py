@@ -6,15 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ether.scout.bounded import bounded_findings, size_of
-from ether.scout.discovery import Candidate
-from ether.scout.explore import PassName, make_pass, see_file
-from ether.scout.finding import Finding
-from ether.scout.language import language_of
-from ether.scout.limits import Limits
-from ether.scout.passes.report import Seen
-from ether.scout.polyglot import blocks_in, count_lines
-from ether.scout.source import Source, Unreadable, read
+from ether.review.scout.explore import PassName, make_pass, see_file
+from ether.review.scout.files.discovery import Candidate
+from ether.review.scout.files.language import language_of
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.other_languages import blocks_in, count_lines
+from ether.review.scout.files.source import Source, Unreadable, read
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.truncation import bounded_findings, size_of
+from ether.review.scout.passes.pass_report import Seen
 
 __all__ = ["examine", "structure_of"]
 

@@ -9,14 +9,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ether.scout.bounded import bounded_findings, fit
-from ether.scout.discovery import Candidate, Discovery, discover
-from ether.scout.limits import Limits
-from ether.scout.passes.bugs import BugPass
-from ether.scout.passes.documentation import DocumentationPass
-from ether.scout.passes.report import Pass, PassReport, Seen
-from ether.scout.passes.structure import StructurePass
-from ether.scout.source import Unreadable, read
+from ether.review.scout.files.discovery import Candidate, Discovery, discover
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.source import Unreadable, read
+from ether.review.scout.findings.truncation import bounded_findings, fit
+from ether.review.scout.passes.bugs import BugPass
+from ether.review.scout.passes.documentation import DocumentationPass
+from ether.review.scout.passes.pass_report import Pass, PassReport, Seen
+from ether.review.scout.passes.structure import StructurePass
 
 __all__ = ["PassName", "Progress", "explore", "make_pass", "see_file"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from ether.scout.explore import PassName
+from ether.review.scout.explore import PassName
 
 __all__ = ["Exploration", "FilePath", "FindingGroup", "Findings", "Search"]
 

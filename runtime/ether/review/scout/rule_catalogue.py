@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether.scout.passes import bugs, documentation, structure
-from ether.scout.rule import Rule
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.passes import bugs, documentation, structure
 
 __all__ = ["RULES"]
 

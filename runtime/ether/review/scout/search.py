@@ -13,10 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from ether.scout import line_search
-from ether.scout.discovery import discover
-from ether.scout.limits import Limits
-from ether.scout.line_search import Query, compile_pattern, search_files
+from ether.review.scout import line_search
+from ether.review.scout.files.discovery import discover
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.line_search import Query, compile_pattern, search_files
 
 __all__ = ["search"]
 

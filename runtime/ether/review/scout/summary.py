@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ether.scout.catalogue import RULES
-from ether.scout.checks.catalogue import BUG_RULES
-from ether.scout.finding import Finding, Severity
-from ether.scout.words import plural
+from ether.review.scout.checks.catalogue import BUG_RULES
+from ether.review.scout.files.words import plural
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.rule_catalogue import RULES
 
 __all__ = ["Group", "summarise"]
 

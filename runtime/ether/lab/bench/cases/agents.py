@@ -7,13 +7,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from ether.bench.case import Findings
-from ether.bench.deployment import Deployment, pinned
-from ether.bench.result import Bound
-from ether.bench.role import Info
-from ether.bench.rounds import amount
-from ether.bench.settings import Settings
-from ether.bench.work import OPAQUE
+from ether.lab.bench.measurement.case import Findings
+from ether.lab.bench.measurement.result import Bound
+from ether.lab.bench.measurement.rounds import amount
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.harness.deployment import Deployment, pinned
+from ether.lab.harness.role import Info
+from ether.lab.harness.workload import OPAQUE
 
 __all__ = ["Agents"]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ether.bench.deployment import Deployment, pinned
-from ether.bench.result import Row
-from ether.bench.rounds import interleave, row
-from ether.bench.sample import Sample
-from ether.bench.settings import Settings
+from ether.lab.bench.measurement.result import Row
+from ether.lab.bench.measurement.rounds import interleave, row
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.harness.deployment import Deployment, pinned
+from ether.lab.harness.sample import Sample
 
 __all__ = ["Contender", "Contest"]
 

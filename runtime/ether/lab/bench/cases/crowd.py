@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether.bench.case import Findings
-from ether.bench.deployment import Deployment, pinned
-from ether.bench.result import Bound
-from ether.bench.rounds import amount, ratio
-from ether.bench.settings import Settings
+from ether.lab.bench.measurement.case import Findings
+from ether.lab.bench.measurement.result import Bound
+from ether.lab.bench.measurement.rounds import amount, ratio
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.harness.deployment import Deployment, pinned
 
 __all__ = ["Crowd"]
 

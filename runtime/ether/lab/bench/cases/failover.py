@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ether.bench.case import Findings
-from ether.bench.deployment import Deployment
-from ether.bench.result import Bound
-from ether.bench.rounds import amount
-from ether.bench.settings import Settings
+from ether.lab.bench.measurement.case import Findings
+from ether.lab.bench.measurement.result import Bound
+from ether.lab.bench.measurement.rounds import amount
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.harness.deployment import Deployment
 
 __all__ = ["Failover"]
 

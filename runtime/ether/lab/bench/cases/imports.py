@@ -8,12 +8,12 @@ import sys
 import tempfile
 from functools import partial
 
-from ether.bench.case import Findings
-from ether.bench.deployment import pinned
-from ether.bench.result import Bound
-from ether.bench.rounds import interleave, ratio, row
-from ether.bench.sample import Sample
-from ether.bench.settings import Settings
+from ether.lab.bench.measurement.case import Findings
+from ether.lab.bench.measurement.result import Bound
+from ether.lab.bench.measurement.rounds import interleave, ratio, row
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.harness.deployment import pinned
+from ether.lab.harness.sample import Sample
 
 __all__ = ["Imports"]
 

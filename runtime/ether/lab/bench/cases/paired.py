@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from ether.bench.case import Findings
-from ether.bench.deployment import Deployment, pinned
-from ether.bench.result import Bound
-from ether.bench.rounds import interleave, ratio, row
-from ether.bench.sample import Sample
-from ether.bench.settings import Settings
-from ether.bench.work import OPAQUE
+from ether.lab.bench.measurement.case import Findings
+from ether.lab.bench.measurement.result import Bound
+from ether.lab.bench.measurement.rounds import interleave, ratio, row
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.harness.deployment import Deployment, pinned
+from ether.lab.harness.sample import Sample
+from ether.lab.harness.workload import OPAQUE
 
 __all__ = ["CURVE", "DURABLE", "Paired"]
 

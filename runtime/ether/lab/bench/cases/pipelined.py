@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ether.bench.case import Findings
-from ether.bench.cases.contest import Contender, Contest
-from ether.bench.result import Bound, Figure
-from ether.bench.rounds import amount, ratio
-from ether.bench.settings import Settings
-from ether.bench.work import NESTED, OPAQUE
+from ether.lab.bench.cases.contenders import Contender, Contest
+from ether.lab.bench.measurement.case import Findings
+from ether.lab.bench.measurement.result import Bound, Figure
+from ether.lab.bench.measurement.rounds import amount, ratio
+from ether.lab.bench.measurement.settings import Settings
+from ether.lab.harness.workload import NESTED, OPAQUE
 
 __all__ = ["Opaque", "Pipelined"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ether.bench.result import Figure, Row
-from ether.bench.settings import Settings
+from ether.lab.bench.measurement.result import Figure, Row
+from ether.lab.bench.measurement.settings import Settings
 
 __all__ = ["Case", "Findings"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from ether.bench.result import Bound, Figure, Row
-from ether.bench.sample import Sample
+from ether.lab.bench.measurement.result import Bound, Figure, Row
+from ether.lab.harness.sample import Sample
 
 __all__ = ["Samples", "amount", "interleave", "ratio", "row"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ether.bench.result import Report
+from ether.lab.bench.measurement.result import Report
 
 __all__ = ["as_plain"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ether.bench.result import Figure, Report, Row
+from ether.lab.bench.measurement.result import Figure, Report, Row
 
 __all__ = ["FIGURES", "ROWS", "figure_cells", "row_cells"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ether.bench.renderers.table import FIGURES, ROWS, figure_cells, row_cells
-from ether.bench.result import Report
+from ether.lab.bench.measurement.result import Report
+from ether.lab.bench.renderers.table import FIGURES, ROWS, figure_cells, row_cells
 
 __all__ = ["render_text"]
 

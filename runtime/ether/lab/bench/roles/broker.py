@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from ether.bench.role import Info
-from ether.broker_host import BrokerHost
+from ether.lab.harness.role import Info
+from ether.node.embedded_broker import BrokerHost
 
 if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import zmq
 
-from ether.bench.past import write_past
-from ether.bench.role import Info
-from ether.broker_host import BrokerHost
-from ether_actors.history import History
-from ether_broker.journal.sqlite import SqliteJournal
+from ether.lab.bench.roles.old_journal import write_past
+from ether.lab.harness.role import Info
+from ether.node.embedded_broker import BrokerHost
+from ether_actors.supervisor.journal.history import History
+from ether_broker.journal.sqlite.journal import SqliteJournal
 
 __all__ = ["Restarter"]
 

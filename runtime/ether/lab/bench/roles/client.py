@@ -7,10 +7,10 @@ import time
 from collections import deque
 from collections.abc import Iterator
 
-from ether.bench.role import CHUNK, Info, serial
-from ether.bench.work import body_of, capability_of
+from ether.lab.harness.role import CHUNK, Info, serial
+from ether.lab.harness.workload import body_of, capability_of
 from ether.runtime import Runtime
-from ether_actors.handle import Handle
+from ether_actors.task.handle import Handle
 
 __all__ = ["Client"]
 

@@ -8,11 +8,11 @@ from collections import Counter, deque
 from functools import partial
 from typing import Final
 
-from ether.bench.histogram import Histogram
-from ether.bench.role import Info
-from ether.bench.roles.client import Client
-from ether.bench.work import OPAQUE, body_of, capability_of
-from ether_actors.handle import Handle
+from ether.lab.bench.roles.client import Client
+from ether.lab.harness.histogram import Histogram
+from ether.lab.harness.role import Info
+from ether.lab.harness.workload import OPAQUE, body_of, capability_of
+from ether_actors.task.handle import Handle
 
 __all__ = ["Pacer"]
 

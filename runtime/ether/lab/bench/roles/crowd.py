@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ether.bench.role import Info
-from ether_actors.supervisor import Supervisor
+from ether.lab.harness.role import Info
+from ether_actors.supervisor.supervisor import Supervisor
+from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import InternalError
-from ether_broker.manifest import Capability, Manifest
-from ether_broker.payload import pack
-from ether_broker.router import INCARNATION
-from ether_broker.wire import Kind, join_frame, pack_envelope
+from ether_broker.transport.session_table import INCARNATION
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 
 __all__ = ["Crowd"]
 

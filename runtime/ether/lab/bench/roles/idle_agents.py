@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import time
 
-from ether.bench.procfs import resident_bytes
-from ether.bench.role import Info
-from ether.bench.work import EchoAgent
+from ether.lab.harness.procfs import resident_bytes
+from ether.lab.harness.role import Info
+from ether.lab.harness.workload import EchoAgent
 from ether.runtime import Runtime
 
 __all__ = ["Host"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from ether.bench.role import Info
+from ether.lab.harness.role import Info
 from ether.runtime import Runtime
-from ether_actors.observer import Observation, Observer
+from ether_actors.observers.observer import Observation, Observer
 
 __all__ = ["Watcher"]
 

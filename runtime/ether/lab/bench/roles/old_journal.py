@@ -10,13 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from ether.bench.work import OPAQUE, EchoAgent, body_of, capability_of
-from ether_broker.codec import pack_outcome, pack_request
-from ether_broker.ids import new_id
-from ether_broker.journal.sqlite import SqliteJournal
-from ether_broker.names import SUPERVISOR
-from ether_broker.payload import Payload, pack
-from ether_broker.wire import Kind, pack_envelope, read_header
+from ether.lab.harness.workload import OPAQUE, EchoAgent, body_of, capability_of
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.names import SUPERVISOR
+from ether_broker.envelope.payload import Payload, pack
+from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.wire.codec import pack_outcome, pack_request
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
 __all__ = ["AGENTS", "OPEN", "write_past"]
 

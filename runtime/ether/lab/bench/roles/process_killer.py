@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ether.bench.role import Info
-from ether.bench.work import OPAQUE, Holder, body_of, capability_of
-from ether.cluster import Cluster
+from ether.cluster.cluster import Cluster
+from ether.lab.harness.role import Info
+from ether.lab.harness.workload import OPAQUE, Holder, body_of, capability_of
 from ether.runtime import Runtime
-from ether_actors.child_spec import Backoff
-from ether_actors.handle import Handle
+from ether_actors.restarts.child_spec import Backoff
+from ether_actors.task.handle import Handle
 from ether_broker.errors import InternalError
 
 __all__ = ["Killer"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ether.bench.role import Info
-from ether.bench.work import EchoAgent
+from ether.lab.harness.role import Info
+from ether.lab.harness.workload import EchoAgent
 from ether.runtime import Runtime
 
 __all__ = ["Worker"]

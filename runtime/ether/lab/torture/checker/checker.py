@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ether.torture.evidence import Evidence, read_evidence
-from ether.torture.rules import disk, lives, outcomes, runs, sights, times
-from ether.torture.rules.rule import Rule, Violation
+from ether.lab.torture.checker import deadlines as times
+from ether.lab.torture.checker import disk, outcomes
+from ether.lab.torture.checker import executions as runs
+from ether.lab.torture.checker import observations as sights
+from ether.lab.torture.checker import processes as lives
+from ether.lab.torture.checker.rule import Rule, Violation
+from ether.lab.torture.history.history import Evidence, read_evidence
 
 __all__ = ["RULES", "check", "judge"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ether.torture.evidence import Evidence
-from ether.torture.rules.rule import Violation
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether.lab.torture.checker.rule import Violation
+from ether.lab.torture.history.history import Evidence
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind
 
 __all__ = ["early", "expired", "overdue"]
 

@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
-from ether.torture.evidence import Evidence
-from ether.torture.outage import DiskFault
-from ether.torture.plan import BROKER
-from ether.torture.rules.rule import Violation
+from ether.lab.torture.checker.rule import Violation
+from ether.lab.torture.history.history import Evidence
+from ether.lab.torture.history.outage import DiskFault
+from ether.lab.torture.plan.fault_plan import BROKER
 
 __all__ = ["back", "disk_recoveries"]
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ether.torture.evidence import Evidence
-from ether.torture.plan import Action
-from ether.torture.rules.rule import Violation
+from ether.lab.torture.checker.rule import Violation
+from ether.lab.torture.history.history import Evidence
+from ether.lab.torture.plan.fault_plan import Action
 
 MAX_ATTEMPTS: Final = 5
 """As docs/guarantees.md has it."""

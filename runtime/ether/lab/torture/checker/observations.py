@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ether.torture.evidence import Evidence
-from ether.torture.rules.rule import Violation
+from ether.lab.torture.checker.rule import Violation
+from ether.lab.torture.history.history import Evidence
 
 __all__ = ["chain", "faces", "gaps", "resumed", "rolling", "settled"]
 
@@ -31,7 +31,7 @@ def rolling(evidence: Evidence) -> Iterator[Violation]:
     for tape in evidence.tapes:
         if tape.path is None:
             continue
-        from ether_broker.journal.reader import JournalReader
+        from ether_broker.journal.sqlite.reader import JournalReader
 
         with JournalReader(tape.path) as reader:
             for sight in evidence.sights:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from ether.torture.evidence import Ending, Evidence
-from ether.torture.rules.rule import Violation
-from ether.torture.tape import Message, Tape
-from ether_broker.status import Status
-from ether_broker.wire import Kind
+from ether.lab.torture.checker.rule import Violation
+from ether.lab.torture.history.history import Ending, Evidence
+from ether.lab.torture.history.message_log import Message, Tape
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Kind
 
 __all__ = ["double", "lost", "never_left", "other", "progress_in_order", "uncollected"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ether.torture.evidence import Ending, Evidence
-from ether.torture.plan import Action
-from ether.torture.rules.rule import Violation
+from ether.lab.torture.checker.rule import Violation
+from ether.lab.torture.history.history import Ending, Evidence
+from ether.lab.torture.plan.fault_plan import Action
 
 __all__ = ["crashed", "orphans", "unexpected", "unfinished", "unfounded"]
 

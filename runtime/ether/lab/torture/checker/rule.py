@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ether.torture.evidence import Evidence
+from ether.lab.torture.history.history import Evidence
 
 __all__ = ["Rule", "Violation"]
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ether.torture.diary import Line, read_diary
-from ether.torture.outage import Outage, Outages, read_outages
-from ether.torture.tape import Sight, Tape, read_journal, read_sights, tape_of
+from ether.lab.torture.history.log import Line, read_diary
+from ether.lab.torture.history.message_log import Sight, Tape, read_journal, read_sights, tape_of
+from ether.lab.torture.history.outage import Outage, Outages, read_outages
 from ether_broker.errors import UsageError
 
 __all__ = ["Ending", "Evidence", "Life", "Op", "Run", "read_evidence"]

@@ -7,12 +7,12 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from ether.torture.outcome import mark_of
-from ether_broker.codec import read_response
+from ether.lab.torture.history.outcome import mark_of
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import EtherError
-from ether_broker.payload import unpack
-from ether_broker.status import INTERIM
-from ether_broker.wire import Kind, read_header
+from ether_broker.wire.codec import read_response
+from ether_broker.wire.frame import Kind, read_header
 
 __all__ = ["Rolling", "digest_of", "passed"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ether.torture.diary import Line
-from ether.torture.passing import passed
-from ether_broker.status import INTERIM
-from ether_broker.wire import Kind
+from ether.lab.torture.history.log import Line
+from ether.lab.torture.history.message import passed
+from ether_broker.envelope.status import INTERIM
+from ether_broker.wire.frame import Kind
 
 __all__ = ["Message", "Sight", "Stretch", "Tape", "read_journal", "read_sights", "tape_of"]
 
@@ -124,7 +124,7 @@ def read_journal(path: Path) -> Tape:
     Raises:
         JournalUnavailable, JournalTooNew, JournalCorrupt: it cannot be read.
     """
-    from ether_broker.journal.reader import JournalReader
+    from ether_broker.journal.sqlite.reader import JournalReader
 
     with JournalReader(path) as reader:
         messages = []

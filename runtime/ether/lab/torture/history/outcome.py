@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ether_broker.response import Response
+from ether_broker.envelope.response import Response
 
 __all__ = ["mark_of", "outcome_fields"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-from ether.torture.settings import Settings, Victim
+from ether.lab.torture.plan.settings import Settings, Victim
 
 __all__ = [
     "BROKER", "Action", "Fault", "FaultPlan", "Strike", "delegator_names", "make_faults", "make_plan", "node_names",

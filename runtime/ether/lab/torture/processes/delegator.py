@@ -15,19 +15,19 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from ether.lifeline import Lifeline, end
-from ether.node_process import join
+from ether.cluster.node_main import join
+from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.outcome import outcome_fields
+from ether.lab.torture.plan.workload import Job, make_job
+from ether.process.parent_link import Lifeline, end
+from ether.process.signals import Stopping
 from ether.runtime import Runtime
-from ether.stopping import Stopping
-from ether.torture.diary import Diary, read_diary
-from ether.torture.outcome import outcome_fields
-from ether.torture.work import Job, make_job
-from ether_actors.handle import Handle
-from ether_broker.codec import read_response
+from ether_actors.task.handle import Handle
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
-from ether_broker.ids import new_id, to_text
-from ether_broker.response import Response
-from ether_broker.status import Status
+from ether_broker.wire.codec import read_response
 
 __all__ = ["Delegator", "main"]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ether.torture.plan import Fault
-from ether_broker.journal.lock import holder
+from ether.lab.torture.plan.fault_plan import Fault
+from ether_broker.journal.sqlite.writer_lock import holder
 
 __all__ = ["Disk"]
 

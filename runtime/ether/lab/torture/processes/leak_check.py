@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from ether.torture.stage import MARK
+from ether.lab.torture.processes.processes import MARK
 
 __all__ = ["left_behind"]
 

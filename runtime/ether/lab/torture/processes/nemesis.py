@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, Self
 
-from ether.torture.diary import Diary
-from ether.torture.disk import Disk
-from ether.torture.plan import Action, FaultPlan, Strike
-from ether.warden import ProcessStatistics
-from ether_actors.tree import Lifecycle
+from ether.lab.torture.history.log import Diary
+from ether.lab.torture.plan.fault_plan import Action, FaultPlan, Strike
+from ether.lab.torture.processes.disk import Disk
+from ether.process.process_supervisor import ProcessStatistics
+from ether_actors.restarts.tree import Lifecycle
 
 __all__ = ["Nemesis", "Theatre"]
 

@@ -10,13 +10,13 @@ import os
 from pathlib import Path
 from typing import Final
 
-from ether.lifeline import Lifeline, end
-from ether.node_process import join
+from ether.cluster.node_main import join
+from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.message import Rolling, passed
+from ether.process.parent_link import Lifeline, end
+from ether.process.signals import Stopping
 from ether.runtime import Runtime
-from ether.stopping import Stopping
-from ether.torture.diary import Diary, read_diary
-from ether.torture.passing import Rolling, passed
-from ether_actors.observer import Observer
+from ether_actors.observers.observer import Observer
 from ether_broker.tap import ReadBatch
 
 __all__ = ["Witness", "main"]

@@ -18,13 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ether.cluster import Cluster
-from ether.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
-from ether.torture.disk import Disk
-from ether.torture.plan import BROKER, delegator_names, node_names, observer_names
-from ether.torture.settings import Durability, Settings
-from ether.warden import ProcessSpec, ProcessStatistics, Warden
-from ether_actors.child_spec import Backoff
+from ether.cluster.cluster import Cluster
+from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
+from ether.lab.torture.plan.fault_plan import BROKER, delegator_names, node_names, observer_names
+from ether.lab.torture.plan.settings import Durability, Settings
+from ether.lab.torture.processes.disk import Disk
+from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, Warden
+from ether_actors.restarts.child_spec import Backoff
 
 __all__ = ["JOURNAL", "MARK", "Stage"]
 
@@ -88,12 +88,16 @@ class Stage:
         warden.start()
         self._began = time.monotonic()
         for name in observer_names(self._settings):
-            warden.add(ProcessSpec(name, "ether.torture.witness", self._request(name), _LEAVE, _START, last=True))
+            warden.add(
+                ProcessSpec(
+                    name, "ether.lab.torture.processes.observer", self._request(name), _LEAVE, _START, last=True
+                )
+            )
         for name in observer_names(self._settings):
             warden.wait_up(name)
         self._began = time.monotonic()
         for name in delegator_names(self._settings):
-            warden.add(ProcessSpec(name, "ether.torture.delegator", self._request(name), _DRAIN, _START))
+            warden.add(ProcessSpec(name, "ether.lab.torture.processes.delegator", self._request(name), _DRAIN, _START))
         for name in delegator_names(self._settings):
             warden.wait_up(name)
         return self._began
@@ -155,7 +159,11 @@ class Stage:
 
 def _cast(folder: str, node: str) -> tuple[AgentSpec, ...]:
     return tuple(
-        AgentSpec(f"ether.torture.agents:{kind}", f"{kind.lower()}-{node}", kwargs={"folder": folder, "node": node})
+        AgentSpec(
+            f"ether.lab.torture.processes.specialists:{kind}",
+            f"{kind.lower()}-{node}",
+            kwargs={"folder": folder, "node": node},
+        )
         for kind in ("Hand", "Juggler")
     )
 

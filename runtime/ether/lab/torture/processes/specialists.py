@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ether.torture.diary import Diary
-from ether.torture.outcome import outcome_fields
-from ether_actors.agent import Agent
-from ether_actors.capability import capability
-from ether_actors.task import Task
+from ether.lab.torture.history.log import Diary
+from ether.lab.torture.history.outcome import outcome_fields
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
+from ether_actors.task.task import Task
+from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.errors import EtherError
-from ether_broker.ids import new_id, to_text
 
 __all__ = ["Hand", "Juggler", "Worker"]
 

@@ -5,26 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ether.scout.checks import (
-    branches,
-    closures,
-    comparisons,
-    coroutines,
-    definitions,
-    displays,
-    exceptions,
-    formatting,
-    imports,
-    leftovers,
-    mutables,
-    names,
-    resources,
-    security,
-    strings,
-)
-from ether.scout.finding import Finding
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule, is_suppressed
+from ether.review.scout.checks.flow import branches, closures, comparisons, coroutines, exceptions, resources
+from ether.review.scout.checks.names import definitions, imports, names
+from ether.review.scout.checks.names import duplicate_keys as displays
+from ether.review.scout.checks.names import shared_mutables as mutables
+from ether.review.scout.checks.text import formatting, leftovers, security, strings
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import Rule, is_suppressed
+from ether.review.scout.python.module import PythonModule
 
 __all__ = ["BUG_RULES", "check_module"]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from ether.scout.language import BINARY_SUFFIXES, language_of
-from ether.scout.limits import Limits
-from ether.scout.words import words
+from ether.review.scout.files.language import BINARY_SUFFIXES, language_of
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.words import words
 
 __all__ = ["Candidate", "Discovery", "discover", "is_test_path"]
 

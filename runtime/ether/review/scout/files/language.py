@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from ether.scout.words import words
+from ether.review.scout.files.words import words
 
 __all__ = ["BINARY_SUFFIXES", "PYTHON", "language_of", "language_of_shebang"]
 

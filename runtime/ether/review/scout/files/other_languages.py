@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ether.scout.source import Source
+from ether.review.scout.files.source import Source
 
 __all__ = ["Block", "LineCount", "blocks_in", "count_lines"]
 

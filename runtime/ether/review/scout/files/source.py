@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from ether.scout.discovery import Candidate, is_test_path
-from ether.scout.language import PYTHON, language_of_shebang
+from ether.review.scout.files.discovery import Candidate, is_test_path
+from ether.review.scout.files.language import PYTHON, language_of_shebang
 
 __all__ = ["Source", "Unreadable", "read"]
 

@@ -1,1 +1,5 @@
-"""Displays: how a running review is shown, on the error stream."""
+"""Finding, rule, and bounded tables of them.
+
+May import: `scout.python`.
+Used by: `scout` and its rooms.
+"""

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import PythonModule
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.python.module import PythonModule
 
 __all__ = ["Rule", "is_suppressed"]
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from ether.scout.finding import Finding, Severity
+from ether.review.scout.findings.finding import Finding, Severity
 
 __all__ = ["bounded_findings", "fit", "size_of"]
 

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from ether.scout.checks.catalogue import BUG_RULES, check_module
-from ether.scout.checks.imports import REMOVED, UNUSED_IMPORT, is_guarded
-from ether.scout.checks.leftovers import CONFLICT, conflict_line
-from ether.scout.checks.security import TOKEN_IN_TEXT, TOKENS
-from ether.scout.finding import Finding, Severity
-from ether.scout.language import PYTHON
-from ether.scout.passes.report import PassReport, Seen
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule
-from ether.scout.source import Source, Unreadable
-from ether.scout.words import plural
+from ether.review.scout.checks.catalogue import BUG_RULES, check_module
+from ether.review.scout.checks.names.imports import REMOVED, UNUSED_IMPORT, is_guarded
+from ether.review.scout.checks.text.leftovers import CONFLICT, conflict_line
+from ether.review.scout.checks.text.security import TOKEN_IN_TEXT, TOKENS
+from ether.review.scout.files.language import PYTHON
+from ether.review.scout.files.source import Source, Unreadable
+from ether.review.scout.files.words import plural
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.passes.pass_report import PassReport, Seen
+from ether.review.scout.python.module import PythonModule
 
 __all__ = ["RULES", "BugPass"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.import_cycle import cycles
-from ether.scout.import_graph import Edge, ImportGraph
-from ether.scout.rule import Rule
-from ether.scout.table import table
-from ether.scout.words import plural
+from ether.review.scout.files.words import plural
+from ether.review.scout.findings.bounded_table import table
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.import_cycle import cycles
+from ether.review.scout.python.import_graph import Edge, ImportGraph
 
 __all__ = ["RULES", "Dependencies"]
 

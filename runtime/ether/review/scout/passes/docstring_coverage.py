@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.outline import Symbol
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule
-from ether.scout.table import table
-from ether.scout.words import words
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.bounded_table import table
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import PythonModule
+from ether.review.scout.python.outline import Symbol
 
 __all__ = ["RULES", "Coverage"]
 

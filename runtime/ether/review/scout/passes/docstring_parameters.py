@@ -7,12 +7,12 @@ import difflib
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.docstring import DocumentedParameter, docstring_node, documented_parameters
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import FUNCTIONS, Function, PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import arguments_of, last_name
-from ether.scout.words import words
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.docstring import DocumentedParameter, docstring_node, documented_parameters
+from ether.review.scout.python.module import FUNCTIONS, Function, PythonModule
+from ether.review.scout.python.syntax_queries import arguments_of, last_name
 
 __all__ = ["RULES", "parameter_findings"]
 

@@ -6,16 +6,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from ether.scout.finding import Finding
-from ether.scout.limits import Limits
-from ether.scout.passes import coverage, pages, parameters
-from ether.scout.passes.coverage import Coverage
-from ether.scout.passes.pages import Pages
-from ether.scout.passes.parameters import parameter_findings
-from ether.scout.passes.report import PassReport, Seen
-from ether.scout.rule import is_suppressed
-from ether.scout.source import Unreadable
-from ether.scout.words import plural
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.source import Unreadable
+from ether.review.scout.files.words import plural
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import is_suppressed
+from ether.review.scout.passes import docstring_coverage as coverage
+from ether.review.scout.passes import docstring_parameters as parameters
+from ether.review.scout.passes import readme_pages as pages
+from ether.review.scout.passes.docstring_coverage import Coverage
+from ether.review.scout.passes.docstring_parameters import parameter_findings
+from ether.review.scout.passes.pass_report import PassReport, Seen
+from ether.review.scout.passes.readme_pages import Pages
 
 __all__ = ["RULES", "DocumentationPass"]
 

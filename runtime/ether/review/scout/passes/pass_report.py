@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from ether.scout.finding import Finding
-from ether.scout.language import PYTHON
-from ether.scout.outline import Symbol, outline
-from ether.scout.python_module import PythonModule, SyntaxProblem, parse
-from ether.scout.source import Source, Unreadable
+from ether.review.scout.files.language import PYTHON
+from ether.review.scout.files.source import Source, Unreadable
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.python.module import PythonModule, SyntaxProblem, parse
+from ether.review.scout.python.outline import Symbol, outline
 
 __all__ = ["Pass", "PassReport", "Seen"]
 

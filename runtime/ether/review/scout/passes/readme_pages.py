@@ -6,11 +6,11 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.markdown import headings, links
-from ether.scout.rule import Rule
-from ether.scout.source import Source
-from ether.scout.table import table
+from ether.review.scout.files.markdown_outline import headings, links
+from ether.review.scout.files.source import Source
+from ether.review.scout.findings.bounded_table import table
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
 
 __all__ = ["RULES", "Pages"]
 

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from ether.scout.language import PYTHON
-from ether.scout.polyglot import count_lines
-from ether.scout.source import Source
-from ether.scout.table import table
+from ether.review.scout.files.language import PYTHON
+from ether.review.scout.files.other_languages import count_lines
+from ether.review.scout.files.source import Source
+from ether.review.scout.findings.bounded_table import table
 
 __all__ = ["Sizes"]
 

@@ -8,21 +8,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.import_graph import ImportCollector
-from ether.scout.limits import Limits
-from ether.scout.markers import Marker, markers_in
-from ether.scout.outline import Symbol
-from ether.scout.passes import dependencies
-from ether.scout.passes.dependencies import Dependencies
-from ether.scout.passes.report import PassReport, Seen
-from ether.scout.passes.sizes import Sizes
-from ether.scout.polyglot import blocks_in
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule
-from ether.scout.source import Source, Unreadable
-from ether.scout.table import table
-from ether.scout.words import plural
+from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.other_languages import blocks_in
+from ether.review.scout.files.source import Source, Unreadable
+from ether.review.scout.files.words import plural
+from ether.review.scout.findings.bounded_table import table
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.passes import dependencies
+from ether.review.scout.passes.dependencies import Dependencies
+from ether.review.scout.passes.pass_report import PassReport, Seen
+from ether.review.scout.passes.sizes import Sizes
+from ether.review.scout.python.import_graph import ImportCollector
+from ether.review.scout.python.module import PythonModule
+from ether.review.scout.python.outline import Symbol
+from ether.review.scout.python.todo_markers import Marker, markers_in
 
 __all__ = ["RULES", "StructurePass", "package_name"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from ether.scout.python_module import Function, PythonModule
+from ether.review.scout.python.module import Function, PythonModule
 
 __all__ = ["complexity", "nesting"]
 

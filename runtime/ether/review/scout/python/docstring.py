@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ether.scout.words import words
+from ether.review.scout.files.words import words
 
 __all__ = ["DocumentedParameter", "docstring_node", "documented_parameters"]
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ether.scout.import_graph import Edge
+from ether.review.scout.python.import_graph import Edge
 
 __all__ = ["cycles"]
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ether.scout.python_module import PythonModule
-from ether.scout.syntax import is_main_guard, is_type_checking_guard
+from ether.review.scout.python.module import PythonModule
+from ether.review.scout.python.syntax_queries import is_main_guard, is_type_checking_guard
 
 __all__ = ["Edge", "ImportCollector", "ImportGraph", "module_name"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ether.scout.source import Source
+from ether.review.scout.files.source import Source
 
 __all__ = ["FUNCTIONS", "SCOPES", "Function", "PythonModule", "SyntaxProblem", "parse"]
 

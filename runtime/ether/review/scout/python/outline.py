@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ether.scout.complexity import complexity, nesting
-from ether.scout.python_module import FUNCTIONS, Function, PythonModule
-from ether.scout.syntax import arguments_of, is_docstring, last_name, shown
+from ether.review.scout.python.complexity import complexity, nesting
+from ether.review.scout.python.module import FUNCTIONS, Function, PythonModule
+from ether.review.scout.python.syntax_queries import arguments_of, is_docstring, last_name, shown
 
 __all__ = ["Symbol", "outline"]
 

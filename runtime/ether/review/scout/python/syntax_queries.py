@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from ether.scout.python_module import Function, PythonModule
+from ether.review.scout.python.module import Function, PythonModule
 
 __all__ = [
     "arguments_of",

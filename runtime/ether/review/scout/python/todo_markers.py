@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ether.scout.python_module import PythonModule
-from ether.scout.source import Source
+from ether.review.scout.files.source import Source
+from ether.review.scout.python.module import PythonModule
 
 __all__ = ["Marker", "markers_in"]
 

@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Any
 
-from ether.bench.role import Info, summary
-from ether.bench.roles.nats_envelope import Notation, notation_of
-from ether.bench.roles.nats_loop import NatsLoop
+from ether.lab.bench.roles.baselines.nats_envelope import Notation, notation_of
+from ether.lab.bench.roles.baselines.nats_loop import NatsLoop
+from ether.lab.harness.role import Info, summary
 
 __all__ = ["Client"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from typing import Any, Final, Protocol
 
-from ether.bench.work import OPAQUE, EchoAgent, body_of, capability_of
-from ether_broker.codec import pack_delegation, pack_response, read_delegation, read_response
-from ether_broker.delegation import Delegation
-from ether_broker.ids import new_id, to_text
-from ether_broker.response import Response
-from ether_broker.status import Status
-from ether_broker.wire import read_header
+from ether.lab.harness.workload import OPAQUE, EchoAgent, body_of, capability_of
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
+from ether_broker.wire.codec import pack_delegation, pack_response, read_delegation, read_response
+from ether_broker.wire.frame import read_header
 
 __all__ = ["PLAIN", "Envelopes", "Notation", "PlainBytes", "notation_of"]
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from ether.bench.role import Info
+from ether.lab.harness.role import Info
 from ether_broker.errors import BrokerUnavailable, MissingExtra
 
 __all__ = ["Server", "find_binary"]

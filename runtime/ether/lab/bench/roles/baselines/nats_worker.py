@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ether.bench.role import Info
-from ether.bench.roles.nats_envelope import PLAIN, Notation, notation_of
-from ether.bench.roles.nats_loop import NatsLoop
-from ether.bench.work import BODIES
+from ether.lab.bench.roles.baselines.nats_envelope import PLAIN, Notation, notation_of
+from ether.lab.bench.roles.baselines.nats_loop import NatsLoop
+from ether.lab.harness.role import Info
+from ether.lab.harness.workload import BODIES
 
 __all__ = ["Worker"]
 

@@ -6,8 +6,8 @@ import threading
 
 import zmq
 
-from ether.bench.role import Info
-from ether.bench.roles.raw import bind, echo_until_closed
+from ether.lab.bench.roles.baselines.zmq_raw import bind, echo_until_closed
+from ether.lab.harness.role import Info
 
 __all__ = ["Proxy", "Worker"]
 

@@ -10,8 +10,8 @@ import time
 
 import zmq
 
-from ether.bench.role import CHUNK, Info, serial
-from ether.bench.work import OPAQUE, body_of
+from ether.lab.harness.role import CHUNK, Info, serial
+from ether.lab.harness.workload import OPAQUE, body_of
 
 __all__ = ["Client", "Worker", "bind", "echo_until_closed"]
 

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.python_module import SCOPES, PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import ends_flow, is_pure, same, shown
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import SCOPES, PythonModule
+from ether.review.scout.python.syntax_queries import ends_flow, is_pure, same, shown
 
 __all__ = ["RULES", "check"]
 

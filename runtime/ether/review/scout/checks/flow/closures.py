@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.python_module import FUNCTIONS, Function, PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import arguments_of, stored_names
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import FUNCTIONS, Function, PythonModule
+from ether.review.scout.python.syntax_queries import arguments_of, stored_names
 
 __all__ = ["RULES", "check"]
 

@@ -8,11 +8,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import FUNCTIONS, SCOPES, PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import last_name, shown
-from ether.scout.words import words
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import FUNCTIONS, SCOPES, PythonModule
+from ether.review.scout.python.syntax_queries import last_name, shown
 
 __all__ = ["RULES", "check"]
 

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.python_module import FUNCTIONS, PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import shown
-from ether.scout.words import words
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import FUNCTIONS, PythonModule
+from ether.review.scout.python.syntax_queries import shown
 
 __all__ = ["RULES", "check"]
 

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import arguments_of, is_type_checking_guard, last_name, literal_text
-from ether.scout.words import words
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import PythonModule
+from ether.review.scout.python.syntax_queries import arguments_of, is_type_checking_guard, last_name, literal_text
 
 __all__ = ["REMOVED", "RULES", "UNUSED_IMPORT", "check", "exported_names", "is_guarded"]
 
@@ -98,7 +98,7 @@ def check(module: PythonModule) -> Iterator[Finding]:
     """Module-level imports that nothing in the module uses; modules and names that Python no longer has.
 
     What another module of the same directory imports from here is not known at this point: the pass over the
-    whole directory drops such findings (`ether.scout.passes.bugs`).
+    whole directory drops such findings (`ether.review.scout.passes.bugs`).
     """
     yield from _unused(module)
     yield from _removed(module)

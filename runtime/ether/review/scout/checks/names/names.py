@@ -8,12 +8,12 @@ import symtable
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.checks.imports import exported_names
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import FUNCTIONS, Function, PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import last_name, stored_names
-from ether.scout.words import words
+from ether.review.scout.checks.names.imports import exported_names
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import FUNCTIONS, Function, PythonModule
+from ether.review.scout.python.syntax_queries import last_name, stored_names
 
 __all__ = ["RULES", "check"]
 

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import Function, PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import blocks_below, has_base_named, last_name, shown
-from ether.scout.words import words
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import Function, PythonModule
+from ether.review.scout.python.syntax_queries import blocks_below, has_base_named, last_name, shown
 
 __all__ = ["RULES", "check"]
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import last_name, literal_text, shown
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import PythonModule
+from ether.review.scout.python.syntax_queries import last_name, literal_text, shown
 
 __all__ = ["RULES", "check"]
 

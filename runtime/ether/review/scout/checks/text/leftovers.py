@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.finding import Finding, Severity
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import is_main_guard, shown
+from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import PythonModule
+from ether.review.scout.python.syntax_queries import is_main_guard, shown
 
 __all__ = ["CONFLICT", "RULES", "check", "conflict_line"]
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import is_literal, last_name, literal_text, shown
-from ether.scout.words import words
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import PythonModule
+from ether.review.scout.python.syntax_queries import is_literal, last_name, literal_text, shown
 
 __all__ = ["RULES", "TOKENS", "TOKEN_IN_TEXT", "check"]
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ether.scout.finding import Confidence, Finding, Severity
-from ether.scout.python_module import PythonModule
-from ether.scout.rule import Rule
-from ether.scout.syntax import arguments_of, literal_text, shown, stored_names
+from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.rule import Rule
+from ether.review.scout.python.module import PythonModule
+from ether.review.scout.python.syntax_queries import arguments_of, literal_text, shown, stored_names
 
 __all__ = ["RULES", "check"]
 

@@ -1,0 +1,11 @@
+"""The metrics observer: counters, sliding windows, the snapshot, and Prometheus' text format.
+
+    metrics ──► counters, sliding_window, quantile_sketch    what is counted: in each group, over time, of durations
+            ──► open_delegations                             delegations whose outcome is still to come
+            ──► snapshot ──► figures                         the frozen snapshot, as JSON
+                         ──► definitions                     what each metric means, and its target
+            ──► prometheus                                   the same as text for Prometheus
+
+May import: `observers`.
+Used by: `ether.observers`.
+"""

@@ -1,0 +1,5 @@
+"""What commands share: options, output, exit codes, completion, the connection to a bus.
+
+May import: `cluster`, the face.
+Used by: every other room of `cli`.
+"""

@@ -1,0 +1,34 @@
+"""A cluster: a broker and its nodes, each a process of its own on this machine; the face is `Cluster` and its specifications.
+
+May import: `node`, `process`, `text_io`, `runtime`, the floors below.
+Used by: `cli`, `review`, `lab`; users import from `ether` or from here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ether.cluster.cluster import GAVE_UP, Cluster, up
+    from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
+
+__all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
+
+_MODULES = {
+    "GAVE_UP": "ether.cluster.cluster",
+    "up": "ether.cluster.cluster",
+    "AgentSpec": "ether.cluster.spec",
+    "Cluster": "ether.cluster.cluster",
+    "ClusterSpec": "ether.cluster.spec",
+    "NodeSpec": "ether.cluster.spec",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for: a broker's or a node's process needs neither (PEP 562)."""
+    if name not in _MODULES:
+        msg = f"module 'ether.cluster' has no attribute {name!r}"
+        raise AttributeError(msg)
+    from importlib import import_module
+
+    return getattr(import_module(_MODULES[name]), name)
