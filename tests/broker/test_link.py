@@ -14,7 +14,8 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.errors import InvalidEndpoint, MailboxFull
 from ether_broker.transport.channel import Channel, Verdict, receive
-from ether_broker.transport.zeromq.link import BACKLOG, FULL, Link, ZmqLink
+from ether_broker.transport.link import BACKLOG, Link
+from ether_broker.transport.zeromq.link import FULL, ZmqLink
 from ether_broker.wire.frame import BATCH, FRAME, join_frame, read_frame
 from tests.support import wait_until
 

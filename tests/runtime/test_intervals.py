@@ -8,7 +8,7 @@ import pytest
 
 from ether.testing import ManualClock
 from ether.testing.simulator import World
-from ether_broker.transport.zeromq.link import Link
+from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Kind
 
 HEARTBEAT, SILENCE = 5.0, 15.0

@@ -12,7 +12,8 @@ import zmq
 
 from ether_broker.errors import EtherError
 from ether_broker.transport.channel import Channel, receive
-from ether_broker.transport.zeromq.link import TICK, Receiver, ZmqLink
+from ether_broker.transport.link import Receiver
+from ether_broker.transport.zeromq.link import TICK, ZmqLink
 from ether_broker.wire.frame import join_frame, read_frame
 from tests.simulation.network import Network, Socket
 

@@ -50,7 +50,7 @@ from ether_broker.wire.frame import Header, Kind, read_header
 
 if TYPE_CHECKING:
     from ether_broker.security.access_list import Access
-    from ether_broker.transport.zeromq.curve_server import Guard
+    from ether_broker.transport.server import Guard
 
 __all__ = ["Supervisor"]
 

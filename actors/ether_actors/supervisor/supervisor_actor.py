@@ -16,7 +16,7 @@ import pykka
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.clock import Clock, SystemClock
 from ether_broker.errors import EtherError
-from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.transport.server import Server
 
 if TYPE_CHECKING:
     from pykka._actor import ActorInbox
@@ -44,11 +44,11 @@ class _SocketInbox:
 
     def __init__(self) -> None:
         self._told: deque[Any] = deque()
-        self._socket: BrokerSocket | None = None
+        self._socket: Server | None = None
         self.timeout = 0.0
         """Seconds that the next `get` may wait."""
 
-    def attach(self, socket: BrokerSocket) -> None:
+    def attach(self, socket: Server) -> None:
         self._socket = socket
 
     def put(self, envelope: Any, /) -> None:
@@ -76,7 +76,7 @@ class SupervisorActor(pykka.ThreadingActor):
     use_daemon_thread = True
     actor_inbox: _SocketInbox
 
-    def __init__(self, socket: BrokerSocket, supervisor: Supervisor | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, socket: Server, supervisor: Supervisor | None = None, clock: Clock | None = None) -> None:
         super().__init__()
         self._socket = socket
         self._clock = clock or SystemClock()

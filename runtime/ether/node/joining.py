@@ -28,7 +28,7 @@ from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM
 from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.text import printable
-from ether_broker.transport.zeromq.link import Receiver
+from ether_broker.transport.link import Receiver
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope, read_header, rehead
 
 __all__ = ["Session"]

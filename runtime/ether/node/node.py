@@ -42,7 +42,7 @@ from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Machinery
 from ether_actors.execution.timers import Timers
 from ether_broker.envelope.payload import unpack
-from ether_broker.transport.zeromq.link import Link
+from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["Node"]

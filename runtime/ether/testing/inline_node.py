@@ -22,7 +22,7 @@ from ether_broker.clock import ManualClock
 from ether_broker.envelope.response import Response
 from ether_broker.errors import WaitTimeout
 from ether_broker.tap import read_batch
-from ether_broker.transport.zeromq.link import Link
+from ether_broker.transport.link import Link
 
 __all__ = ["InlineHandle", "InlineMachinery", "InlineNode"]
 

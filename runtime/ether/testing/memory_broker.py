@@ -18,8 +18,8 @@ from ether_broker.clock import Clock
 from ether_broker.errors import MailboxFull
 from ether_broker.mailbox import Limits
 from ether_broker.transport.channel import Channel, receive
+from ether_broker.transport.link import BACKLOG, Receiver
 from ether_broker.transport.session_table import INCARNATION
-from ether_broker.transport.zeromq.link import BACKLOG, Receiver
 from ether_broker.wire.frame import join_frame, read_frame, take_frame
 
 __all__ = ["MemoryBroker", "MemoryLink"]

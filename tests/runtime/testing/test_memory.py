@@ -8,8 +8,8 @@ from ether.testing import ManualClock, MemoryBroker, MemoryLink
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import MailboxFull
+from ether_broker.transport.link import BACKLOG, Link
 from ether_broker.transport.session_table import SILENCE
-from ether_broker.transport.zeromq.link import BACKLOG, Link
 from ether_broker.wire.frame import BATCH, Kind, pack_envelope, read_frame, read_header
 
 

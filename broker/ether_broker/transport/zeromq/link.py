@@ -15,13 +15,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import zmq
 
 from ether_broker.errors import EtherError, MailboxFull
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.endpoint import check_endpoint
+from ether_broker.transport.link import BACKLOG, Receiver
 from ether_broker.transport.reconnect_policy import PAUSE, Watchdog
 from ether_broker.transport.session_table import HEARTBEAT, INCARNATION, SILENCE
 from ether_broker.transport.zeromq.server import KEEPALIVE, MAX_MESSAGE
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ether_broker.security.credentials import Credentials
     from ether_broker.transport.zeromq.curve_client import Handshake
 
-__all__ = ["Link", "Receiver", "ZmqLink"]
+__all__ = ["ZmqLink"]
 
 logger = logging.getLogger("ether.link")
 
@@ -42,76 +43,6 @@ TICK: Final = 0.1
 """Seconds between two ticks."""
 FULL: Final = 64
 """Envelopes that are held back at most: more in one go would leave the other processes idle meanwhile."""
-BACKLOG: Final = 64 << 20
-"""Bytes that may wait to be sent or acknowledged (G8)."""
-
-
-class Receiver(Protocol):
-    """Who gets what a link brings; all of it in the link's one receiving thread."""
-
-    def received(self, envelopes: list[bytes]) -> None:
-        """Envelopes from the broker, in order and each once, but for those of `Link.greet`'s answers."""
-
-    def ticked(self) -> None:
-        """About every 0.1 s."""
-
-
-class Link(Protocol):
-    """The way to the broker.
-
-    Within a session nothing is lost, doubled or out of order, though connections break: see `ether_broker.transport.channel`.
-    """
-
-    endpoint: str
-    """The broker's address."""
-
-    def open(self, receiver: Receiver) -> None:
-        """Begin to receive."""
-
-    def greet(self, envelope: bytes) -> None:
-        """Send from the listening side, outside the count: HELLO only, which tells the broker where we listen."""
-
-    def first(self, timeout: float) -> list[bytes]:
-        """Wait for the first envelopes, before `open`; empty when the time is up."""
-
-    def begin(
-        self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = HEARTBEAT,
-        silence: float = SILENCE,
-    ) -> None:  # fmt: skip
-        """Begin a session.
-
-        Args:
-            session: the id that WELCOME gave.
-            heartbeat: seconds, as WELCOME says.
-            silence: seconds, as WELCOME says.
-            renew: gets the envelopes that no earlier session acknowledged, in order, and returns those that are sent
-                first in this one. It must not send by itself.
-        """
-
-    def explain(self) -> EtherError | None:
-        """Why no connection comes about, where that is known: the keys; before `open`."""
-
-    @property
-    def is_receiving_thread(self) -> bool:
-        """Whether the caller is the receiving thread, which must not wait for what it would receive."""
-
-    def send(self, envelope: bytes, *, hold: bool = False) -> None:
-        """Send now, in the order of the calls of each thread; any thread may call it.
-
-        Args:
-            envelope: what to send.
-            hold: more follows at once, as far as the caller knows: keep it for the same frame. Another thread sends it as
-                soon as it can run, so nothing is lost if nothing follows; `flush` sends it now.
-
-        Raises:
-            MailboxFull: 64 MiB wait already, to be sent or to be acknowledged.
-        """
-
-    def flush(self) -> None:
-        """Send what waits, now."""
-
-    def close(self, linger: float) -> None:
-        """Send what waits within `linger` seconds, and end."""
 
 
 class ZmqLink:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 
 from ether_broker.errors import EtherError
-from ether_broker.transport.zeromq.link import Link
+from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["Uplink"]

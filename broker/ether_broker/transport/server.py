@@ -1,0 +1,53 @@
+"""The broker's side of a transport: a server that takes in and sends out frames, and the guard that knows whose they are."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ether_broker.security.identity import Identity
+from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.session_table import Router
+
+__all__ = ["Guard", "Server"]
+
+
+class Guard(Protocol):
+    """Who lets connections in by their keys, and knows whose each is."""
+
+    refusals: Refusals
+    """What was turned away."""
+
+    def key_of(self, routing_id: bytes) -> str:
+        """The key of a connection; "" when no message of it has counted."""
+
+    def identify(self, routing_id: bytes) -> Identity | None:
+        """Whose connection it is; None when no message of it has counted."""
+
+
+class Server(Protocol):
+    """Where the frames of all peers come in and go out; everything but `wake` belongs to one thread."""
+
+    endpoint: str
+    """The address that it has."""
+
+    def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
+        """Wait up to `timeout` seconds for messages and take what is there: (routing id, message).
+
+        Nothing, when the time was up or `wake` was called.
+        """
+
+    def transmit(self, router: Router) -> None:
+        """Send what waits in the router's outboxes; never blocks.
+
+        What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.
+        """
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a peer had no room; reading it forgets it."""
+
+    def wake(self) -> None:
+        """Make a waiting `receive` return; any thread may call it."""
+
+    def close(self, linger: float = 1.0) -> None:
+        """Give up the address, and wait at most `linger` seconds for what was sent to leave."""
