@@ -14,14 +14,14 @@ import zmq
 
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
-from ether.node.embedded_broker import BrokerHost
+from ether.node.embedded_broker import EmbeddedBroker
 from ether.node.monitor import Monitor
 from ether.node.node import Node
-from ether.node.request_cache import KnownRequests
+from ether.node.request_cache import RequestCache
 from ether.text_io.warning import warn_unread
 from ether_actors.agent.agent import Agent, default_name
 from ether_actors.agent.composable_adapter import is_agent
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
 from ether_actors.threads.pool import Pool
@@ -111,9 +111,9 @@ class Runtime:
         self._url: str | None = None
         self._join_timeout = _JOIN
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._broker: BrokerHost | None = None
+        self._broker: EmbeddedBroker | None = None
         self._node: Node | None = None
-        self._known = KnownRequests()
+        self._known = RequestCache()
 
     @classmethod
     def connect(
@@ -180,14 +180,14 @@ class Runtime:
         try:
             url = None if self._url is None else _address(self._url, self._credentials)
             if url is None:
-                self._broker = BrokerHost(
+                self._broker = EmbeddedBroker(
                     self._bind, self._context, self._limits, self._journal,
                     keyring=self._keyring, insecure=self._insecure,
                     access=self._access,
                 )  # fmt: skip
                 url = self._broker.endpoint
             link = ZmqLink(url, self._context, security=self._credentials)
-            node = Node(self._name, link, Machinery(SystemClock(), pool=Pool(self._threads)))
+            node = Node(self._name, link, Resources(SystemClock(), pool=Pool(self._threads)))
             try:
                 node.join(self._join_timeout)
             except BaseException:
@@ -298,7 +298,7 @@ class Runtime:
         names = [base] if is_named else list(itertools.islice(self._free_names(base), count))
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         try:
-            cells = node.hosting.start_agents(names, make, cls)
+            cells = node.agent_host.start_agents(names, make, cls)
         except DuplicateAgent as error:
             if name is not None:
                 raise
@@ -309,7 +309,7 @@ class Runtime:
 
     def _free_names(self, base: str) -> Any:
         node = self.node
-        taken = node.hosting.agent_names
+        taken = node.agent_host.agent_names
         for number in itertools.count(1):
             candidate = base if number == 1 else f"{base}-{number}"
             if candidate not in taken:
@@ -322,7 +322,7 @@ class Runtime:
             WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
             Exception: what kept the first of them from starting; then none of them runs.
         """
-        self.node.guarding.supervise(spec, timeout)
+        self.node.supervision.supervise(spec, timeout)
 
     def stop(self, name: str, timeout: float = 5.0) -> None:
         """Stop an agent of this node for good; as `AgentRef.stop`.
@@ -330,7 +330,7 @@ class Runtime:
         Raises:
             UnknownAgent: it is not on this node.
         """
-        self.node.hosting.stop_agent(name, timeout)
+        self.node.agent_host.stop_agent(name, timeout)
 
     # -- work ----------------------------------------------------------------------------------------------------
 
@@ -366,13 +366,13 @@ class Runtime:
         payload = Payload.of(params, where="params")
         is_plain = budget is None and context is None and not objective and not fields
         if is_plain and self._known.check(capability, to, timeout):
-            return self.node.delegating.request(to, capability, payload, None if timeout is None else float(timeout))
+            return self.node.outgoing.request(to, capability, payload, None if timeout is None else float(timeout))
         wanted = {
             "capability": capability, "params": payload, "to_agent": to, "timeout": timeout, "budget": budget,
             "objective": objective, "context_slice": context,
         }  # fmt: skip
         given = {name: value for name, value in wanted.items() if value is not None and value != ""}
-        return self.send(Delegation.parse({"request_id": self.node.machinery.new_id(), **given, **fields}))
+        return self.send(Delegation.parse({"request_id": self.node.resources.new_id(), **given, **fields}))
 
     def send(self, delegation: Delegation) -> Handle:
         """Send a delegation that was made elsewhere, as by a view; the runtime speaks as its delegator.
@@ -385,11 +385,11 @@ class Runtime:
         if delegation.from_agent != self._name:
             missing["from_agent"] = self._name
         if delegation.timestamp is None:
-            missing["timestamp"] = node.machinery.wall()
+            missing["timestamp"] = node.resources.wall()
         if missing:
             delegation = delegation.model_copy(update=missing)
-        deadline = None if delegation.timeout is None else node.machinery.monotonic() + delegation.timeout
-        return node.delegating.delegate(delegation, deadline)
+        deadline = None if delegation.timeout is None else node.resources.monotonic() + delegation.timeout
+        return node.outgoing.delegate(delegation, deadline)
 
     def collect(self, request_ids: Iterable[str | UUID] = (), *, timeout: float = 10.0) -> list[Handle]:
         """Take up what an earlier life of this runtime's name had delegated: open, or ended without its knowing.
@@ -416,7 +416,7 @@ class Runtime:
         wanted += [(request_id, "", None) for request_id in named if request_id not in found]
         urgent = set(named)  # the broker looks them up a few at a time, and in this order
         wanted.sort(key=lambda item: 0 if item[0] in urgent else 1 if item[2] is not None else 2)
-        return self.node.delegating.take_up(wanted)
+        return self.node.outgoing.take_up(wanted)
 
     # -- watching ------------------------------------------------------------------------------------------------
 
@@ -443,22 +443,22 @@ class Runtime:
         if not isinstance(since, int) or since < 0:
             msg = f"observe(since={since!r:.40}): since is a whole number: messages are numbered from 1; 0 is from now on."
             raise UsageError(msg)
-        self.node.watching.observe(observer, since)
+        self.node.subscriptions.observe(observer, since)
         return observer
 
     def unobserve(self, observer: Observer) -> None:
         """Detach an observer; what is under way to it is still handled."""
-        self.node.watching.unobserve(observer)
+        self.node.subscriptions.unobserve(observer)
 
     def settle(self, observer: Observer, timeout: float = 5.0) -> bool:
         """Wait until an observer has seen everything that has passed so far; False when the time was not enough."""
         number = int(self.statistics()["tap_next"])
-        observing = self.node.watching.observing(observer)
+        observing = self.node.subscriptions.observing(observer)
         return observing is not None and observing.wait(number, timeout)
 
     def monitor(self, target: str) -> Monitor:
         """Be told once when an agent, or `node:NAME`, goes down (as OTP's `monitor`)."""
-        return self.node.watching.monitor(target)
+        return self.node.subscriptions.monitor(target)
 
     def suggest(self, record: SuggestionRecord) -> None:
         """Make a gap in the capabilities known, with the agent that would fill it (spec 2 §8).
@@ -568,7 +568,7 @@ class Runtime:
             UsageError: it is a response, or work that was done in part; the message says which.
         """
         letter = self.dead_letter(number)
-        handle = self.send(letter.again(self.node.machinery.new_id(), timeout))
+        handle = self.send(letter.again(self.node.resources.new_id(), timeout))
         self.delegate("ether.dead-letter", {"number": number, "discard": True}).result(15.0)
         return handle
 

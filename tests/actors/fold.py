@@ -12,7 +12,7 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.wire.frame import Flag, read_header
 
 if TYPE_CHECKING:
-    from ether_actors.supervisor.state.broker_state import Records
+    from ether_actors.supervisor.state.broker_state import BrokerState
     from ether_actors.supervisor.supervisor import Supervisor
 
 __all__ = ["differences"]
@@ -53,7 +53,7 @@ def _only(one: Any, other: Any) -> Any:
     return one
 
 
-def _work(records: Records) -> list[tuple[object, ...]]:
+def _work(records: BrokerState) -> list[tuple[object, ...]]:
     return [
         (
             entry.request_id, entry.source, entry.agent.name, entry.capability, entry.attempt, entry.returns,
@@ -80,7 +80,7 @@ def _folded_work(history: History) -> list[tuple[object, ...]]:
     return found
 
 
-def _deadlines(records: Records, history: History) -> tuple[dict[bytes, float], dict[bytes, float]]:
+def _deadlines(records: BrokerState, history: History) -> tuple[dict[bytes, float], dict[bytes, float]]:
     """{request id: deadline} as the ledger goes by them, and as folded, of those that differ; by the broker's clock.
 
     A question's is not compared: what it waits for may be over before, by its params.
@@ -91,7 +91,7 @@ def _deadlines(records: Records, history: History) -> tuple[dict[bytes, float], 
     return {id_: live[id_] for id_ in apart}, {id_: folded[id_] for id_ in apart}
 
 
-def _quotas(records: Records, history: History) -> tuple[dict[str, Counter[bytes]], dict[str, Counter[bytes]]]:
+def _quotas(records: BrokerState, history: History) -> tuple[dict[str, Counter[bytes]], dict[str, Counter[bytes]]]:
     """{node: its agents' manifests} of the nodes that are in, as counted and as folded."""
     sessions = records.router.sessions
     live = {session.node: +session.manifests for session in sessions}
@@ -104,7 +104,7 @@ def _manifest_of(history: History, name: bytes) -> bytes:
     return b"" if present is None else present.manifest
 
 
-def _leases(records: Records) -> dict[str, tuple[str, bytes, int]]:
+def _leases(records: BrokerState) -> dict[str, tuple[str, bytes, int]]:
     return {held.resource: (held.agent, held.holder, held.token) for held in records.leases.after(0)}
 
 

@@ -27,7 +27,7 @@ from ether_actors.restarts.events import (
     StopChild,
     TimerFired,
 )
-from ether_actors.restarts.restart_machine import SupervisionTree
+from ether_actors.restarts.restart_machine import RestartMachine
 from ether_actors.restarts.tree import Lifecycle
 
 STEADY = Backoff(jitter=0.0)
@@ -69,7 +69,7 @@ class Shell:
     """
 
     def __init__(self, spec: SupervisorSpec) -> None:
-        self.tree = SupervisionTree(spec, Random(7))
+        self.tree = RestartMachine(spec, Random(7))
         self.root = spec.id
         self.now = 100.0
         self.held: set[str] = set()

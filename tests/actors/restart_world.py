@@ -28,7 +28,7 @@ from ether_actors.restarts.events import (
     StopChild,
     TimerFired,
 )
-from ether_actors.restarts.restart_machine import SupervisionTree
+from ether_actors.restarts.restart_machine import RestartMachine
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import Closed, Unavailable
 
@@ -46,7 +46,7 @@ class World:
     """What runs, by its own books, and what must always hold."""
 
     def __init__(self, spec: SupervisorSpec, seed: int) -> None:
-        self.tree = SupervisionTree(spec, Random(seed))
+        self.tree = RestartMachine(spec, Random(seed))
         self.now = 0.0
         self.lives: dict[ChildPath, Life] = {}
         self.ended: list[tuple[ChildPath, int]] = []

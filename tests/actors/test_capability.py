@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, Json
 
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_name
 from ether_actors.agent.capability import Handler, WrongResult, capability
-from ether_actors.task.parameter_errors import Misfit
+from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.task import Task
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import Response
@@ -49,8 +49,8 @@ def arguments(function: Any, params: Any) -> dict[str, Any]:
     return handler(function).arguments(Payload.of(params))
 
 
-def misfit(function: Any, params: Any) -> Misfit:
-    with pytest.raises(Misfit) as raised:
+def misfit(function: Any, params: Any) -> ParameterError:
+    with pytest.raises(ParameterError) as raised:
         arguments(function, params)
     return raised.value
 

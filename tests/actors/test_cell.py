@@ -116,7 +116,7 @@ def test_a_context_that_is_not_the_one_that_was_sealed_is_refused():
         bus.start(Worker)
         sealed = bus.delegate("work.say", context={"section": "3"}).result()
         forged = Delegation(
-            request_id=bus.node.machinery.new_id(),
+            request_id=bus.node.resources.new_id(),
             capability="work.say",
             context_slice={"section": "4"},
             context_sha256="sha256:00",

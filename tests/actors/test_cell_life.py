@@ -123,7 +123,7 @@ def test_an_agent_that_cannot_start_says_so_to_who_started_it_and_is_not_there(w
             bus.start(type("Broken", (Agent,), {where: fail}))
 
         assert bus.agents() == []
-        assert bus.node.hosting.agent_names == set()
+        assert bus.node.agent_host.agent_names == set()
 
 
 def test_an_agent_whose_declarations_contradict_each_other_is_refused():
@@ -197,7 +197,7 @@ def test_what_waited_for_an_agent_that_is_stopped_is_refused_where_nobody_else_c
 
 
 def ref_of(bus: TestRuntime, name: str = "worker") -> pykka.ActorRef[Worker]:
-    agent = bus.node.hosting.cell(name).agent
+    agent = bus.node.agent_host.cell(name).agent
     assert agent is not None
     return agent.actor_ref
 

@@ -138,7 +138,7 @@ def test_what_waits_to_be_called_off_keeps_nothing_of_what_has_ended_meanwhile()
     bus.step()
     caller.respond("c", root)
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
-    orphans = bus.supervisor._rulings._delivery.orphans
+    orphans = bus.supervisor._policy._delivery.orphans
     assert waiting(orphans) == kept(bus) == 3 * SHARE - EACH
 
     for number in numbers[-10:]:

@@ -735,7 +735,7 @@ def test_outcomes_that_are_asked_for_again_are_given_at_a_rate_and_to_everybody_
     assert 10 <= len(greedy.took(Kind.RESPONSE)) <= 20
     bus.pass_time(4.0)
     assert len(greedy.took(Kind.RESPONSE)) >= 40
-    assert not bus.supervisor._collecting.asked
+    assert not bus.supervisor._replay.asked
 
 
 def test_of_a_lost_node_whose_agents_are_still_known_nothing_is_kept_that_was_under_way() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.supervisor.state.lease_table import MOST_WAITING, Claim, Granted, Leases, Released, Withdrawn
+from ether_actors.supervisor.state.lease_table import MOST_WAITING, Claim, Granted, LeaseTable, Released, Withdrawn
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 
 
@@ -13,7 +13,7 @@ class Family:
 
     def __init__(self, *, most: int = 1_000, **parents: str) -> None:
         self.parents = {child.encode(): parent.encode() for child, parent in parents.items()}
-        self.leases = Leases(self.parents.get, most=most)
+        self.leases = LeaseTable(self.parents.get, most=most)
         self.asks = 0
 
     def claim(

@@ -17,7 +17,7 @@ from tests.actors.test_shares import World
 FEW: Final = 2 * SHARE
 MANY: Final = 8 * FEW
 MOST: Final = SHARE + SHARE // 2
-"""Of a step: what is done at once, and `Leasing.serve`."""
+"""Of a step: what is done at once, and `LeaseService.serve`."""
 HOLDERS: Final = 8
 AGENTS: Final = [f"a{number}" for number in range(HOLDERS)]
 

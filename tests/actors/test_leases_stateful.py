@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Leases, Released, Withdrawn
+from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, LeaseTable, Released, Withdrawn
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 
 RESOURCES = ["r", "s", "t"]
@@ -53,7 +53,7 @@ class Leasing(RuleBasedStateMachine):
         self.owner: dict[str, Job] = {}
         self.tokens: dict[str, int] = {}
         self.lines: dict[str, list[Wish]] = {name: [] for name in RESOURCES}
-        self.leases = Leases(self.parent_of, most=MOST)
+        self.leases = LeaseTable(self.parent_of, most=MOST)
         self.leases.begin_above(token)
         self.highest = token
 
@@ -267,7 +267,7 @@ class Leasing(RuleBasedStateMachine):
 
     @rule()
     def a_restart_restores_the_same_holders(self) -> None:
-        again = Leases(self.parent_of)
+        again = LeaseTable(self.parent_of)
         for held in self.leases.after(0):
             again.restore(held.resource, held.agent, held.holder, held.token)
         assert {held.resource: held.token for held in again.after(0)} == {

@@ -70,7 +70,7 @@ class Writers:
 
     @property
     def leases(self) -> Any:
-        return self.bus.supervisor.leasing.leases
+        return self.bus.supervisor.lease_service.leases
 
 
 def test_a_free_lease_is_granted_at_once_and_told_to_observers():

@@ -85,7 +85,7 @@ class LeaseBooks(Books):
 
     def check(self) -> None:
         super().check()
-        leases = self.bus.supervisor.leasing.leases
+        leases = self.bus.supervisor.lease_service.leases
         ledger = self.bus.records.ledger
         assert {held.resource: held.token for held in leases.after(0)} == {
             resource: token for resource, (_, token) in self.held.items()
@@ -145,9 +145,9 @@ class LeasedSupervision(Supervision):
     def teardown(self) -> None:
         super().teardown()
         if hasattr(self, "books"):
-            leasing = self.books.bus.supervisor.leasing
-            assert not list(leasing.leases.after(0))
-            assert not leasing.leases.stakes
+            lease_service = self.books.bus.supervisor.lease_service
+            assert not list(lease_service.leases.after(0))
+            assert not lease_service.leases.stakes
             assert not self.books.bus.records.bus.work, "a claim without an answer is kept for ever"
 
 

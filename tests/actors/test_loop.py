@@ -7,20 +7,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from ether_actors.threads.event_loop import LoopThread
+from ether_actors.threads.event_loop import EventLoop
 from tests.support import wait_until
 
 PATIENCE = 10.0
 
 
 @pytest.fixture
-def loop() -> Iterator[LoopThread]:
-    made = LoopThread("test-loop")
+def loop() -> Iterator[EventLoop]:
+    made = EventLoop("test-loop")
     yield made
     made.close()
 
 
-def spawned(loop: LoopThread, coroutine) -> asyncio.Task[None]:
+def spawned(loop: EventLoop, coroutine) -> asyncio.Task[None]:
     """Start a coroutine in the loop and return its task."""
     made: list[asyncio.Task[None]] = []
     done = threading.Event()
@@ -30,7 +30,7 @@ def spawned(loop: LoopThread, coroutine) -> asyncio.Task[None]:
 
 
 def test_it_has_no_thread_before_it_is_needed_and_none_after_it_was_closed():
-    loop = LoopThread("lazy-loop")
+    loop = EventLoop("lazy-loop")
     assert not [thread for thread in threading.enumerate() if thread.name == "lazy-loop"]
     loop.call(lambda: None)
     assert [thread for thread in threading.enumerate() if thread.name == "lazy-loop"]
@@ -40,7 +40,7 @@ def test_it_has_no_thread_before_it_is_needed_and_none_after_it_was_closed():
     assert not [thread for thread in threading.enumerate() if thread.name == "lazy-loop"]
 
 
-def test_calls_run_in_its_thread_in_their_order(loop: LoopThread):
+def test_calls_run_in_its_thread_in_their_order(loop: EventLoop):
     seen: list[object] = []
     done = threading.Event()
     for number in range(100):
@@ -52,7 +52,7 @@ def test_calls_run_in_its_thread_in_their_order(loop: LoopThread):
     assert not loop.is_current
 
 
-def test_a_call_that_raises_is_logged_and_the_next_one_runs(loop: LoopThread, caplog):
+def test_a_call_that_raises_is_logged_and_the_next_one_runs(loop: EventLoop, caplog):
     done = threading.Event()
     with caplog.at_level(logging.ERROR, "ether.loop"):
         loop.call(lambda: 1 / 0)
@@ -62,7 +62,7 @@ def test_a_call_that_raises_is_logged_and_the_next_one_runs(loop: LoopThread, ca
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_coroutine_that_was_just_spawned_gets_to_its_first_await_before_it_is_cancelled(loop: LoopThread):
+def test_a_coroutine_that_was_just_spawned_gets_to_its_first_await_before_it_is_cancelled(loop: EventLoop):
     steps: list[str] = []
     ended = threading.Event()
 
@@ -81,7 +81,7 @@ def test_a_coroutine_that_was_just_spawned_gets_to_its_first_await_before_it_is_
 
 
 def test_closing_cancels_what_runs_and_waits_for_what_it_does_about_that():
-    loop = LoopThread()
+    loop = EventLoop()
     steps: list[str] = []
     began = threading.Event()
 
@@ -102,7 +102,7 @@ def test_closing_cancels_what_runs_and_waits_for_what_it_does_about_that():
 
 
 def test_a_call_after_the_close_is_dropped_and_starts_no_thread():
-    used, unused = LoopThread("closed-loop"), LoopThread("closed-loop")
+    used, unused = EventLoop("closed-loop"), EventLoop("closed-loop")
     used.call(lambda: None)
     seen: list[int] = []
 
@@ -114,14 +114,14 @@ def test_a_call_after_the_close_is_dropped_and_starts_no_thread():
     assert not [thread for thread in threading.enumerate() if thread.name == "closed-loop"]
 
 
-def test_closing_twice_is_once(loop: LoopThread):
+def test_closing_twice_is_once(loop: EventLoop):
     loop.call(lambda: None)
 
     loop.close()
     loop.close()
 
 
-def stand_still(loop: LoopThread) -> None:
+def stand_still(loop: EventLoop) -> None:
     """Tick until it is found to stand still, as a node does every 0.1 s."""
     for _ in range(6):
         assert not loop.stands_still
@@ -129,7 +129,7 @@ def stand_still(loop: LoopThread) -> None:
     assert loop.stands_still
 
 
-def test_an_idle_loop_is_not_woken(loop: LoopThread, monkeypatch: pytest.MonkeyPatch):
+def test_an_idle_loop_is_not_woken(loop: EventLoop, monkeypatch: pytest.MonkeyPatch):
     ran = threading.Event()
     loop.call(ran.set)
     assert ran.wait(PATIENCE)
@@ -143,7 +143,7 @@ def test_an_idle_loop_is_not_woken(loop: LoopThread, monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
 
 
-def test_a_loop_that_works_and_comes_round_does_not_stand_still(loop: LoopThread):
+def test_a_loop_that_works_and_comes_round_does_not_stand_still(loop: EventLoop):
     spawned(loop, asyncio.sleep(PATIENCE))
 
     for _ in range(20):
@@ -154,7 +154,7 @@ def test_a_loop_that_works_and_comes_round_does_not_stand_still(loop: LoopThread
 
 
 @pytest.mark.parametrize("kind", ["task", "call"])
-def test_a_loop_that_is_kept_stands_still_until_it_comes_round(loop: LoopThread, kind: str):
+def test_a_loop_that_is_kept_stands_still_until_it_comes_round(loop: EventLoop, kind: str):
     release, began = threading.Event(), threading.Event()
 
     def keep() -> None:
@@ -175,7 +175,7 @@ def test_a_loop_that_is_kept_stands_still_until_it_comes_round(loop: LoopThread,
     wait_until(lambda: not loop.ticked())
 
 
-def test_a_loop_whose_thread_gets_no_time_is_not_kept_by_anybody(loop: LoopThread):
+def test_a_loop_whose_thread_gets_no_time_is_not_kept_by_anybody(loop: EventLoop):
     task = spawned(loop, asyncio.sleep(PATIENCE))
     loop._unanswered = 10  # as if the machine had not run the thread
 
@@ -184,7 +184,7 @@ def test_a_loop_whose_thread_gets_no_time_is_not_kept_by_anybody(loop: LoopThrea
     loop.cancel(task)
 
 
-def test_a_loop_that_was_given_up_is_replaced_and_ends_when_it_can(loop: LoopThread):
+def test_a_loop_that_was_given_up_is_replaced_and_ends_when_it_can(loop: EventLoop):
     release, began = threading.Event(), threading.Event()
     ended: list[str] = []
 

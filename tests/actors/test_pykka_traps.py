@@ -64,7 +64,7 @@ class Plain(pykka.ThreadingActor):
 
 
 def ref_of(bus: Runtime, name: str) -> pykka.ActorRef:
-    agent = bus.node.hosting.cell(name).agent
+    agent = bus.node.agent_host.cell(name).agent
     assert agent is not None
     return agent.actor_ref
 
@@ -450,7 +450,7 @@ def test_a_hundred_nested_waits_end_on_a_pool_of_four(bus: Runtime):
 
     assert bus.delegate("nest", {"depth": 100}, timeout=PATIENCE).result(PATIENCE).data == 100
     wait_until(
-        lambda: bus.node.machinery.pool.threads <= 5, what="the threads that stood in for those that waited have gone"
+        lambda: bus.node.resources.pool.threads <= 5, what="the threads that stood in for those that waited have gone"
     )
 
 

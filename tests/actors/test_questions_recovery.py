@@ -107,7 +107,7 @@ def test_a_claim_is_called_off_after_a_restart():
     assert [claim.agent for claim in writers.world.supervisor.records.leases.line("r")] == ["c"]
 
 
-class Upkeep:
+class JournalMaintenance:
     def __init__(self) -> None:
         self.asked: list[tuple[float, Done]] = []
 
@@ -115,21 +115,21 @@ class Upkeep:
         self.asked.append((older_than, done))
 
 
-def gc_world() -> tuple[World, Life, Asked, Upkeep]:
-    world, upkeep = World(), Upkeep()
-    world.supervisor.trimming.attach(upkeep)  # type: ignore[arg-type]
+def gc_world() -> tuple[World, Life, Asked, JournalMaintenance]:
+    world, maintenance = World(), JournalMaintenance()
+    world.supervisor.journal_gc.attach(maintenance)  # type: ignore[arg-type]
     d = world.life("d")
     world.settle()
     asked = d.ask("ether.journal-gc", params={"older_than": 7.5}, timeout=60.0)
     world.settle()
-    return world, d, asked, upkeep
+    return world, d, asked, maintenance
 
 
 def test_giving_up_the_journals_old_part_is_begun_again():
     world, d, asked, before = gc_world()
     assert [when for when, _ in before.asked] == [7.5]
     world.crash()
-    world.supervisor.trimming.attach(after := Upkeep())  # type: ignore[arg-type]
+    world.supervisor.journal_gc.attach(after := JournalMaintenance())  # type: ignore[arg-type]
     assert [when for when, _ in after.asked] == [7.5]
     back(world)
 

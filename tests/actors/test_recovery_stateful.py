@@ -313,8 +313,8 @@ class Restarts(RuleBasedStateMachine):
         assert not [asked.number for asked in self.open], "G1: no outcome"
         assert world.supervisor.records.ledger.running == []
         if self.all_lived:
-            stay = {name.encode() for life in self.living for name in (life.name, *life.agents)}
-            assert {agent.name for agent in world.supervisor.records.registry.agents} == stay, (
+            session_state = {name.encode() for life in self.living for name in (life.name, *life.agents)}
+            assert {agent.name for agent in world.supervisor.records.registry.agents} == session_state, (
                 "an agent is kept that left"
             )
         for agent in world.supervisor.records.registry.agents:

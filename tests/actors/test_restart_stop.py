@@ -116,7 +116,7 @@ def test_a_stopping_tree_takes_no_changes() -> None:
 def test_a_tree_starts_once() -> None:
     shell = running(supervisor("a"))
 
-    with pytest.raises(UsageError, match="The tree 'root' has been started already; make a new SupervisionTree"):
+    with pytest.raises(UsageError, match="The tree 'root' has been started already; make a new RestartMachine"):
         shell.start()
 
 

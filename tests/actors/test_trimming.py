@@ -30,10 +30,10 @@ def bus() -> Bus:
 
 
 @pytest.fixture
-def upkeep(bus: Bus) -> Asked:
+def maintenance(bus: Bus) -> Asked:
     asked = Asked()
     bus.records.journal.identity = "journal-1"
-    bus.supervisor.trimming.attach(asked)  # type: ignore[arg-type]
+    bus.supervisor.journal_gc.attach(asked)  # type: ignore[arg-type]
     return asked
 
 
@@ -44,12 +44,12 @@ def ask(bus: Bus, params: Any, **fields: Any) -> Peer:
     return d
 
 
-def test_the_answer_comes_when_the_old_part_is_given_up(bus, upkeep):
+def test_the_answer_comes_when_the_old_part_is_given_up(bus, maintenance):
     d = ask(bus, {"older_than": 5})
-    assert [when for when, _ in upkeep.asked] == [5.0]
+    assert [when for when, _ in maintenance.asked] == [5.0]
     assert not d.inbox
 
-    upkeep.asked[0][1](Removed(1, 2, 3, 4))
+    maintenance.asked[0][1](Removed(1, 2, 3, 4))
     bus.step()
     outcome = d.outcome()
 
@@ -57,16 +57,16 @@ def test_the_answer_comes_when_the_old_part_is_given_up(bus, upkeep):
     assert unpack(outcome.body["data"]) == {"commits": 1, "envelopes": 2, "bodies": 3, "bytes": 4}
 
 
-def test_what_fails_is_told_by_its_code(bus, upkeep):
+def test_what_fails_is_told_by_its_code(bus, maintenance):
     d = ask(bus, {"older_than": 5.5})
-    upkeep.asked[0][1](JournalUnavailable("The disk is gone."))
+    maintenance.asked[0][1](JournalUnavailable("The disk is gone."))
     bus.step()
     outcome = d.outcome()
 
     assert (outcome.status, outcome.code) == (Status.FAILED_EXECUTION, "journal_unavailable")
 
 
-def test_what_takes_too_long_times_out_at_the_deadline_and_its_end_changes_nothing(bus, upkeep):
+def test_what_takes_too_long_times_out_at_the_deadline_and_its_end_changes_nothing(bus, maintenance):
     d = ask(bus, {"older_than": 5}, deadline=bus.now + 3.0)
     bus.pass_time(2.9)
     assert not [received for received in d.inbox if received.header.capability]
@@ -74,24 +74,24 @@ def test_what_takes_too_long_times_out_at_the_deadline_and_its_end_changes_nothi
     assert d.outcome().status is Status.TIMEOUT
 
     d.inbox.clear()
-    upkeep.asked[0][1](Removed())
+    maintenance.asked[0][1](Removed())
     bus.step()
     assert not d.inbox
 
 
 @pytest.mark.parametrize("wrong", [None, "1", True, float("nan"), float("inf")])
-def test_a_time_that_is_none_is_refused(bus, upkeep, wrong):
+def test_a_time_that_is_none_is_refused(bus, maintenance, wrong):
     outcome = ask(bus, {"older_than": wrong}).outcome()
 
     assert (outcome.status, outcome.code) == (Status.REJECTED_CONTEXT, "invalid_envelope")
-    assert not upkeep.asked
+    assert not maintenance.asked
 
 
-def test_another_journal_than_the_brokers_is_refused(bus, upkeep):
+def test_another_journal_than_the_brokers_is_refused(bus, maintenance):
     outcome = ask(bus, {"older_than": 1, "journal": "another"}).outcome()
 
     assert (outcome.status, outcome.code) == (Status.REJECTED_CONTEXT, "journal_unavailable")
-    assert not upkeep.asked
+    assert not maintenance.asked
 
 
 def test_a_broker_without_a_journal_says_so(bus):

@@ -13,7 +13,7 @@ import pykka
 import pytest
 
 from ether_actors.supervisor.journal.history import History
-from ether_actors.supervisor.journal.journal_maintenance import Upkeep
+from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
 from ether_actors.supervisor.recovery import read_history
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import Payload
@@ -38,7 +38,7 @@ class Kept:
     def __init__(self, path: Path, **when: float) -> None:
         self.journal = SqliteJournal(path)
         self.turns = Turns.start()
-        self.upkeep = Upkeep(self.journal, self.turns, **when)
+        self.maintenance = JournalMaintenance(self.journal, self.turns, **when)
 
     def work(self, count: int, *, ended: bool = True, wall: float = 1e9) -> None:
         """Let delegations pass, with or without their outcomes, and wait until they are durable."""
@@ -59,10 +59,10 @@ class Kept:
         return 0 if found is None else found[0]
 
     def end(self) -> None:
-        self.upkeep.end()
+        self.maintenance.end()
         self.turns.stop()
         self.journal.close()
-        self.upkeep.join(10.0)
+        self.maintenance.join(10.0)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_checkpoint_is_made_when_the_last_is_far_behind_and_says_what_a_whole_
     whole = History()
     for step in kept.journal.replay(1):
         whole.apply(*step)
-    kept.upkeep.start()
+    kept.maintenance.start()
 
     wait_until(lambda: kept.number == 608, what="a checkpoint at the end")
     found = kept.journal.checkpoint
@@ -97,7 +97,7 @@ def test_a_checkpoint_is_made_when_the_last_is_far_behind_and_says_what_a_whole_
 
 def test_the_next_checkpoint_goes_on_from_the_last(keep):
     kept = keep(behind=100, calm_behind=1_000_000, apart=0.0)
-    kept.upkeep.start()
+    kept.maintenance.start()
     kept.work(100)
     wait_until(lambda: kept.number == 201, what="the first")
     kept.work(100, ended=False)
@@ -108,7 +108,7 @@ def test_the_next_checkpoint_goes_on_from_the_last(keep):
 
 def test_while_nothing_passes_a_shorter_way_behind_is_enough(keep):
     kept = keep(behind=1_000_000, calm_behind=10)
-    kept.upkeep.start()
+    kept.maintenance.start()
     kept.work(20)
 
     wait_until(lambda: kept.number == 41, what="a checkpoint in the calm")
@@ -120,8 +120,8 @@ def test_collecting_makes_a_checkpoint_first_and_removes_all_that_is_below_it_an
         kept.work(10, wall=1000.0)
     kept.work(10, wall=2000.0)
     told: list[Removed | EtherError] = []
-    kept.upkeep.start()
-    kept.upkeep.collect(1500.0, told.append)
+    kept.maintenance.start()
+    kept.maintenance.collect(1500.0, told.append)
     wait_until(lambda: told, what="it is done")
 
     (removed,) = told
@@ -135,8 +135,8 @@ def test_collecting_makes_a_checkpoint_first_and_removes_all_that_is_below_it_an
 def test_a_journal_that_is_closed_ends_the_upkeep_without_a_word(keep, caplog):
     kept = keep(behind=10)
     kept.work(1000)
-    kept.upkeep.start()
-    kept.upkeep.collect(0.0, lambda _result: None)
+    kept.maintenance.start()
+    kept.maintenance.collect(0.0, lambda _result: None)
     kept.end()
 
     assert not caplog.records
@@ -144,7 +144,7 @@ def test_a_journal_that_is_closed_ends_the_upkeep_without_a_word(keep, caplog):
 
 def test_a_checkpoint_by_an_earlier_brokers_clock_does_not_replace_that_of_the_recovery(keep, tmp_path):
     first = keep()
-    first.upkeep.start()
+    first.maintenance.start()
     first.work(10)
     first.end()
     kept = keep()
@@ -152,8 +152,8 @@ def test_a_checkpoint_by_an_earlier_brokers_clock_does_not_replace_that_of_the_r
     with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")  # so that what the recovery puts is not committed yet
         kept.journal.put_checkpoint(kept.journal.next, b"by the clock of this broker")
-        kept.upkeep.start()
-        kept.upkeep.collect(0.0, told.append)
+        kept.maintenance.start()
+        kept.maintenance.collect(0.0, told.append)
         wait_until(lambda: kept.journal._writer._collections, what="the fold is made")
         other.execute("ROLLBACK")
     wait_until(lambda: told, what="it is done")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ether_broker.transport.backlog import GRAIN, Backlog
 from ether_broker.transport.channel import Channel
-from ether_broker.transport.session_table import INCARNATION, Router, Session
+from ether_broker.transport.session_table import INCARNATION, Session, SessionTable
 from ether_broker.wire.frame import join_frame
 
 MEGABYTE = bytes(1 << 20)
@@ -15,7 +15,7 @@ class Nodes:
 
     def __init__(self, most: int, *, keys: bool = True) -> None:
         self.owners: dict[bytes, str] = {}
-        self.router = Router(owner=lambda routing_id: self.owners.get(routing_id, ""), most_kept=most)
+        self.router = SessionTable(owner=lambda routing_id: self.owners.get(routing_id, ""), most_kept=most)
         self.keys = keys
 
     def enter(self, node: str) -> Session:

@@ -12,8 +12,8 @@ import pytest
 import zmq
 
 from ether_broker.errors import AddressInUse, InvalidEndpoint
-from ether_broker.transport.session_table import INCARNATION, Router, Session
-from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.transport.session_table import INCARNATION, Session, SessionTable
+from ether_broker.transport.zeromq.server import ZmqServer
 from ether_broker.wire.frame import read_frame
 from tests.support import child_environment, wait_until
 
@@ -28,9 +28,9 @@ def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
 
 
 @pytest.fixture(params=["inproc", "ipc", "tcp"])
-def broker(request, context, tmp_path: Path) -> Iterator[BrokerSocket]:
+def broker(request, context, tmp_path: Path) -> Iterator[ZmqServer]:
     endpoints = {"inproc": "inproc://broker", "ipc": f"ipc://{tmp_path}/b.sock", "tcp": "tcp://127.0.0.1:*"}
-    made = BrokerSocket(endpoints[request.param], context)
+    made = ZmqServer(endpoints[request.param], context)
     yield made
     made.close(0.0)
 
@@ -49,7 +49,7 @@ class Peers:
         self._context = context
         self._sockets: list[zmq.Socket[bytes]] = []
 
-    def connect(self, broker: BrokerSocket, routing_id: bytes, **options: int) -> zmq.Socket[bytes]:
+    def connect(self, broker: ZmqServer, routing_id: bytes, **options: int) -> zmq.Socket[bytes]:
         socket = self._context.socket(zmq.DEALER)
         self._sockets.append(socket)
         socket.setsockopt(zmq.IDENTITY, routing_id)
@@ -65,7 +65,7 @@ class Peers:
             socket.close(0)
 
 
-def send(router: Router, session: Session, *envelopes: bytes) -> None:
+def send(router: SessionTable, session: Session, *envelopes: bytes) -> None:
     """Send envelopes in a step whose journal entry is committed."""
     for envelope in envelopes:
         router.send(session, envelope)
@@ -73,7 +73,7 @@ def send(router: Router, session: Session, *envelopes: bytes) -> None:
     router.release(1)
 
 
-def receive(broker: BrokerSocket, count: int) -> list[tuple[bytes, bytes]]:
+def receive(broker: ZmqServer, count: int) -> list[tuple[bytes, bytes]]:
     """Take messages until there are so many."""
     taken: list[tuple[bytes, bytes]] = []
     for _ in range(100):
@@ -83,7 +83,7 @@ def receive(broker: BrokerSocket, count: int) -> list[tuple[bytes, bytes]]:
     return taken
 
 
-def test_messages_come_with_the_routing_id_of_their_sender_and_in_order(broker: BrokerSocket, peers: Peers):
+def test_messages_come_with_the_routing_id_of_their_sender_and_in_order(broker: ZmqServer, peers: Peers):
     one, two = peers.connect(broker, b"t" + ONE), peers.connect(broker, b"t" + TWO)
     for number in range(50):
         one.send(b"one %d" % number)
@@ -97,8 +97,8 @@ def test_messages_come_with_the_routing_id_of_their_sender_and_in_order(broker: 
     assert [message for sender, message in taken if sender == b"t" + TWO] == [b"two"]
 
 
-def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: BrokerSocket, peers: Peers):
-    router = Router()
+def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: ZmqServer, peers: Peers):
+    router = SessionTable()
     listening = peers.connect(broker, b"r" + ONE)
     listening.send(b"hello")
     receive(broker, 1)
@@ -110,11 +110,11 @@ def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: Broker
     assert read_frame(listening.recv()).envelopes == [b"a", b"b"]
 
 
-def test_a_connection_that_is_made_anew_takes_over_its_routing_id(broker: BrokerSocket, peers: Peers):
+def test_a_connection_that_is_made_anew_takes_over_its_routing_id(broker: ZmqServer, peers: Peers):
     before = peers.connect(broker, b"r" + ONE)
     before.send(b"hello")
     receive(broker, 1)
-    router = Router()
+    router = SessionTable()
     session = router.open(b"r" + ONE, "n", {}, 1.0)
     anew = peers.connect(broker, b"r" + ONE)
     anew.send(b"hello again")
@@ -126,8 +126,8 @@ def test_a_connection_that_is_made_anew_takes_over_its_routing_id(broker: Broker
     assert read_frame(anew.recv()).envelopes == [b"a"]
 
 
-def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: BrokerSocket):
-    router = Router()
+def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: ZmqServer):
+    router = SessionTable()
     session = router.open(b"r" + ONE, "n", {}, 1.0)
     send(router, session, b"a")
 
@@ -137,7 +137,7 @@ def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: BrokerSo
     assert session.lost == "its connection is gone"
 
 
-def test_surplus_frames_of_one_peer_cost_no_other_peer_a_message(broker: BrokerSocket, peers: Peers):
+def test_surplus_frames_of_one_peer_cost_no_other_peer_a_message(broker: ZmqServer, peers: Peers):
     broken, sound = peers.connect(broker, b"t" + ONE), peers.connect(broker, b"t" + TWO)
     for surplus in ([b"a", b"b"], [b"a", b"t" + ONE], [b"a", b"t" + TWO, b"c", b"d"], [b"", b""]):
         broken.send_multipart(surplus)
@@ -148,7 +148,7 @@ def test_surplus_frames_of_one_peer_cost_no_other_peer_a_message(broker: BrokerS
         assert [message for sender, message in taken if sender == b"t" + ONE] == [b""]
 
 
-def test_a_waiting_receive_returns_when_it_is_woken(broker: BrokerSocket):
+def test_a_waiting_receive_returns_when_it_is_woken(broker: ZmqServer):
     waker = threading.Timer(0.02, broker.wake)
     waker.start()
 
@@ -156,14 +156,14 @@ def test_a_waiting_receive_returns_when_it_is_woken(broker: BrokerSocket):
     waker.join()
 
 
-def test_a_receive_without_patience_returns_at_once(broker: BrokerSocket):
+def test_a_receive_without_patience_returns_at_once(broker: ZmqServer):
     assert broker.receive(0.0) == []
     assert broker.receive(0.001) == []
 
 
 def test_a_peer_that_does_not_read_blocks_nobody_and_gets_all_of_it_later(context, peers: Peers):
-    broker = BrokerSocket("inproc://small", context)
-    router = Router()
+    broker = ZmqServer("inproc://small", context)
+    router = SessionTable()
     slow, quick = peers.connect(broker, b"r" + ONE, RCVHWM=1), peers.connect(broker, b"r" + TWO)
     for socket in (slow, quick):
         socket.send(b"hello")
@@ -189,10 +189,10 @@ def test_a_peer_that_does_not_read_blocks_nobody_and_gets_all_of_it_later(contex
 
 @pytest.mark.parametrize("scheme", ["ipc", "tcp"])
 def test_an_address_that_is_taken_is_refused_and_its_owner_goes_on(context, peers: Peers, tmp_path: Path, scheme: str):
-    owner = BrokerSocket(f"ipc://{tmp_path}/b.sock" if scheme == "ipc" else "tcp://127.0.0.1:*", context)
+    owner = ZmqServer(f"ipc://{tmp_path}/b.sock" if scheme == "ipc" else "tcp://127.0.0.1:*", context)
 
     with pytest.raises(AddressInUse, match="is taken"):
-        BrokerSocket(owner.endpoint, context)
+        ZmqServer(owner.endpoint, context)
 
     peers.connect(owner, b"t" + ONE).send(b"hello")
     assert receive(owner, 1) == [(b"t" + ONE, b"hello")]
@@ -203,7 +203,7 @@ def test_the_socket_file_of_a_dead_broker_is_taken_over_and_its_own_is_removed(c
     path = tmp_path / "b.sock"
     path.touch()
 
-    broker = BrokerSocket(f"ipc://{path}", context)
+    broker = ZmqServer(f"ipc://{path}", context)
     assert path.is_socket()
     broker.close(0.0)
 
@@ -215,18 +215,18 @@ def test_the_socket_file_of_a_dead_broker_is_taken_over_and_its_own_is_removed(c
 )
 def test_an_address_that_cannot_be_bound_is_refused(context, endpoint: str):
     with pytest.raises(InvalidEndpoint):
-        BrokerSocket(endpoint, context, insecure=True)
+        ZmqServer(endpoint, context, insecure=True)
 
 
 def test_a_free_port_is_named(context):
-    broker = BrokerSocket("tcp://127.0.0.1:*", context)
+    broker = ZmqServer("tcp://127.0.0.1:*", context)
 
     assert int(broker.endpoint.rpartition(":")[2]) > 0
     broker.close(0.0)
 
 
 def test_waking_a_closed_socket_is_no_error(context):
-    broker = BrokerSocket("inproc://closed", context)
+    broker = ZmqServer("inproc://closed", context)
     broker.close(0.0)
 
     broker.wake()
@@ -236,10 +236,10 @@ def test_it_leaves_no_descriptor_behind(context):
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
-    BrokerSocket("tcp://127.0.0.1:*", context).close(0.0)
+    ZmqServer("tcp://127.0.0.1:*", context).close(0.0)
     before = descriptors()
     for number in range(5):  # libzmq frees an inproc name, and the descriptors, some time after the close
-        BrokerSocket(f"inproc://again-{number}", context).close(0.0)
+        ZmqServer(f"inproc://again-{number}", context).close(0.0)
 
     wait_until(lambda: descriptors() <= before, what="the sockets' descriptors are closed")
 
@@ -247,11 +247,11 @@ def test_it_leaves_no_descriptor_behind(context):
 FULL_AND_GONE = """
 import sys, time
 import zmq
-from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.transport.zeromq.server import ZmqServer
 from ether_broker.transport.zeromq.link import ZmqLink
 
 here, there = zmq.Context(), zmq.Context()
-broker = BrokerSocket(sys.argv[1], here)
+broker = ZmqServer(sys.argv[1], here)
 link = ZmqLink(sys.argv[1], there)
 link.begin(7, lambda left: left)
 limit, channel = time.monotonic() + 10.0, link._channel

@@ -7,7 +7,7 @@ import pytest
 from ether_broker.envelope.payload import pack
 from ether_broker.transport.cost import DEAREST, PRICES, reading
 from ether_broker.transport.session import INCARNATION
-from ether_broker.transport.session_table import Router
+from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 
 
@@ -29,7 +29,7 @@ def test_each_kind_has_its_price(kind: int, points: int):
 
 def price(envelope: bytes) -> int:
     """What a session pays when the envelope has its turn, without the point for its frame."""
-    router = Router()
+    router = SessionTable()
     session = router.open(b"r" + bytes(INCARNATION), "n", {}, 0.0)
     router.arrive(session.receiver, join_frame([envelope]), 1.0)
     assert [taken for _, taken in router.turns.take()] == [envelope]

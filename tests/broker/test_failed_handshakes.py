@@ -10,8 +10,8 @@ import pytest
 import zmq
 
 from ether_broker.security.keys import KeyPair
-from ether_broker.transport.refusal_log import Refusals
-from ether_broker.transport.zeromq.handshake_monitor import FailedHandshakes
+from ether_broker.transport.refusal_log import RefusalLog
+from ether_broker.transport.zeromq.handshake_monitor import HandshakeMonitor
 from tests.support import wait_until
 
 BROKER = KeyPair.new()
@@ -23,14 +23,14 @@ class Door:
 
     def __init__(self, context: zmq.Context[Any], *, keys: bool) -> None:
         self.context = context
-        self.refusals = Refusals()
+        self.refusals = RefusalLog()
         self.router = context.socket(zmq.ROUTER)
         self.router.setsockopt(zmq.LINGER, 0)
         self.router.setsockopt(zmq.HANDSHAKE_IVL, 100)
         if keys:
             self.router.setsockopt(zmq.CURVE_SERVER, 1)
             self.router.setsockopt(zmq.CURVE_SECRETKEY, BROKER.secret.encode())
-        self.watch = FailedHandshakes(self.router, self.refusals)
+        self.watch = HandshakeMonitor(self.router, self.refusals)
         self.port = self.router.bind_to_random_port("tcp://127.0.0.1")
 
     @property

@@ -3,11 +3,11 @@ from __future__ import annotations
 import threading
 
 from ether_broker.errors import NoSession
-from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.refusal_log import RefusalLog
 
 
 def test_a_flood_of_one_peer_writes_a_line_each_time_that_the_number_doubles(caplog):
-    refusals = Refusals()
+    refusals = RefusalLog()
 
     for _ in range(1000):
         refusals.note("mallory", "forged", "it lies")
@@ -18,7 +18,7 @@ def test_a_flood_of_one_peer_writes_a_line_each_time_that_the_number_doubles(cap
 
 
 def test_each_peer_and_each_reason_is_told_by_itself(caplog):
-    refusals = Refusals()
+    refusals = RefusalLog()
 
     for peer, reason in (("a", "x"), ("b", "x"), ("a", "y"), ("a", "x")):
         refusals.note(peer, reason, "")
@@ -28,7 +28,7 @@ def test_each_peer_and_each_reason_is_told_by_itself(caplog):
 
 
 def test_a_crowd_of_peers_fills_neither_the_memory_nor_the_log(caplog):
-    refusals = Refusals()
+    refusals = RefusalLog()
 
     for number in range(100_000):
         refusals.note(f"peer-{number}", "unknown_key", "")
@@ -39,7 +39,7 @@ def test_a_crowd_of_peers_fills_neither_the_memory_nor_the_log(caplog):
 
 
 def test_a_peer_that_has_to_say_hello_is_told_of_and_is_no_warning(caplog):
-    refusals = Refusals()
+    refusals = RefusalLog()
     caplog.set_level("INFO")
 
     refusals.note("", NoSession.code, "")
@@ -50,7 +50,7 @@ def test_a_peer_that_has_to_say_hello_is_told_of_and_is_no_warning(caplog):
 
 
 def test_threads_count_together(caplog):
-    refusals = Refusals()
+    refusals = RefusalLog()
     threads = [
         threading.Thread(target=lambda: [refusals.note("a", "x", "") for _ in range(2000)]) for _ in range(4)
     ]  # fmt: skip

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame, NameTaken, NodeRefused, NoSession
 from ether_broker.transport.channel import UNTOLD
-from ether_broker.transport.session_table import INCARNATION, SILENCE, Router, Session, topic_of
+from ether_broker.transport.session_table import INCARNATION, SILENCE, Session, SessionTable, topic_of
 from ether_broker.wire.frame import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
 
 
-def entered(router: Router, incarnation: bytes = ONE, node: str = "n", now: float = 10.0) -> Session:
+def entered(router: SessionTable, incarnation: bytes = ONE, node: str = "n", now: float = 10.0) -> Session:
     return router.open(b"r" + incarnation, node, {}, now)
 
 
-def send(router: Router, session: Session, *envelopes: bytes) -> None:
+def send(router: SessionTable, session: Session, *envelopes: bytes) -> None:
     """Send envelopes in a step whose journal entry is committed."""
     for envelope in envelopes:
         router.send(session, envelope)
@@ -25,7 +25,7 @@ def send(router: Router, session: Session, *envelopes: bytes) -> None:
     router.release(1)
 
 
-def arrive(router: Router, routing_id: bytes, message: bytes, now: float) -> list[tuple[Session | None, bytes]]:
+def arrive(router: SessionTable, routing_id: bytes, message: bytes, now: float) -> list[tuple[Session | None, bytes]]:
     """Let a message arrive; what is handled of everything that waits then: (session, envelope)."""
     router.arrive(routing_id, message, now)
     handled: list[tuple[Session | None, bytes]] = []
@@ -34,7 +34,7 @@ def arrive(router: Router, routing_id: bytes, message: bytes, now: float) -> lis
     return handled
 
 
-def outgoing(router: Router) -> list[tuple[bytes, list[bytes]]]:
+def outgoing(router: SessionTable) -> list[tuple[bytes, list[bytes]]]:
     return [(routing_id, read_frame(frame).envelopes) for routing_id, frame in router.outgoing()]
 
 
@@ -48,7 +48,7 @@ def error_of(envelope: bytes) -> str:
 
 
 def test_a_node_is_known_by_both_of_its_routing_ids():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     frame = join_frame([b"one", b"two"])
 
@@ -59,7 +59,7 @@ def test_a_node_is_known_by_both_of_its_routing_ids():
 
 
 def test_a_peer_that_has_not_entered_has_no_session():
-    router = Router()
+    router = SessionTable()
 
     assert arrive(router, b"t" + ONE, join_frame([b"one", b"two"]), 1.0) == [(None, b"one")]
 
@@ -67,11 +67,11 @@ def test_a_peer_that_has_not_entered_has_no_session():
 @pytest.mark.parametrize("routing_id", [b"t" + ONE, b"r", b"r" + ONE[:-1], b"r" + ONE + b"x", b"", b"x" + ONE])
 def test_only_a_listening_socket_with_a_whole_incarnation_enters(routing_id: bytes):
     with pytest.raises(NodeRefused, match="HELLO came on routing id"):
-        Router().open(routing_id, "n", {}, 1.0)
+        SessionTable().open(routing_id, "n", {}, 1.0)
 
 
 def test_entering_twice_is_once_and_a_name_belongs_to_one_incarnation():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
 
     assert entered(router) is session
@@ -80,7 +80,7 @@ def test_entering_twice_is_once_and_a_name_belongs_to_one_incarnation():
 
 
 def test_a_name_is_free_when_its_node_drains_or_is_lost():
-    router = Router()
+    router = SessionTable()
     old = entered(router)
     old.is_leaving = True
 
@@ -98,7 +98,7 @@ def test_a_name_is_free_when_its_node_drains_or_is_lost():
 
 @given(st.binary(max_size=40), st.binary(max_size=60))
 def test_whatever_arrives_is_taken_or_counted_and_answered(routing_id: bytes, message: bytes):
-    router = Router()
+    router = SessionTable()
     session = entered(router)
 
     handled = arrive(router, routing_id, message, 20.0)
@@ -114,7 +114,7 @@ def test_whatever_arrives_is_taken_or_counted_and_answered(routing_id: bytes, me
 
 
 def test_a_malformed_message_of_a_node_is_no_sign_of_life():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
 
     assert arrive(router, b"t" + ONE, b"junk", 99.0) == []
@@ -123,7 +123,7 @@ def test_a_malformed_message_of_a_node_is_no_sign_of_life():
 
 
 def test_answers_to_strangers_are_bounded():
-    router = Router()
+    router = SessionTable()
     for number in range(5_000):
         arrive(router, b"?%16d" % number, b"junk", 1.0)
 
@@ -132,7 +132,7 @@ def test_answers_to_strangers_are_bounded():
 
 
 def test_of_refusals_of_one_kind_that_answer_the_same_a_peer_is_told_one_until_it_has_left():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     mine, other = MalformedFrame("mine"), NoSession("another")
 
@@ -155,7 +155,7 @@ def test_of_refusals_of_one_kind_that_answer_the_same_a_peer_is_told_one_until_i
 
 
 def test_envelopes_for_a_node_ride_together_in_their_order():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     envelopes = [b"%d" % number for number in range(BATCH + 5)]
     send(router, session, *envelopes)
@@ -169,7 +169,7 @@ def test_envelopes_for_a_node_ride_together_in_their_order():
 
 
 def test_each_node_gets_its_own():
-    router = Router()
+    router = SessionTable()
     one, two = entered(router), entered(router, TWO, "m")
     send(router, one, b"a")
     send(router, two, b"b")
@@ -178,7 +178,7 @@ def test_each_node_gets_its_own():
 
 
 def test_what_the_socket_had_no_room_for_goes_first_when_it_is_tried_again():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     send(router, session, b"a", b"b")
     for routing_id, frame in router.outgoing():
@@ -194,7 +194,7 @@ def test_what_the_socket_had_no_room_for_goes_first_when_it_is_tried_again():
 
 
 def test_a_blocked_node_holds_up_no_other():
-    router = Router()
+    router = SessionTable()
     slow, quick = entered(router), entered(router, TWO, "m")
     send(router, slow, *(b"%d" % number for number in range(3 * BATCH)))
     send(router, quick, b"x")
@@ -213,7 +213,7 @@ def test_a_blocked_node_holds_up_no_other():
 
 
 def test_a_node_that_does_not_read_is_lost_when_too_much_waits_for_it():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     session.blocked = True
     megabyte = bytes(1 << 20)
@@ -229,7 +229,7 @@ def test_a_node_that_does_not_read_is_lost_when_too_much_waits_for_it():
 
 
 def test_a_node_that_reads_and_acknowledges_nothing_is_lost_when_too_much_waits_for_that():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     megabyte = bytes(1 << 20)
     for _ in range(130):
@@ -240,7 +240,7 @@ def test_a_node_that_reads_and_acknowledges_nothing_is_lost_when_too_much_waits_
 
 
 def test_what_is_sent_to_a_lost_node_is_dropped():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     send(router, session, b"a")
     router.close(session, "gone")
@@ -257,19 +257,19 @@ def test_what_is_sent_to_a_lost_node_is_dropped():
 RESEND = pack_envelope(Kind.RESEND)
 
 
-def said(router: Router, session: Session, *envelopes: bytes, number: int, acknowledged: int = 0) -> list[bytes]:
+def said(router: SessionTable, session: Session, *envelopes: bytes, number: int, acknowledged: int = 0) -> list[bytes]:
     """Let a numbered frame of a node arrive; returns what the broker takes of it."""
     frame = join_frame(envelopes, session.channel.session, number, acknowledged)
     return [envelope for _, envelope in arrive(router, b"t" + session.incarnation, frame, 11.0)]
 
 
-def frames(router: Router) -> list[tuple[int, int, list[bytes]]]:
+def frames(router: SessionTable) -> list[tuple[int, int, list[bytes]]]:
     """(number, acknowledged, envelopes) of what leaves."""
     return [read_frame(frame)[1:] for _, frame in router.outgoing()]
 
 
 def test_what_a_step_sends_leaves_when_the_journal_has_it_and_what_came_is_acknowledged_then():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     said(router, session, b"work", number=1)
     router.send(session, b"answer")
@@ -286,7 +286,7 @@ def test_what_a_step_sends_leaves_when_the_journal_has_it_and_what_came_is_ackno
 
 
 def test_steps_are_released_in_their_order_and_only_so_far():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     for ticket in (1, 2, 2, 3):
         router.send(session, b"%d" % ticket)
@@ -299,7 +299,7 @@ def test_steps_are_released_in_their_order_and_only_so_far():
 
 
 def test_what_does_not_wait_for_the_journal_overtakes_what_does_and_acknowledges_nothing_new():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     said(router, session, b"work", number=1)
     router.send(session, b"sealed")
@@ -313,7 +313,7 @@ def test_what_does_not_wait_for_the_journal_overtakes_what_does_and_acknowledges
 
 
 def test_much_that_came_is_acknowledged_though_nothing_is_sent_but_not_before_its_step_is_committed():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     for number in range(1, UNTOLD + 1):
         said(router, session, b"x", number=number)
@@ -331,7 +331,7 @@ def test_much_that_came_is_acknowledged_though_nothing_is_sent_but_not_before_it
 
 
 def test_a_frame_is_taken_once_and_in_its_turn():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
 
     assert said(router, session, b"a", number=1) == [b"a"]
@@ -345,7 +345,7 @@ def test_a_frame_is_taken_once_and_in_its_turn():
 
 
 def test_what_a_node_misses_is_sent_again_from_what_it_acknowledged_on():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     for envelope in (b"a", b"b", b"c"):
         send(router, session, envelope)
@@ -362,7 +362,7 @@ def test_what_a_node_misses_is_sent_again_from_what_it_acknowledged_on():
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_frame_of_an_earlier_session_counts_for_nothing(number: int):
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     send(router, session, b"a")
     frames(router)
@@ -375,7 +375,7 @@ def test_a_frame_of_an_earlier_session_counts_for_nothing(number: int):
 
 
 def test_what_a_node_may_not_have_got_is_known_after_it_is_lost():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     send(router, session, b"sent")
     frames(router)
@@ -397,7 +397,7 @@ def test_what_a_node_may_not_have_got_is_known_after_it_is_lost():
 
 
 def test_a_node_is_lost_once_by_silence_or_by_its_connection():
-    router = Router()
+    router = SessionTable()
     silent, cut = entered(router), entered(router, TWO, "m")
     router.unreachable(b"r" + TWO)
     router.unreachable(b"r" + TWO)
@@ -412,7 +412,7 @@ def test_a_node_is_lost_once_by_silence_or_by_its_connection():
 
 
 def test_hello_is_a_sign_of_life_until_the_session_has_begun():
-    router = Router()
+    router = SessionTable()
     session = entered(router)
     hello = join_frame([pack_envelope(Kind.HELLO)])
     arrive(router, b"r" + ONE, hello, 12.0)
@@ -427,7 +427,7 @@ def test_hello_is_a_sign_of_life_until_the_session_has_begun():
 
 
 def test_a_node_whose_connection_broke_has_some_time_to_come_back():
-    router = Router(patience=2.0)
+    router = SessionTable(patience=2.0)
     session = entered(router)
     send(router, session, b"a")
     ((receiver, _),) = router.outgoing()
@@ -444,7 +444,7 @@ def test_a_node_whose_connection_broke_has_some_time_to_come_back():
 
 
 def test_a_node_that_does_not_come_back_in_time_is_lost():
-    router = Router(patience=2.0)
+    router = SessionTable(patience=2.0)
     session = entered(router)
     arrive(router, b"t" + ONE, join_frame([], session.channel.session), 10.5)
     for _ in range(2):

@@ -10,7 +10,7 @@ from ether_broker.transport import session_table as router_module
 from ether_broker.transport import turns
 from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES
 from ether_broker.transport.session import INCARNATION, Session
-from ether_broker.transport.session_table import SILENCE, Router
+from ether_broker.transport.session_table import SILENCE, SessionTable
 from ether_broker.transport.turns import QUANTUM, STEP, InputQueue
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 
@@ -21,14 +21,14 @@ BOUND = 3 * QUANTUM + DEAREST + 1 + SPENT
 """Points that each other session may be served before an honest one."""
 
 
-def enter(router: Router, number: int) -> Session:
+def enter(router: SessionTable, number: int) -> Session:
     return router.open(b"r" + b"%16d" % number, f"n{number}", {}, 0.0)
 
 
 class Peer:
     """A session, what was put for it and what of that was handled."""
 
-    def __init__(self, router: Router, number: int) -> None:
+    def __init__(self, router: SessionTable, number: int) -> None:
         self.router = router
         self.session = enter(router, number)
         self.number = 0
@@ -54,7 +54,7 @@ class Fairness(RuleBasedStateMachine):
 
     @initialize(others=st.integers(1, 6))
     def some_sessions(self, others: int) -> None:
-        self.router = Router()
+        self.router = SessionTable()
         self.peers = [Peer(self.router, number) for number in range(others + 1)]
         self.by_session = {peer.session: peer for peer in self.peers}
         self.waited: int | None = None
@@ -134,7 +134,7 @@ TestFairness = Fairness.TestCase
 TestFairness.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
-def handled(router: Router) -> list[str]:
+def handled(router: SessionTable) -> list[str]:
     """Whose envelopes one step handles."""
     return [queue.session.node if queue.session else "" for queue, _ in router.turns.take()]
 
@@ -144,7 +144,7 @@ def read_id(envelope: bytes) -> bytes:
 
 
 def test_one_that_is_alone_is_served_for_whole_steps_whatever_it_has_cost():
-    router = Router()
+    router = SessionTable()
     alone = Peer(router, 1)
     for _ in range(10):
         alone.say(*[(Kind.CANCEL, 0)] * 200)
@@ -158,7 +158,7 @@ def test_one_that_is_alone_is_served_for_whole_steps_whatever_it_has_cost():
 
 
 def test_what_handling_turned_out_to_cost_is_waited_for_by_who_caused_it():
-    router = Router()
+    router = SessionTable()
     dear, cheap = Peer(router, 1), Peer(router, 2)
     for _ in range(20):
         dear.say((Kind.DELEGATION, 0))
@@ -174,7 +174,7 @@ def test_what_handling_turned_out_to_cost_is_waited_for_by_who_caused_it():
 
 
 def test_who_comes_new_waits_for_nobodys_debt():
-    router = Router()
+    router = SessionTable()
     deep, busy, fresh = Peer(router, 1), Peer(router, 2), Peer(router, 3)
     for peer in (deep, busy):
         for _ in range(100):
@@ -189,7 +189,7 @@ def test_who_comes_new_waits_for_nobodys_debt():
 
 
 def test_whoever_comes_first_is_first_when_nothing_waited():
-    router = Router()
+    router = SessionTable()
     one, two = Peer(router, 1), Peer(router, 2)
     one.say(*[(Kind.DELEGATION, 0)] * 9)
     assert handled(router) == ["n1"] * 9
@@ -200,7 +200,7 @@ def test_whoever_comes_first_is_first_when_nothing_waited():
 
 
 def test_a_frame_is_acknowledged_when_its_last_envelope_was_handled():
-    router = Router()
+    router = SessionTable()
     peer = Peer(router, 1)
     peer.say(*[(Kind.CANCEL, 0)] * 900)
     peer.say((Kind.CANCEL, 0))
@@ -217,7 +217,7 @@ def test_a_frame_is_acknowledged_when_its_last_envelope_was_handled():
 
 
 def test_a_node_that_waits_for_its_turn_is_not_lost_for_silence_nor_with_its_connection():
-    router = Router()
+    router = SessionTable()
     silent, cut = Peer(router, 1), Peer(router, 2)
     for peer in (silent, cut):
         peer.say(*[(Kind.CANCEL, 0)] * 1_000)
@@ -230,7 +230,7 @@ def test_a_node_that_waits_for_its_turn_is_not_lost_for_silence_nor_with_its_con
 
 
 def test_what_waits_of_a_lost_node_is_forgotten():
-    router = Router()
+    router = SessionTable()
     peer = Peer(router, 1)
     peer.say(*[(Kind.CANCEL, 0)] * 1_000)
     taking = router.turns.take()
@@ -242,7 +242,7 @@ def test_what_waits_of_a_lost_node_is_forgotten():
 
 
 def test_a_peer_that_was_let_in_while_its_next_frame_waited_is_no_stranger_any_more():
-    router = Router()
+    router = SessionTable()
     for kind in (Kind.HELLO, Kind.REGISTER):
         router.arrive(b"r" + b"1" * INCARNATION, join_frame([pack_envelope(kind)]), 1.0)
     seen = []
@@ -255,7 +255,7 @@ def test_a_peer_that_was_let_in_while_its_next_frame_waited_is_no_stranger_any_m
 
 
 def test_strangers_of_one_key_share_one_queue_and_those_of_another_have_theirs():
-    router = Router(owner=lambda routing_id: routing_id[:1].decode())
+    router = SessionTable(owner=lambda routing_id: routing_id[:1].decode())
     for number in range(5_000):
         router.arrive(b"a%16d" % number, b"junk", 1.0)
     router.arrive(b"b" * 17, join_frame([pack_envelope(Kind.HELLO)]), 1.0)
@@ -268,7 +268,7 @@ def test_strangers_of_one_key_share_one_queue_and_those_of_another_have_theirs()
 def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_come_again(monkeypatch):
     for module in (turns, router_module):
         monkeypatch.setattr(module, "MOST_WAITING", 1_000_000)
-    router = Router()
+    router = SessionTable()
     long, short = Peer(router, 1), Peer(router, 2)
     short.say((Kind.DELEGATION, 1_000))
     frames = []
@@ -301,7 +301,7 @@ def test_a_queue_takes_no_more_than_its_limit():
     assert not queue.has_room(bytes(745))
 
 
-def step_holding(router: Router, kind: Kind, free: list[bool]) -> list[tuple[str, int]]:
+def step_holding(router: SessionTable, kind: Kind, free: list[bool]) -> list[tuple[str, int]]:
     """Who was given which envelope in one step; those of a kind are held until `free` has something in it."""
     given = []
     for queue, envelope in router.turns.take():
@@ -313,7 +313,7 @@ def step_holding(router: Router, kind: Kind, free: list[bool]) -> list[tuple[str
 
 
 def test_what_is_held_is_given_again_once_it_is_free_before_all_else_of_its_queue_and_others_go_on():
-    router, free = Router(), list[bool]()
+    router, free = SessionTable(), list[bool]()
     waits, other = Peer(router, 1), Peer(router, 2)
     waits.say((Kind.CANCEL, 0), (Kind.REGISTER, 0), (Kind.CANCEL, 0))
     waits.say((Kind.CANCEL, 0))
@@ -329,7 +329,7 @@ def test_what_is_held_is_given_again_once_it_is_free_before_all_else_of_its_queu
 
 
 def test_who_was_held_has_saved_no_turns_meanwhile():
-    router, free = Router(), list[bool]()
+    router, free = SessionTable(), list[bool]()
     waits, other = Peer(router, 1), Peer(router, 2)
     waits.say((Kind.REGISTER, 0), *[(Kind.CANCEL, 0)] * 1_000)
     assert step_holding(router, Kind.REGISTER, free) == [("n1", 1)]
@@ -344,7 +344,7 @@ def test_who_was_held_has_saved_no_turns_meanwhile():
 
 
 def test_a_session_that_ends_while_it_is_held_leaves_nothing():
-    router = Router()
+    router = SessionTable()
     waits = Peer(router, 1)
     waits.say((Kind.REGISTER, 0), (Kind.CANCEL, 0))
     assert step_holding(router, Kind.REGISTER, []) == [("n1", 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ether_broker.transport.reconnect_policy import MUTE, Watchdog
+from ether_broker.transport.reconnect_policy import MUTE, ReconnectPolicy
 from ether_broker.transport.session_table import HEARTBEAT, SILENCE
 
 DEAF = SILENCE + HEARTBEAT
@@ -14,13 +14,13 @@ def moments(look, seconds: float) -> list[float]:
 
 
 def test_who_hears_nothing_listens_anew_again_and_again():
-    watchdog = Watchdog(0.0)
+    watchdog = ReconnectPolicy(0.0)
 
     assert moments(watchdog.is_deaf, 10.0) == [DEAF, DEAF + 2.0, DEAF + 4.0, DEAF + 6.0]
 
 
 def test_who_hears_something_each_second_never_listens_anew():
-    watchdog = Watchdog(0.0)
+    watchdog = ReconnectPolicy(0.0)
 
     def look(now: float) -> bool:
         if now == int(now):
@@ -31,11 +31,11 @@ def test_who_hears_something_each_second_never_listens_anew():
 
 
 def test_the_brokers_own_intervals_count():
-    assert moments(Watchdog(0.0, 5.0, 15.0).is_deaf, 45.0) == [20.0, 30.0, 40.0]
-    assert moments(listening(Watchdog(0.0, 5.0, 15.0), lambda _now: 7), 16.0) == [8.8]
+    assert moments(ReconnectPolicy(0.0, 5.0, 15.0).is_deaf, 45.0) == [20.0, 30.0, 40.0]
+    assert moments(listening(ReconnectPolicy(0.0, 5.0, 15.0), lambda _now: 7), 16.0) == [8.8]
 
 
-def listening(watchdog: Watchdog, first):
+def listening(watchdog: ReconnectPolicy, first):
     """Hears the broker all the time; `first` tells the oldest frame that is not acknowledged."""
 
     def look(now: float) -> bool:
@@ -46,28 +46,28 @@ def listening(watchdog: Watchdog, first):
 
 
 def test_whose_frames_are_acknowledged_one_after_the_other_goes_on_talking():
-    assert moments(listening(Watchdog(0.0), lambda now: 1 + int(now)), 20.0) == []
+    assert moments(listening(ReconnectPolicy(0.0), lambda now: 1 + int(now)), 20.0) == []
 
 
 def test_who_has_said_nothing_that_is_not_acknowledged_goes_on_talking():
-    assert moments(listening(Watchdog(0.0), lambda _now: 0), 20.0) == []
+    assert moments(listening(ReconnectPolicy(0.0), lambda _now: 0), 20.0) == []
 
 
 def test_whose_frame_is_not_acknowledged_while_the_broker_is_heard_talks_anew_with_growing_pauses():
-    found = moments(listening(Watchdog(0.0), lambda _now: 7), 16.0)
+    found = moments(listening(ReconnectPolicy(0.0), lambda _now: 7), 16.0)
 
     assert found == [1.8, 5.3, 12.3]
     assert MUTE < found[0] < MUTE + 0.1
 
 
 def test_who_hears_nothing_does_not_blame_the_talking_side():
-    watchdog = Watchdog(0.0)
+    watchdog = ReconnectPolicy(0.0)
 
     assert moments(lambda now: watchdog.is_mute(1, 7, now), 20.0) == []
 
 
 def test_a_new_session_has_all_its_time_though_its_frames_have_the_numbers_of_the_one_before():
-    watchdog = Watchdog(0.0)
+    watchdog = ReconnectPolicy(0.0)
 
     def look(now: float) -> bool:
         watchdog.heard(now)

@@ -9,22 +9,22 @@ import sys
 import threading
 from pathlib import Path
 
-from ether.process.parent_link import Lifeline, end
+from ether.process.parent_link import ParentLink, end
 
 
 def main() -> None:
     folder = os.environ.get("CHILD_FOLDER")
-    lifeline = Lifeline(
+    parent_link = ParentLink(
         on_orphaned=lambda request: Path(request["folder"], "orphaned").touch(),
         death_signal=int(os.environ.get("CHILD_DEATH_SIGNAL", "9")),
     )
-    request = lifeline.request
+    request = parent_link.request
     match request["does"]:
         case "stay":
-            lifeline.ready(pid=os.getpid(), folder=folder, path=sys.path)
+            parent_link.ready(pid=os.getpid(), folder=folder, path=sys.path)
             threading.Event().wait()
         case "fail":
-            lifeline.failed("invalid_spec", "not like this", "a traceback")
+            parent_link.failed("invalid_spec", "not like this", "a traceback")
             sys.exit(2)
         case "print":
             sys.stdout.write("one\ntwo\nthr")
@@ -35,12 +35,12 @@ def main() -> None:
             threading.Event().wait()
         case "deaf":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            lifeline.ready()
+            parent_link.ready()
             threading.Event().wait()
         case "segfault":
             ctypes.string_at(0)
         case "read":
-            lifeline.ready(rest=sys.stdin.read())
+            parent_link.ready(rest=sys.stdin.read())
         case "linger":  # a thread that does not end
             threading.Thread(target=threading.Event().wait).start()
             end(7)

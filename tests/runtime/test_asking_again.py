@@ -66,7 +66,7 @@ def test_agents_that_a_broker_without_the_session_is_told_of_are_registered_in_t
     bus = Bus()
     forget(bus)
 
-    bus.node.hosting.start_agents(["echo"], Echo, Echo)
+    bus.node.agent_host.start_agents(["echo"], Echo, Echo)
 
     assert bus.agents == {b"n", b"echo"}
 
@@ -78,10 +78,10 @@ def test_an_observer_that_a_broker_without_the_session_is_asked_for_gets_what_pa
     bus, observer = Bus(), Observer()
     forget(bus)
 
-    bus.node.watching.observe(observer, 0)
+    bus.node.subscriptions.observe(observer, 0)
 
     before = observer.position
-    bus.node.hosting.start_agents(["echo"], Echo, Echo)
+    bus.node.agent_host.start_agents(["echo"], Echo, Echo)
     bus.world.run()
     assert observer.position > before
 
@@ -91,9 +91,9 @@ def test_a_broker_that_answers_nothing_in_time_is_told_as_one_that_may_be_there_
     bus.link.cut()
 
     with pytest.raises(BrokerUnavailable, match="it may be starting anew: try again"):
-        bus.node.hosting.start_agents(["echo"], Echo, Echo)
+        bus.node.agent_host.start_agents(["echo"], Echo, Echo)
     with pytest.raises(BrokerUnavailable, match="try again"):
-        bus.node.watching.observe(observer, 0)
+        bus.node.subscriptions.observe(observer, 0)
 
-    assert bus.node.hosting.cells == []
-    assert bus.node.watching.observing(observer) is None
+    assert bus.node.agent_host.cells == []
+    assert bus.node.subscriptions.observing(observer) is None

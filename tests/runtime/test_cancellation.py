@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ether import Agent, Runtime, Status, capability
-from ether_actors.threads.event_loop import LoopThread
+from ether_actors.threads.event_loop import EventLoop
 from tests.support import wait_until
 
 begun: list[str] = []
@@ -40,7 +40,7 @@ def is_free(bus: Runtime) -> bool:
     return bus.delegate("sleep.not", timeout=5).result(10).ok
 
 
-def hold(loop: LoopThread) -> threading.Event:
+def hold(loop: EventLoop) -> threading.Event:
     """Hold the event loop up until what is returned is set."""
     is_held, go_on = threading.Event(), threading.Event()
 
@@ -54,7 +54,7 @@ def hold(loop: LoopThread) -> threading.Event:
 
 
 def test_it_is_never_started_and_its_place_is_free_again(bus: Runtime) -> None:
-    loop = bus.node.machinery.loop
+    loop = bus.node.resources.loop
     go_on = hold(loop)
     handle = bus.delegate("sleep.long", {"name": "a"})
     wait_until(lambda: loop._calls, what="the handler waits for the loop")
@@ -67,7 +67,7 @@ def test_it_is_never_started_and_its_place_is_free_again(bus: Runtime) -> None:
 
 
 def test_it_is_told_even_when_it_was_only_just_spawned(bus: Runtime) -> None:
-    loop, cell = bus.node.machinery.loop, bus.node.hosting.cell("ann")
+    loop, cell = bus.node.resources.loop, bus.node.agent_host.cell("ann")
     go_on = hold(loop)
     handle = bus.delegate("sleep.long", {"name": "a"})
     wait_until(lambda: loop._calls, what="the handler waits for the loop")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ether.node.outgoing import Delegating
+from ether.node.outgoing import OutgoingDelegations
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.payload import MAX_PAYLOAD, Payload
 from ether_broker.envelope.status import Status
@@ -20,11 +20,11 @@ class Silence:
 
     def __init__(self) -> None:
         self.now = START
-        machinery: Any = SimpleNamespace(
+        resources: Any = SimpleNamespace(
             wait=None, take=None, handle_type=Handle, make_id=lambda: bytes(16), monotonic=lambda: self.now, wall=lambda: 0.0
         )  # fmt: skip
-        uplink: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold: None)
-        stay: Any = SimpleNamespace(
+        sender: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold: None)
+        session_state: Any = SimpleNamespace(
             is_draining=False,
             default_timeout=60.0,
             limit=MAX_PAYLOAD,
@@ -33,14 +33,14 @@ class Silence:
             trouble="",
             is_heard=lambda _now: True,
         )
-        self.stay = stay
-        self.delegating = Delegating("d", uplink, machinery, stay, SimpleNamespace(offset=0.0))  # type: ignore[arg-type]
+        self.session_state = session_state
+        self.outgoing = OutgoingDelegations("d", sender, resources, session_state, SimpleNamespace(offset=0.0))  # type: ignore[arg-type]
 
     def beat_until(self, end: float) -> None:
         """Look for what is overdue each second."""
         while self.now < end:
             self.now += 1.0
-            self.delegating.end_overdue(self.now)
+            self.outgoing.end_overdue(self.now)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def silence() -> Silence:
 
 
 def test_what_the_supervisor_does_not_end_is_ended_here(silence: Silence) -> None:
-    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
+    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
 
     silence.beat_until(START + 7.0)
     assert not handle.done
@@ -62,8 +62,8 @@ def test_what_the_supervisor_does_not_end_is_ended_here(silence: Silence) -> Non
 
 
 def test_what_waits_for_the_disk_of_a_broker_that_is_there_is_told_so(silence: Silence) -> None:
-    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
-    silence.stay.trouble = "The disk is full."
+    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
+    silence.session_state.trouble = "The disk is full."
 
     silence.beat_until(START + 8.0)
 
@@ -75,8 +75,8 @@ def test_what_waits_for_the_disk_of_a_broker_that_is_there_is_told_so(silence: S
 
 
 def test_a_broker_that_was_in_trouble_and_is_silent_is_out_of_reach(silence: Silence) -> None:
-    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
-    silence.stay.trouble, silence.stay.is_heard = "The disk is full.", lambda _now: False
+    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
+    silence.session_state.trouble, silence.session_state.is_heard = "The disk is full.", lambda _now: False
 
     silence.beat_until(START + 8.0)
 
@@ -86,11 +86,11 @@ def test_a_broker_that_was_in_trouble_and_is_silent_is_out_of_reach(silence: Sil
 
 
 def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silence) -> None:
-    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
+    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
     silence.beat_until(START + 4.0)
 
     silence.now += 20.0
-    silence.delegating.end_overdue(silence.now)
+    silence.outgoing.end_overdue(silence.now)
     assert not handle.done
 
     silence.beat_until(silence.now + 1.0)
@@ -98,25 +98,25 @@ def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silen
 
 
 def test_a_node_that_is_late_each_time_judges_all_the_same(silence: Silence) -> None:
-    handle = silence.delegating.request(None, "x.y", Payload.of({}), 5.0)
+    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
     silence.beat_until(START + 4.0)
 
     for _ in range(2):
         silence.now += 20.0
-        silence.delegating.end_overdue(silence.now)
+        silence.outgoing.end_overdue(silence.now)
 
     assert handle.done
 
 
 def test_a_timeout_without_end_has_one(silence: Silence) -> None:
-    handle = silence.delegating.request(None, "x.y", Payload.of({}), float("inf"))
+    handle = silence.outgoing.request(None, "x.y", Payload.of({}), float("inf"))
 
     assert handle.deadline < float("inf")
 
 
 def test_a_handle_of_a_request_that_goes_on_ends_at_its_own_timeout(silence: Silence) -> None:
-    first = silence.delegating.request(None, "x.y", Payload.of({}), 20.0)  # of one id, as all here
-    second = silence.delegating.request(None, "x.y", Payload.of({}), 1.0)  # of one id, as all here
+    first = silence.outgoing.request(None, "x.y", Payload.of({}), 20.0)  # of one id, as all here
+    second = silence.outgoing.request(None, "x.y", Payload.of({}), 1.0)  # of one id, as all here
 
     silence.beat_until(START + 2.0)
 

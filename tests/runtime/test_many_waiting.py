@@ -192,7 +192,7 @@ def test_a_node_that_was_refused_one_thread_begins_as_much_as_before_a_second_la
     with Runtime(threads=2) as bus:
         bus.start(Sub)
         bus.start(Boss)
-        pool = bus.node.machinery.pool
+        pool = bus.node.resources.pool
         refused = refuse_threads(monkeypatch, "ether-pool", 1)
         early = [bus.delegate("boss.do", timeout=PATIENCE).result() for _ in range(3)]
         assert refused

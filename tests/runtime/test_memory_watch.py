@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from ether.process.memory_limit import OUT_OF_MEMORY, MemoryWatch
+from ether.process.memory_limit import OUT_OF_MEMORY, MemoryLimit
 from ether_broker.transport.backlog import Backlog
-from ether_broker.transport.session_table import INCARNATION, Router, Session
+from ether_broker.transport.session_table import INCARNATION, Session, SessionTable
 from tests.support import child_environment, wait_until
 
 LIMIT = 1_000
@@ -24,7 +24,7 @@ class Kept:
     def __init__(self, much: int, little: int) -> None:
         self.gone: list[str] = []
         self.backlog = Backlog(1 << 30, lambda session, _: self.gone.append(session.node))
-        router = Router()
+        router = SessionTable()
         self.sessions: list[Session] = []
         for number, (name, size) in enumerate((("much", much), ("little", little))):
             session = router.open(b"r" + b"%d" % number * INCARNATION, name, {}, 0.0)
@@ -42,7 +42,7 @@ def watched(kept: Kept, size: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         return size
 
     monkeypatch.setattr("ether.process.memory_limit.resident", resident)
-    watch = MemoryWatch("ipc://nowhere", LIMIT, lambda *_: None, kept.backlog)
+    watch = MemoryLimit("ipc://nowhere", LIMIT, lambda *_: None, kept.backlog)
     try:
         yield looks
     finally:
@@ -75,8 +75,8 @@ def test_nobody_goes_at_the_limit_or_for_little(size: int, much: int, monkeypatc
 def test_a_process_past_twice_the_limit_ends():
     code = (
         "import logging, time; logging.basicConfig();"
-        "from ether.process.memory_limit import MemoryWatch; from ether_broker.transport.backlog import Backlog;"
-        "MemoryWatch('ipc://nowhere', 1, print, Backlog(1, print)); time.sleep(20)"
+        "from ether.process.memory_limit import MemoryLimit; from ether_broker.transport.backlog import Backlog;"
+        "MemoryLimit('ipc://nowhere', 1, print, Backlog(1, print)); time.sleep(20)"
     )
 
     ended = subprocess.run(

@@ -268,7 +268,7 @@ def test_a_stalled_observer_has_only_a_few_batches_under_way(bus: Runtime) -> No
     for _ in range(2 * WINDOW):
         echo(bus, 1)
     try:
-        observing: Any = bus.node.watching.observing(recorder)
+        observing: Any = bus.node.subscriptions.observing(recorder)
         assert observing._batches.qsize() <= WINDOW
     finally:
         recorder.go_on.set()

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 from ether import Observer
 from ether.node.connection.control_calls import Reply
-from ether.node.subscriptions import Watching
-from ether_actors.observers.observer_thread import Observing
+from ether.node.subscriptions import Subscriptions
+from ether_actors.observers.observer_thread import ObserverThread
 from ether_broker.envelope.payload import unpack
 from ether_broker.wire.frame import Kind, read_header
 from tests.support import wait_until
@@ -13,7 +13,7 @@ from tests.support import wait_until
 
 def test_with_another_broker_an_observer_counts_from_one_and_misses_nothing():
     acknowledged: list[int] = []
-    observing = Observing(Observer(), acknowledged.append)
+    observing = ObserverThread(Observer(), acknowledged.append)
     observing.start(14)
     assert observing.following == 14
     observing.begin_again()
@@ -31,16 +31,16 @@ def test_an_observer_whose_broker_dies_before_it_answers_begins_where_it_wanted_
         """The questions of a node whose broker is another before it has answered."""
 
         def ask(self, _envelopes: list[bytes], _tokens: list[bytes]) -> list[Reply]:
-            (wish,) = watching.wishes(monitors=False)
+            (wish,) = subscriptions.wishes(monitors=False)
             reply = Reply(wish)
             reply.kind = Kind.OBSERVE
             reply.body = {"next": unpack(wish[read_header(wish).body :])["from"]}
             return [reply]
 
-    machinery = SimpleNamespace(make_observing=Observing)
-    watching = Watching(None, Dying(), machinery)  # type: ignore[arg-type]
+    resources = SimpleNamespace(make_observing=ObserverThread)
+    subscriptions = Subscriptions(None, Dying(), resources)  # type: ignore[arg-type]
 
-    observing = watching.observe(Observer(), 6769)
+    observing = subscriptions.observe(Observer(), 6769)
     observing.stop()
 
     assert observing.following == 6769

@@ -12,7 +12,7 @@ import pytest
 from ether import Runtime, Unserialisable
 from ether.cluster import Cluster
 from ether.process.child import Process, describe_exit
-from ether.process.output_reader import Outlet
+from ether.process.output_reader import OutputReader
 from tests.runtime.script import script
 from tests.support import REPOSITORY, process_is_alive, wait_until
 
@@ -115,7 +115,7 @@ def test_an_exit_code_in_words(code: int, words: str):
 
 def test_output_comes_out_in_lines_whatever_its_pieces(start: Start):
     lines: list[str] = []
-    outlet = Outlet(lambda name, line: lines.append(f"{name}: {line[:20]}"))
+    outlet = OutputReader(lambda name, line: lines.append(f"{name}: {line[:20]}"))
     process = start("print")
     outlet.connect("child", process.output)
     assert ended(process)
@@ -127,7 +127,7 @@ def test_output_comes_out_in_lines_whatever_its_pieces(start: Start):
 
 
 def test_a_pipe_that_somebody_else_holds_open_is_let_go(start: Start):
-    outlet = Outlet(lambda _name, _line: None)
+    outlet = OutputReader(lambda _name, _line: None)
     process = start("stay")
     outlet.connect("child", process.output)
     report_of(process)

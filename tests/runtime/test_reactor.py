@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from ether.process.event_loop import Reactor
+from ether.process.event_loop import ProcessEventLoop
 
 
 @pytest.fixture
 def reactor():
-    reactor = Reactor()
+    reactor = ProcessEventLoop()
     yield reactor
     reactor.close()
 

@@ -115,7 +115,7 @@ def test_what_ends_in_a_draining_node_while_there_is_no_broker_is_delivered_to_t
         kept.kill("broker")
         if not drains_first:
             closing.start()
-            wait_until(lambda: node._stay.is_draining, what="the node drains")
+            wait_until(lambda: node._session_state.is_draining, what="the node drains")
         kept.go()
 
         assert outcome(running, 40.0).unwrap().data["agent"] == "here"

@@ -9,7 +9,7 @@ import pytest
 
 from ether import Closed, InvalidSpec, Unserialisable
 from ether.errors import ProcessFailed
-from ether.process.process_supervisor import ProcessSpec, Warden
+from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
 from ether_actors.restarts.child_spec import Backoff
 from ether_actors.restarts.tree import Lifecycle
 from tests.support import REPOSITORY, process_is_alive, wait_until
@@ -22,7 +22,7 @@ class Ward:
         self.events: list[str] = []
         self.lines: list[str] = []
         self.failed: list[ProcessFailed] = []
-        self.warden = Warden(
+        self.process_supervisor = ProcessSupervisor(
             intensity=intensity,
             period=60.0,
             backoff=Backoff(initial=0.0),
@@ -30,14 +30,14 @@ class Ward:
             on_output=lambda name, line: self.lines.append(f"{name} {line}"),
             on_failed=self.failed.append,
         )
-        self.warden.start()
+        self.process_supervisor.start()
 
     def add(self, name: str, does: str = "stay", *, drain: float = 5.0, start_timeout: float = 30.0, **more: object):
         request = {"does": does, "folder": ".", **more}
-        self.warden.add(ProcessSpec(name, "tests.runtime.child", lambda: request, drain, start_timeout))
+        self.process_supervisor.add(ProcessSpec(name, "tests.runtime.child", lambda: request, drain, start_timeout))
 
     def pid(self, name: str) -> int | None:
-        return next(entry.pid for entry in self.warden.statistics() if entry.name == name)
+        return next(entry.pid for entry in self.process_supervisor.statistics() if entry.name == name)
 
 
 @pytest.fixture
@@ -45,15 +45,15 @@ def ward(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ward]:
     monkeypatch.chdir(REPOSITORY)
     ward = Ward()
     yield ward
-    ward.warden.kill()
-    ward.warden.close()
+    ward.process_supervisor.kill()
+    ward.process_supervisor.close()
 
 
 def test_a_process_that_does_not_come_up_in_time_is_killed_and_told(ward: Ward):
     ward.add("slow", "hang", start_timeout=1.0)
 
     with pytest.raises(ProcessFailed, match="slow was not up after 1 s") as raised:
-        ward.warden.wait_up("slow")
+        ward.process_supervisor.wait_up("slow")
     assert raised.value.process == "slow"
     assert ward.failed == []
 
@@ -61,26 +61,26 @@ def test_a_process_that_does_not_come_up_in_time_is_killed_and_told(ward: Ward):
 def test_a_signal_reaches_one_process_and_nobody_once_all_have_ended(ward: Ward):
     ward.add("one")
     ward.add("other")
-    ward.warden.wait_up("one")
-    ward.warden.wait_up("other")
+    ward.process_supervisor.wait_up("one")
+    ward.process_supervisor.wait_up("other")
     before = ward.pid("other")
 
-    killed = ward.warden.signal("one", signal.SIGKILL)
+    killed = ward.process_supervisor.signal("one", signal.SIGKILL)
     assert killed is not None
     wait_until(lambda: ward.pid("one") not in (killed, None), what="one is started again")
     assert not process_is_alive(killed)
     assert ward.pid("other") == before
-    assert ward.warden.signal("nobody", signal.SIGKILL) is None
+    assert ward.process_supervisor.signal("nobody", signal.SIGKILL) is None
 
-    ward.warden.kill()
-    assert ward.warden.wait(20)
-    assert ward.warden.signal("other", signal.SIGKILL) is None
+    ward.process_supervisor.kill()
+    assert ward.process_supervisor.wait(20)
+    assert ward.process_supervisor.signal("other", signal.SIGKILL) is None
 
 
 def test_a_process_that_ends_while_it_starts_is_told_with_its_last_words(ward: Ward):
     ward.add("broken", "print")
     with pytest.raises(ProcessFailed, match=r"broken ended while it started \(exit code 0\). It said: xxx") as raised:
-        ward.warden.wait_up("broken")
+        ward.process_supervisor.wait_up("broken")
 
     assert raised.value.exit == 0
     assert raised.value.output[:3] == ("one", "two", "three")
@@ -90,7 +90,7 @@ def test_a_process_that_crashes_in_c_shows_where(ward: Ward):
     ward.add("broken", "segfault")
 
     with pytest.raises(ProcessFailed, match="killed by SIGSEGV") as raised:
-        ward.warden.wait_up("broken")
+        ward.process_supervisor.wait_up("broken")
     assert raised.value.exit == -signal.SIGSEGV
     assert any("Segmentation fault" in line for line in raised.value.output)
 
@@ -99,14 +99,14 @@ def test_a_childs_own_error_comes_out_typed(ward: Ward):
     ward.add("broken", "fail")
 
     with pytest.raises(InvalidSpec, match=r"^broken: not like this$"):
-        ward.warden.wait_up("broken")
+        ward.process_supervisor.wait_up("broken")
 
 
 def test_a_request_that_cannot_travel_is_told(ward: Ward):
     ward.add("broken", callback=lambda: None)
 
     with pytest.raises(Unserialisable):
-        ward.warden.wait_up("broken")
+        ward.process_supervisor.wait_up("broken")
 
 
 def test_a_process_that_cannot_be_started_is_told(ward: Ward, monkeypatch: pytest.MonkeyPatch):
@@ -114,45 +114,45 @@ def test_a_process_that_cannot_be_started_is_told(ward: Ward, monkeypatch: pytes
     ward.add("broken")
 
     with pytest.raises(ProcessFailed, match=r"broken cannot start: .*No such file"):
-        ward.warden.wait_up("broken")
+        ward.process_supervisor.wait_up("broken")
 
 
 def test_one_that_never_came_up_is_not_tried_again_and_leaves_the_others_alone(ward: Ward):
     ward.add("good")
     ward.add("broken", "fail")
-    ward.warden.wait_up("good")
+    ward.process_supervisor.wait_up("good")
     with pytest.raises(InvalidSpec):
-        ward.warden.wait_up("broken")
+        ward.process_supervisor.wait_up("broken")
 
-    states = {entry.name: (entry.state, entry.pid is None) for entry in ward.warden.statistics()}
+    states = {entry.name: (entry.state, entry.pid is None) for entry in ward.process_supervisor.statistics()}
     assert states == {"good": (Lifecycle.RUNNING, False), "broken": (Lifecycle.DONE, True)}
 
 
 def test_each_process_has_a_budget_of_its_own(ward: Ward):
     for name in ("one", "two", "three"):
         ward.add(name)
-        ward.warden.wait_up(name)
+        ward.process_supervisor.wait_up(name)
     for name in ("one", "two", "three"):
         pid = ward.pid(name)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: [entry.restarts for entry in ward.warden.statistics()] == [1, 1, 1])
+    wait_until(lambda: [entry.restarts for entry in ward.process_supervisor.statistics()] == [1, 1, 1])
 
-    assert ward.warden.failed is None
+    assert ward.process_supervisor.failed is None
 
 
 def test_a_spent_budget_ends_all_and_says_whose(ward: Ward):
     ward.add("good")
     ward.add("bad")
-    ward.warden.wait_up("good")
-    ward.warden.wait_up("bad")
+    ward.process_supervisor.wait_up("good")
+    ward.process_supervisor.wait_up("bad")
     good = ward.pid("good")
     for restarts in (0, 1):
-        wait_until(lambda seen=restarts: ward.warden.statistics()[1].restarts == seen and ward.pid("bad"))
+        wait_until(lambda seen=restarts: ward.process_supervisor.statistics()[1].restarts == seen and ward.pid("bad"))
         os.kill(ward.pid("bad") or 0, signal.SIGKILL)
-    assert ward.warden.wait(10.0)
+    assert ward.process_supervisor.wait(10.0)
 
-    assert ward.failed == [ward.warden.failed]
+    assert ward.failed == [ward.process_supervisor.failed]
     assert (ward.failed[0].process, ward.failed[0].exit) == ("bad", -signal.SIGKILL)
     assert good is not None
     assert not process_is_alive(good)
@@ -161,9 +161,9 @@ def test_a_spent_budget_ends_all_and_says_whose(ward: Ward):
 def test_what_does_not_end_in_its_time_is_killed(ward: Ward, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ether.process.process_supervisor.GRACE", 0.1)
     ward.add("deaf", "deaf", drain=0.1)
-    ward.warden.wait_up("deaf")
+    ward.process_supervisor.wait_up("deaf")
 
-    assert ward.warden.stop(10.0)
+    assert ward.process_supervisor.stop(10.0)
     assert "deaf did not end in time; it is killed" in ward.events
     assert "deaf has ended (killed by SIGKILL)" in ward.events
 
@@ -175,21 +175,21 @@ def test_a_stop_ends_what_is_still_starting_and_wakes_who_waits_for_it(ward: War
 
     def wait() -> None:
         try:
-            ward.warden.wait_up("slow")
+            ward.process_supervisor.wait_up("slow")
         except Closed as error:
             told.append(error)
 
     waiter = threading.Thread(target=wait)
     waiter.start()
-    ward.warden.kill()
+    ward.process_supervisor.kill()
     waiter.join(10.0)
 
     assert [str(error) for error in told] == ["slow was stopped while it started."]
 
 
 def test_what_is_asked_of_a_warden_that_has_ended_changes_nothing(ward: Ward):
-    assert ward.warden.stop(10.0)
-    ward.warden.kill()
+    assert ward.process_supervisor.stop(10.0)
+    ward.process_supervisor.kill()
 
-    assert ward.warden.stop(1.0)
-    assert ward.warden.statistics() == []
+    assert ward.process_supervisor.stop(1.0)
+    assert ward.process_supervisor.statistics() == []

@@ -300,7 +300,7 @@ class Auditor:
             if is_new and waiting > max(limits.count, before):
                 self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.count}")
             self._waiting[agent.name] = waiting
-        owners = supervisor._rulings._delivery.orphans._items.values()  # a share of them ends each step
+        owners = supervisor._policy._delivery.orphans._items.values()  # a share of them ends each step
         orphans = {entry.request_id for children in owners for entry in children}
         for child in self._orphans:
             if child in self.open and child not in orphans:
@@ -407,7 +407,7 @@ class Auditor:
         world, name = self._world, self.name(plan.request_id)
         if not handle._envelope:  # its node's own word
             if code in {"broker_unreachable", "journal_unavailable"}:
-                passed = handle._owner.machinery.monotonic() - handle.deadline  # type: ignore[attr-defined]  # it is its node's
+                passed = handle._owner.resources.monotonic() - handle.deadline  # type: ignore[attr-defined]  # it is its node's
                 deadline = world.timeline.now - max(GRACE, passed)  # its parent's may have been sooner
                 if world.disturbed_until < deadline:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Broker"]
 
 _TURN: Final = 32
-"""Messages of one step, as `BrokerSocket` takes."""
+"""Messages of one step, as `ZmqServer` takes."""
 _RETRY: Final = 0.01
 _ENVELOPE: Final = 0.0001
 """Seconds that the broker takes for an envelope."""
@@ -54,7 +54,7 @@ class SimulatedUpkeep:
         self._number = journal.next
 
     def collect(self, older_than: float, done: Callable[[Removed], None]) -> None:
-        """See `Upkeep.collect`."""
+        """See `JournalMaintenance.collect`."""
         self._world.timeline.after(self._world.chance.uniform(0.01, 0.3), lambda: self._checkpoint(older_than, done))
 
     def _checkpoint(self, older_than: float, done: Callable[[Removed], None]) -> None:
@@ -138,8 +138,8 @@ class Broker:
         self.supervisor = supervisor
         world.auditor.waits.count(supervisor)
         if self.journal is not None:
-            upkeep: Any = SimulatedUpkeep(world, self.journal)
-            supervisor.trimming.attach(upkeep)
+            maintenance: Any = SimulatedUpkeep(world, self.journal)
+            supervisor.journal_gc.attach(maintenance)
         self._arrivals.clear()
         self._next = _NEVER
         world.network.listener = self._arrived

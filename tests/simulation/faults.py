@@ -168,7 +168,7 @@ class Storm:
 
     def _cancel(self) -> None:
         life = self._somebody()
-        pending = life.node.delegating.pending if life is not None else []
+        pending = life.node.outgoing.pending if life is not None else []
         for handle in self._chance.sample(pending, min(len(pending), self._chance.randint(1, 4))):
             handle.cancel()
 
@@ -186,5 +186,5 @@ class Storm:
         if life is None or not life.agent_names():
             return
         name = self._chance.choice(sorted(life.agent_names()))
-        life.node.hosting.stop_agent(name, 0.0)
+        life.node.agent_host.stop_agent(name, 0.0)
         life.after(self._chance.choice((0.01, 0.5)), lambda: life.start_agent(name))

@@ -17,8 +17,8 @@ from ether_broker.envelope.payload import Payload, unpack
 from ether_broker.errors import EtherError
 from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead
 from tests.simulation.link import SimulatedLink
-from tests.simulation.machinery import SimulatedMachinery
 from tests.simulation.network import Connection
+from tests.simulation.resources import SimulatedMachinery
 from tests.simulation.timeline import Ids
 from tests.simulation.workload import Plan, Wide, Worker
 
@@ -65,7 +65,7 @@ class _Node(Node):
             self.life.after(0.5, self._register_again)
 
     def _register_again(self) -> None:
-        for envelope in self.hosting.registrations():
+        for envelope in self.agent_host.registrations():
             self._link.send(envelope)
 
 
@@ -86,21 +86,21 @@ class Life:
         self._parked: list[Callable[[], None]] = []
         world = member.world
         world.processes += 1
-        machinery = SimulatedMachinery(self, Ids(member.clock, world.processes), Random(chance.random()))
+        resources = SimulatedMachinery(self, Ids(member.clock, world.processes), Random(chance.random()))
         incarnation = world.make_id()
         world.honest.add(incarnation)
         self.link = SimulatedLink(self, world.network, incarnation)
-        self.node = _Node(member.name, self.link, machinery)
+        self.node = _Node(member.name, self.link, resources)
         self.node.life = self
-        self.node.guarding.on_escalation = lambda agent, _why: self.after(1.0, lambda: self.start_agent(agent))
-        answering = self.node.hosting._answering
-        hand_back = answering.hand_back
+        self.node.supervision.on_escalation = lambda agent, _why: self.after(1.0, lambda: self.start_agent(agent))
+        responder = self.node.agent_host._responder
+        hand_back = responder.hand_back
 
         def note(works: list[Any]) -> None:
             world.auditor.handed_back.update(work.header.request_id for work in works)
             hand_back(works)
 
-        answering.hand_back = note  # type: ignore[method-assign]
+        responder.hand_back = note  # type: ignore[method-assign]
         self.after(0.001, self._greet)
 
     # -- time ----------------------------------------------------------------------------------------------------
@@ -166,16 +166,16 @@ class Life:
         if name in self.agent_names() or self.is_leaving:
             return
         cls = Wide if self.member.world.scenario.places > 1 else Worker
-        self.node.hosting.start_agents([name], lambda: cls(self), cls)
+        self.node.agent_host.start_agents([name], lambda: cls(self), cls)
 
     def agent_names(self) -> set[str]:
         """The agents that are here."""
-        return self.node.hosting.agent_names
+        return self.node.agent_host.agent_names
 
     def _attach(self, watcher: Watcher) -> None:
-        watching, token = self.node.watching, self.node.machinery.make_id()
-        observing = self.node.machinery.make_observing(watcher, partial(watching._acknowledge, token))
-        watching._observing[token] = observing
+        subscriptions, token = self.node.subscriptions, self.node.resources.make_id()
+        observing = self.node.resources.make_observing(watcher, partial(subscriptions._acknowledge, token))
+        subscriptions._observer_thread[token] = observing
         observing.start(watcher.position)
         self.link.send(_wish(token, watcher, watcher.position))
 
@@ -190,19 +190,19 @@ class Life:
         params, world = Payload.of({"plan": plan.number}), self.member.world
         if plan.is_volatile or plan.parent or plan.falls:
             delegation = Delegation(
-                request_id=self.node.machinery.new_id(), from_agent=self.member.name, to_agent=plan.target,
+                request_id=self.node.resources.new_id(), from_agent=self.member.name, to_agent=plan.target,
                 capability=plan.capability, params=params, timeout=plan.timeout,
                 parent=to_text(plan.parent) if plan.parent else None, durability="memory" if plan.is_volatile else None,
                 fallback=plan.falls,
             )  # fmt: skip
-            handle = self.node.delegating.delegate(delegation, self.member.clock.monotonic() + plan.timeout)
+            handle = self.node.outgoing.delegate(delegation, self.member.clock.monotonic() + plan.timeout)
         else:
-            handle = self.node.delegating.request(plan.target, plan.capability, params, plan.timeout)
+            handle = self.node.outgoing.request(plan.target, plan.capability, params, plan.timeout)
         world.asked(plan, handle)
 
     def ask_again(self, plan: Plan) -> None:
         """Send what was sent before once more, as a node does that does not know whether it came."""
-        offset = self.node.delegating._broker_clock.offset
+        offset = self.node.outgoing._broker_clock.offset
         header = read_header(plan.sent)
         deadline = self.member.clock.monotonic() + plan.timeout + offset
         self.say(rehead(header, plan.sent, deadline=deadline, flags=header.flags | Flag.RESENT))
@@ -210,13 +210,13 @@ class Life:
     def collect_garbage(self, older_than: float) -> None:
         """Have the bus give up the journal's old part."""
         params = Payload.of({"older_than": older_than})
-        self.node.delegating.request(None, "ether.journal-gc", params, 5.0)
+        self.node.outgoing.request(None, "ether.journal-gc", params, 5.0)
 
     def _collect(self) -> None:
         """Ask for what an earlier life had delegated, as `Runtime.collect` does."""
         if self.is_leaving:
             return
-        handle = self.node.delegating.request(None, "ether.outcomes", Payload.of({}), 5.0)
+        handle = self.node.outgoing.request(None, "ether.outcomes", Payload.of({}), 5.0)
         handle.add_done_callback(self._take_up)
 
     def _take_up(self, handle: Handle) -> None:
@@ -230,7 +230,7 @@ class Life:
         world.auditor.listed(member, found)
         wanted = [(request_id, "", item["left"]) for request_id, item in found.items() if request_id in mine]
         wanted += [(request_id, "", None) for request_id in mine if request_id not in found]
-        for taken in self.node.delegating.take_up(wanted):
+        for taken in self.node.outgoing.take_up(wanted):
             plan = mine[taken.key]
             taken.add_done_callback(partial(world.auditor.ended, plan, self.number))
 
@@ -248,7 +248,7 @@ class Life:
             if socket.connection is not None:
                 network.broke(socket.connection, node_sees=None, broker_sees=notice)
             socket.close()
-        self.node.machinery.close(0.0)
+        self.node.resources.close(0.0)
 
     def leave(self) -> None:
         """Leave in order."""

@@ -15,7 +15,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash
 from ether_broker.wire.codec import pack_response
 from ether_broker.wire.frame import Header
-from tests.simulation.machinery import Sleep
+from tests.simulation.resources import Sleep
 
 if TYPE_CHECKING:
     from tests.simulation.member import Life

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from ether_actors.task.parameter_errors import Misfit
+from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.manifest import Capability
 from ether_broker.envelope.model import problem_words
@@ -161,7 +161,7 @@ class Handler:
             if self._adapter is None:
                 if self._whole is bytes and type(value) is not bytes:
                     msg = f"params has to be bytes and is a {type(value).__name__}"
-                    raise Misfit(msg, unexpected=(self._field,))
+                    raise ParameterError(msg, unexpected=(self._field,))
                 return {self._field: value}
             return {self._field: self._validate({} if value is None else value)}
         assert self._adapter is not None
@@ -175,7 +175,7 @@ class Handler:
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            raise Misfit.of(self.capability.name, value, error) from None
+            raise ParameterError.of(self.capability.name, value, error) from None
 
     def result(self, value: Any) -> Any:
         """Check a result against the return annotation.

@@ -7,7 +7,7 @@ import traceback
 from typing import Any, Final
 
 from ether_actors.agent.capability import WrongResult
-from ether_actors.task.parameter_errors import Misfit
+from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.work_item import Work
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.response import ErrorInfo, Response
@@ -22,7 +22,7 @@ _RETRYABLE: Final = frozenset({AgentCrash.code, "agent_crashed", LeaseLost.code,
 
 def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Response, bool]:
     """The outcome of work that raised, and whether the agent has crashed; `now` is seconds since 1970."""
-    if work.cancelled and not isinstance(error, Misfit):
+    if work.cancelled and not isinstance(error, ParameterError):
         return refusal(work, agent, Status.CANCELLED, "cancelled", "The handler was called off.", now), False
     if _is_cancellation(error) and work.is_orphaned:
         message = f"{agent} crashed while it worked on this."
@@ -34,7 +34,7 @@ def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Res
 
 def told_of(error: BaseException) -> dict[str, Any]:
     """What is answered when a handler raised it, or its parameters raised it: arguments of `refusal`."""
-    if isinstance(error, Misfit):
+    if isinstance(error, ParameterError):
         return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": str(error), **error.fields}
     code = AgentCrash.code if is_crash(error) else "exception"
     code = type(error).code if isinstance(error, EtherError) else code  # of an outcome: not that one's own

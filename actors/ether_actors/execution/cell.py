@@ -37,7 +37,7 @@ from ether_broker.wire.codec import plain_params
 from ether_broker.wire.frame import Header
 
 if TYPE_CHECKING:
-    from ether_actors.threads.event_loop import LoopThread
+    from ether_actors.threads.event_loop import EventLoop
 
 __all__ = ["Cell", "CellHost"]
 
@@ -52,7 +52,7 @@ _RETRY_AFTER: Final = 1.0
 class CellHost(Host, Protocol):
     """What a cell needs of its node."""
 
-    loop: LoopThread
+    loop: EventLoop
 
     def answer(self, work: Work, response: Response) -> None:
         """Send an outcome."""

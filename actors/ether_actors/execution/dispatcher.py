@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ether_actors.threads.pool import Room
 
 if TYPE_CHECKING:
-    from ether_actors.threads.event_loop import LoopThread
+    from ether_actors.threads.event_loop import EventLoop
 
 __all__ = ["Dispatcher", "LoopDispatcher"]
 
@@ -34,7 +34,7 @@ class Dispatcher(Protocol):
 class LoopDispatcher:
     """Turns in the event loop."""
 
-    def __init__(self, loop: LoopThread) -> None:
+    def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
 
     @property

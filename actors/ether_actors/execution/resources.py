@@ -9,19 +9,19 @@ from queue import SimpleQueue
 from typing import ClassVar, TypeVar
 
 from ether_actors.observers.observer import Observer
-from ether_actors.observers.observer_thread import Observing
+from ether_actors.observers.observer_thread import ObserverThread
 from ether_actors.task.handle import Handle
-from ether_actors.threads.event_loop import LoopThread
+from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.pool import Pool, waiting
 from ether_broker.clock import Clock
 from ether_broker.envelope.ids import new_id, to_text
 
-__all__ = ["Machinery"]
+__all__ = ["Resources"]
 
 _T = TypeVar("_T")
 
 
-class Machinery:
+class Resources:
     """What a node runs on; the double of the runtime has another, in which nothing happens by itself.
 
     Args:
@@ -36,11 +36,11 @@ class Machinery:
     """What `delegate` gives."""
 
     def __init__(
-        self, clock: Clock, *, pool: Pool, loop: LoopThread | None = None, make_id: Callable[[], bytes] = new_id,
+        self, clock: Clock, *, pool: Pool, loop: EventLoop | None = None, make_id: Callable[[], bytes] = new_id,
         chance: random.Random | None = None,
     ) -> None:  # fmt: skip
         self.pool = pool
-        self.loop = loop or LoopThread()
+        self.loop = loop or EventLoop()
         self.random = chance or random.Random()  # noqa: S311  jitter is no secret
         self.make_id = make_id
         """A new request id in 16 bytes."""
@@ -64,9 +64,9 @@ class Machinery:
         self._private_pools.append(pool)
         return pool
 
-    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
+    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> ObserverThread:
         """Where an observer is to run."""
-        return Observing(observer, acknowledge)
+        return ObserverThread(observer, acknowledge)
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait for an event; in a thread of a pool, another thread takes its place meanwhile."""

@@ -12,13 +12,13 @@ from ether_actors.observers.observer import Observer
 from ether_actors.threads.pool import waiting
 from ether_broker.tap import read_batch
 
-__all__ = ["Observing"]
+__all__ = ["ObserverThread"]
 
 _FROM_ONE: Final = struct.pack(">QQdI", 1, 1, 0.0, 0)
 """A batch of nothing, from number 1 to number 1 (`ether_broker.tap` draws it)."""
 
 
-class Observing:
+class ObserverThread:
     """One observer at work.
 
     Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["IntensityWindow"]
+__all__ = ["RestartIntensity"]
 
 
-class IntensityWindow:
+class RestartIntensity:
     """Counts restarts in a sliding window, as OTP's `add_restart`.
 
     Holds at most `intensity + 1` times, however often it is asked.

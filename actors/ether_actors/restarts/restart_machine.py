@@ -52,10 +52,10 @@ from ether_broker.errors import InvalidSpec, UsageError
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["SupervisionTree"]
+__all__ = ["RestartMachine"]
 
 
-class SupervisionTree:
+class RestartMachine:
     """A supervisor and all below it.
 
     Not thread-safe: one thread calls it, or a lock does. It holds no reference to agents, only to their
@@ -130,7 +130,7 @@ class SupervisionTree:
 
     def _start(self) -> None:
         if self._root.state is not Lifecycle.PENDING:
-            raise UsageError(f"The tree {self._root.id!r} has been started already; make a new SupervisionTree.")
+            raise UsageError(f"The tree {self._root.id!r} has been started already; make a new RestartMachine.")
         self._moves.begin(self._root)
 
     def _started(self, path: ChildPath, incarnation: int | None) -> None:

@@ -38,16 +38,16 @@ from ether_actors.restarts.events import (
     StopChild,
     TimerFired,
 )
-from ether_actors.restarts.restart_machine import SupervisionTree
+from ether_actors.restarts.restart_machine import RestartMachine
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import InvalidSpec, nearest
 
-__all__ = ["Guardian", "GuardianHost", "resolve"]
+__all__ = ["SupervisionHost", "SupervisionRunner", "resolve"]
 
 logger = logging.getLogger("ether.guardian")
 
 
-class GuardianHost(Protocol):
+class SupervisionHost(Protocol):
     """What a guardian needs of its node."""
 
     random: random.Random
@@ -83,7 +83,7 @@ class GuardianHost(Protocol):
             gave_up: whether the whole tree goes, since it gave up.
         """
 
-    def escalated(self, guardian: Guardian, reason: str) -> None:
+    def escalated(self, runner: SupervisionRunner, reason: str) -> None:
         """Nothing of the tree runs any more."""
 
 
@@ -113,7 +113,7 @@ def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
     return found
 
 
-class Guardian:
+class SupervisionRunner:
     """Runs one supervision tree.
 
     Args:
@@ -122,10 +122,10 @@ class Guardian:
         adopted: cells of agents that run already: {child id: cell}.
     """
 
-    def __init__(self, spec: SupervisorSpec, host: GuardianHost, adopted: dict[str, Cell] | None = None) -> None:
+    def __init__(self, spec: SupervisorSpec, host: SupervisionHost, adopted: dict[str, Cell] | None = None) -> None:
         self.spec = spec
         self._host = host
-        self._tree = SupervisionTree(spec, host.random)
+        self._tree = RestartMachine(spec, host.random)
         self._cells: dict[str, Cell] = dict(adopted or {})
         self._adopting = adopted is not None
         self._incarnations: dict[str, tuple[ChildPath, int]] = {}

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ether_actors.restarts.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.restarts.events import ChildPath, Exit
-from ether_actors.restarts.restart_intensity import IntensityWindow
+from ether_actors.restarts.restart_intensity import RestartIntensity
 
 __all__ = [
     "Child",
@@ -131,7 +131,7 @@ class Supervisor(_Child):
         """Children about which something is to be decided when there is no plan."""
         self.verdict = (Exit.NORMAL, "")
         """What to tell its own supervisor when the stopping is over."""
-        self.window = IntensityWindow(spec.intensity, spec.period)
+        self.window = RestartIntensity(spec.intensity, spec.period)
 
     def rebuild(self) -> list[Child]:
         """Make ready for a start, with the children of the spec and an unspent budget, as OTP's `init`.
@@ -150,7 +150,7 @@ class Supervisor(_Child):
             else:
                 child = make(spec, self)
             self.children[spec.id] = child
-        self.window = IntensityWindow(self.spec.intensity, self.spec.period)
+        self.window = RestartIntensity(self.spec.intensity, self.spec.period)
         return list(known.values())
 
     def group(self, child: Child) -> list[str]:

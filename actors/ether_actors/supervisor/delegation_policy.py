@@ -15,10 +15,10 @@ from ether_actors.supervisor.capabilities.administration import Administration
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.progress import Progress
 from ether_actors.supervisor.delegations.reassignment import Reassignment
-from ether_actors.supervisor.delegations.rejection import Refusal, broker_full, forged, id_ahead, overload
+from ether_actors.supervisor.delegations.rejection import Rejection, broker_full, forged, id_ahead, overload
 from ether_actors.supervisor.delegations.selection import Selection
-from ether_actors.supervisor.membership.outcome_replay import Collecting
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State, owner_of
 from ether_actors.supervisor.state.round_robin import RoundRobin
 from ether_broker.dead_letters import Reason
@@ -34,7 +34,7 @@ from ether_broker.transport.cost import ANSWER, LOOK_UP
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Flag, Header, name_of, read_header, rehead
 
-__all__ = ["Rulings"]
+__all__ = ["DelegationPolicy"]
 
 _QUEUED: Final = State.QUEUED  # a member of an Enum costs a look-up each time that it is named
 _RUNNING: Final = State.RUNNING
@@ -68,19 +68,19 @@ _ENDING: Final = int(Flag.UNCOLLECTED | Flag.REFUSED)
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
 
 
-class Rulings:
+class DelegationPolicy:
     """The supervisor's rulings on work."""
 
     def __init__(
-        self, records: Records, delivery: Delivery, selection: Selection, reassignment: Reassignment,
-        *, administration: Administration, collecting: Collecting,
+        self, records: BrokerState, delivery: Delivery, selection: Selection, reassignment: Reassignment,
+        *, administration: Administration, replay: OutcomeReplay,
     ) -> None:  # fmt: skip
         self._records = records
         self._delivery = delivery
         self._selection = selection
         self._reassignment = reassignment
         self._administration = administration
-        self._collecting = collecting
+        self._replay = replay
         self.progress = Progress(records, delivery)
         """Signs of running work."""
         self._overdue: RoundRobin[str, Entry] = RoundRobin(_DUE)
@@ -105,11 +105,11 @@ class Rulings:
             header = header._replace(attempt=1, flags=flags)
         try:
             self._accept(session, header, envelope)
-        except Refusal as refusal:
+        except Rejection as refusal:
             self._refuse(session, header, envelope, refusal, is_anothers=is_known is None)
 
     def _refuse(
-        self, session: Session, header: Header, envelope: bytes, refusal: Refusal, *, is_anothers: bool
+        self, session: Session, header: Header, envelope: bytes, refusal: Rejection, *, is_anothers: bool
     ) -> None:  # fmt: skip
         """Answer what is not accepted; what has another's request id, or is not to be remembered, is not journaled."""
         session.input.spend(refusal.hint())
@@ -158,7 +158,7 @@ class Rulings:
         if entry is not None:
             first, capability = entry.source, entry.capability
             if is_own and _is_same(header, first, capability):
-                self._collecting.go_on(session, request_id)
+                self._replay.go_on(session, request_id)
         elif self._is_free(header):
             return None
         elif request_id in records.ended or records.journal.trouble is None:
@@ -199,7 +199,7 @@ class Rulings:
         records = self._records
         ending = records.ended.get(request_id)
         if outcome is not None:
-            self._collecting.again(session, request_id, outcome)
+            self._replay.again(session, request_id, outcome)
         elif ending is not None and ending.number < records.durable:  # else it is not in the journal yet
             self._tell_removed(session, request_id)
 
@@ -215,7 +215,7 @@ class Rulings:
         if header.request_id > records.ended.near and not records.ended.takes(header.request_id, records.wall):
             raise id_ahead(header, records.wall)
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):
-            raise Refusal(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
+            raise Rejection(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         parent = self._selection.parent(header) if header.parent != NO_ID else None
         deadline = header.deadline
         if parent is not None or not now < deadline <= now + LONGEST_TIMEOUT:
@@ -393,7 +393,7 @@ def _deadline(header: Header, parent: Entry | None, now: float) -> float:
     deadline = min(deadline, now + LONGEST_TIMEOUT)
     if not deadline > now:  # NaN is no deadline that could be kept either
         message = "The deadline had passed when the delegation reached the broker; it was not started."
-        raise Refusal(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
+        raise Rejection(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
     return deadline
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.tap import Batch, Cursor
@@ -25,7 +25,7 @@ from ether_broker.transport.cost import (
 from ether_broker.transport.session_table import Session, topic_of
 from ether_broker.wire.frame import BATCH, Kind, pack_envelope
 
-__all__ = ["Feeding"]
+__all__ = ["ObserverFeed"]
 
 _NEVER: Final = float("inf")
 _SHARE: Final = 128
@@ -34,7 +34,7 @@ _RETRY: Final = 0.5
 """Seconds until the journal is read again that could not be."""
 
 
-class Feeding:
+class ObserverFeed:
     """Sends observers what passed, each as far as it has acknowledged enough.
 
     Args:
@@ -42,7 +42,7 @@ class Feeding:
         interval: seconds that observers may be behind while fewer than 64 envelopes wait for them, and between two shares.
     """
 
-    def __init__(self, records: Records, interval: float) -> None:
+    def __init__(self, records: BrokerState, interval: float) -> None:
         self._records = records
         self._interval = interval
         self._fed = records.tap.next

@@ -10,11 +10,11 @@ from collections import Counter
 from typing import Final
 
 from ether_actors.supervisor.capabilities.administration import Administration
-from ether_actors.supervisor.capabilities.lease_service import Leasing
+from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.journal.history import Accepted, History
 from ether_actors.supervisor.membership.membership import Membership
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ended import REMEMBERED
 from ether_actors.supervisor.state.lease_table import Held
 from ether_actors.supervisor.state.ledger import Entry, Ledger, State
@@ -50,7 +50,7 @@ def read_history(journal: Journal, *, remembered: int = REMEMBERED) -> History:
 
 
 def recover(
-    records: Records, membership: Membership, administration: Administration, leasing: Leasing, history: History
+    records: BrokerState, membership: Membership, administration: Administration, lease_service: LeaseService, history: History
 ) -> None:  # fmt: skip
     """Fill empty records with what a history says, by whose clock `records.now` is.
 
@@ -76,13 +76,13 @@ def recover(
             _place(records.ledger, entry, accepted, turns)
             if entry.holds_credit:
                 works.setdefault(entry.agent.name, []).append(entry)
-    _restore_leases(records, leasing, history)
+    _restore_leases(records, lease_service, history)
     for entry in questions:
         administration.do(entry)
     membership.expect(list(nodes.values()), works, kept, leaving)
 
 
-def _restore_leases(records: Records, leasing: Leasing, history: History) -> None:
+def _restore_leases(records: BrokerState, lease_service: LeaseService, history: History) -> None:
     """Enter the leases whose holders may still be at work; the others have ended with their holders."""
     for resource, (agent_name, holder, token) in history.leases.items():
         entry = records.ledger.get(holder)
@@ -90,13 +90,13 @@ def _restore_leases(records: Records, leasing: Leasing, history: History) -> Non
             records.leases.restore(resource, agent_name, holder, token, records.now)
         else:
             held = Held(resource, agent_name, holder, token, records.now)
-            leasing.tell_released(held, "ended" if entry is None else "redelivered")
+            lease_service.tell_released(held, "ended" if entry is None else "redelivered")
     if history.token:
         records.leases.begin_above(history.token)
 
 
 def _restore_agents(
-    records: Records, nodes: dict[bytes, Session], history: History
+    records: BrokerState, nodes: dict[bytes, Session], history: History
 ) -> tuple[list[Registration], dict[Registration, str]]:
     """Enter the agents, and their sessions into `nodes`; returns those whose node had been lost, and those that leave."""
     kept: list[Registration] = []
@@ -124,7 +124,7 @@ def _restore_agents(
 
 
 def _restore_work(
-    records: Records, accepted: Accepted, history: History, nodes: dict[bytes, Session], gone: Session
+    records: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session], gone: Session
 ) -> Entry | None:  # fmt: skip
     header = read_header(accepted.envelope)
     source = history.agents.get(header.source.decode(errors="replace"))

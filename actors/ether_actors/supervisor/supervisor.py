@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.supervisor.capabilities.administration import Administration
-from ether_actors.supervisor.capabilities.lease_service import Leasing
-from ether_actors.supervisor.delegation_policy import Rulings
+from ether_actors.supervisor.capabilities.lease_service import LeaseService
+from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.delegations.selection import Selection
-from ether_actors.supervisor.journal.journal_gc import Trimming
+from ether_actors.supervisor.journal.journal_gc import JournalGc
 from ether_actors.supervisor.membership.membership import Membership
-from ether_actors.supervisor.membership.outcome_replay import Collecting
-from ether_actors.supervisor.observer_feed import Feeding
+from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
+from ether_actors.supervisor.observer_feed import ObserverFeed
 from ether_actors.supervisor.recovery import read_history, recover
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ended import REMEMBERED
 from ether_broker.envelope.ids import NO_ID, new_id, to_text
 from ether_broker.envelope.names import check_names
@@ -44,7 +44,7 @@ from ether_broker.journal.memory import MemoryJournal
 from ether_broker.mailbox import Limits
 from ether_broker.tap import Tap
 from ether_broker.transport.cost import DEAREST, HOLDERS_SHIFT, reading
-from ether_broker.transport.session_table import Router, Session
+from ether_broker.transport.session_table import Session, SessionTable
 from ether_broker.transport.turns import InputQueue
 from ether_broker.wire.frame import Header, Kind, read_header
 
@@ -112,25 +112,25 @@ class Supervisor:
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
         identify, refusals = (None, None) if guard is None else (guard.identify, guard.refusals)
         owner = (lambda _routing_id: "") if guard is None else guard.key_of
-        router = Router(
+        router = SessionTable(
             patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
             owner=owner, most_kept=limits.backlog,
         )  # fmt: skip
-        self.records = Records(
+        self.records = BrokerState(
             limits, tap, journal, router, make_id, identify=identify, access=access, remembered=remembered
         )  # fmt: skip
         self._remembered = remembered
         delivery, selection = Delivery(self.records), Selection(self.records)
         reassignment = Reassignment(self.records, delivery, selection)
-        self.leasing, self.trimming = Leasing(self.records, delivery), Trimming(self.records, delivery)
-        self._administration = Administration(self.records, delivery, self.leasing, self.trimming)
-        self._collecting = Collecting(self.records)
-        self._rulings = Rulings(
+        self.lease_service, self.journal_gc = LeaseService(self.records, delivery), JournalGc(self.records, delivery)
+        self._administration = Administration(self.records, delivery, self.lease_service, self.journal_gc)
+        self._replay = OutcomeReplay(self.records)
+        self._policy = DelegationPolicy(
             self.records, delivery, selection, reassignment, administration=self._administration,
-            collecting=self._collecting,
+            replay=self._replay,
         )  # fmt: skip
-        self._membership = Membership(self.records, delivery, reassignment, self._collecting, to_text(make_id()))
-        self._feeding = Feeding(self.records, tap_interval)
+        self._membership = Membership(self.records, delivery, reassignment, self._replay, to_text(make_id()))
+        self._observer_feed = ObserverFeed(self.records, tap_interval)
         self._ticket = 0
         """Of the last step that the journal was given."""
         self._appended: deque[tuple[int, int, int, int]] = deque()
@@ -152,7 +152,7 @@ class Supervisor:
         history = read_history(records.journal, remembered=self._remembered)
         records.has_recovered = history.next > 1
         history.begin(boot, now, wall)
-        recover(records, self._membership, self._administration, self.leasing, history)
+        recover(records, self._membership, self._administration, self.lease_service, history)
         records.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[bytes, bytes]], now: float, wall: float) -> None:
@@ -173,28 +173,28 @@ class Supervisor:
             records.router.arrive(routing_id, message, now)
         for queue, envelope in records.router.turns.take():
             self._take(queue, envelope)
-        progress = self._rulings.progress
+        progress = self._policy.progress
         if progress.timed or progress.unsettled or progress.going or records.router.backlog.freed:
             progress.due()
         before = len(records.passing)
-        self._rulings.due()
+        self._policy.due()
         overdue = len(records.passing) - before
         self._membership.beat()
         self._membership.serve()
         departed = len(records.passing) - before - overdue
         records.overdue += overdue
         records.departed += departed
-        self.leasing.serve()
-        if self._collecting.asked:
-            self._collecting.serve()
+        self.lease_service.serve()
+        if self._replay.asked:
+            self._replay.serve()
         if records.passing:
             passing, records.passing = records.passing, []
             first = records.tap.next
             records.tap.append(passing, now)
             self._ticket = records.journal.append(first, now, wall, passing)
             self._appended.append((self._ticket, records.tap.next, overdue, departed))
-            self._feeding.passed()
-        self._feeding.feed()
+            self._observer_feed.passed()
+        self._observer_feed.feed()
         records.router.seal(self._ticket)
         self._release()
 
@@ -214,13 +214,13 @@ class Supervisor:
             return self.records.now
         if router.turns.held and not self.records.waits(self.records.departed):
             return self.records.now
-        if self._rulings.has_due or self._membership.is_serving or self.leasing.leases.ending:
+        if self._policy.has_due or self._membership.is_serving or self.lease_service.leases.ending:
             return self.records.now
-        wake = min(self._membership.next_beat, self._feeding.next_feed)
-        if self._rulings.progress.timed:
-            wake = min(wake, self._rulings.progress.timed[0][0])
-        if self._collecting.asked:
-            wake = min(wake, self._collecting.next_at)
+        wake = min(self._membership.next_beat, self._observer_feed.next_feed)
+        if self._policy.progress.timed:
+            wake = min(wake, self._policy.progress.timed[0][0])
+        if self._replay.asked:
+            wake = min(wake, self._replay.next_at)
         deadline = self.records.ledger.deadlines.next()
         return wake if deadline is None else min(wake, deadline)
 
@@ -236,9 +236,9 @@ class Supervisor:
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
                 self.records.router.refuse(queue.routing_id, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
             elif kind == _RESPONSE:
-                self._rulings.response(session, header, envelope)
+                self._policy.response(session, header, envelope)
             elif kind == _DELEGATION:
-                self._rulings.delegation(session, header, envelope)
+                self._policy.delegation(session, header, envelope)
             else:
                 self._control(session, queue, header, envelope)
         except EtherError as error:
@@ -263,12 +263,12 @@ class Supervisor:
         self, session: Session, queue: InputQueue[Session], header: Header, envelope: bytes
     ) -> None:  # fmt: skip
         if header.kind == Kind.CANCEL:
-            self._rulings.cancel(session, header, envelope)
+            self._policy.cancel(session, header, envelope)
             return
         if header.kind == Kind.TAP_ACK:
             cursor = session.cursors.get(header.request_id)
             if cursor is not None:
-                self._feeding.must_feed |= not cursor.has_credit
+                self._observer_feed.must_feed |= not cursor.has_credit
                 cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
             return
         foreign = _FOREIGN.get(header.kind)
@@ -290,7 +290,7 @@ class Supervisor:
                 membership.unregister(session, header, envelope)
             case Kind.OBSERVE:
                 membership.observe(session, header, envelope)
-                self._feeding.must_feed = True
+                self._observer_feed.must_feed = True
             case Kind.MONITOR:
                 membership.monitors.monitor(session, header, envelope)
             case Kind.HELLO:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["Misfit"]
+__all__ = ["ParameterError"]
 
 _TOLD: Final = 64
 """Places that are told; a list may have 100,000 wrong items, of which nobody could be told at once."""
 
 
-class Misfit(Exception):
+class ParameterError(Exception):
     """The parameters do not fit the capability's schema.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ether_broker.transport.session_table import Session
 
-__all__ = ["BURST", "RATE", "Telling"]
+__all__ = ["BURST", "RATE", "ProgressReport"]
 
 BURST: Final = 1_024
 """Points of progress that a delegation may tell at once. A response is one point, and one for each 4 KiB."""
@@ -16,7 +16,7 @@ RATE: Final = 256.0
 """Points that it may tell a second."""
 
 
-class Telling:
+class ProgressReport:
     """What one delegation may still tell, and what of it waits."""
 
     __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "line", "session")

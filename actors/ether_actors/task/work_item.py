@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ether_actors.task.parameter_errors import Misfit
+from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.task import Task
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.wire.codec import read_delegation
@@ -73,4 +73,4 @@ def check_seal(request: Delegation) -> None:
         digest = request.context_payload.digest()
         if request.context_sha256 != digest:
             message = f"the context slice has digest {digest} and the delegator sealed {request.context_sha256}"
-            raise Misfit(message, unexpected=("context_slice",))
+            raise ParameterError(message, unexpected=("context_slice",))

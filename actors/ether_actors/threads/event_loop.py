@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import asyncio
     from traceback import StackSummary
 
-__all__ = ["LoopThread"]
+__all__ = ["EventLoop"]
 
 logger = logging.getLogger("ether.loop")
 
@@ -23,7 +23,7 @@ _TICKS: Final = 5
 _FRAMES: Final = 12
 
 
-class LoopThread:
+class EventLoop:
     """Runs coroutines for other threads."""
 
     STANDS_STILL: ClassVar = 0.5

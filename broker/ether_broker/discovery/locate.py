@@ -68,10 +68,10 @@ def locate(
     """
     found = browse(timeout, enough=lambda found: is_settled(found, name, known), settle=_SETTLE, interfaces=interfaces)
     advert = choose(found, name, known, seconds=timeout)
-    return Located(_answering(advert), advert)
+    return Located(_responder(advert), advert)
 
 
-def _answering(advert: Advert) -> str:
+def _responder(advert: Advert) -> str:
     """The first of its addresses that takes connections."""
     for url in advert.urls:
         parts = urlsplit(url)

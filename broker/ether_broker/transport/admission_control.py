@@ -10,7 +10,7 @@ from ether_broker.errors import NodeRefused
 from ether_broker.transport.session import Session
 from ether_broker.transport.turns import InputQueue
 
-__all__ = ["MOST_OF_A_KEY", "MOST_SESSIONS", "Admission"]
+__all__ = ["MOST_OF_A_KEY", "MOST_SESSIONS", "AdmissionControl"]
 
 MOST_SESSIONS: Final = 4_096
 """Nodes that may be in at a time."""
@@ -21,7 +21,7 @@ _KNOCKS: Final = 256 << 10
 """Bytes that may wait of all connections of a key without a session, or of all such where there are no keys."""
 
 
-class Admission:
+class AdmissionControl:
     """The router's door.
 
     Args:

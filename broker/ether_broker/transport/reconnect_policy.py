@@ -13,7 +13,7 @@ from typing import Final
 
 from ether_broker.transport.session_table import HEARTBEAT, SILENCE
 
-__all__ = ["PAUSE", "Watchdog"]
+__all__ = ["PAUSE", "ReconnectPolicy"]
 
 MUTE: Final = 1.75
 """Heartbeats without a word that a frame has come after which the talking side is: each of the broker says it."""
@@ -27,7 +27,7 @@ _LATELY: Final = 1.5
 """Heartbeats in which something was heard of a broker that is there."""
 
 
-class Watchdog:
+class ReconnectPolicy:
     """Watches both sides of a link during a session.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Final
 
 from ether_broker.text import printable
 
-__all__ = ["Refusals"]
+__all__ = ["RefusalLog"]
 
 logger = logging.getLogger("ether.broker")
 
@@ -21,7 +21,7 @@ _DETAIL: Final = 300
 """Characters of what is told of one."""
 
 
-class Refusals:
+class RefusalLog:
     """Counts refusals by reason, and logs the 1st, 2nd, 4th, 8th … of each peer and reason; any thread may use it.
 
     So a peer that sends a million bad messages writes twenty lines, and a thousand peers that send one each cannot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ether_broker.security.identity import Identity
-from ether_broker.transport.refusal_log import Refusals
-from ether_broker.transport.session_table import Router
+from ether_broker.transport.refusal_log import RefusalLog
+from ether_broker.transport.session_table import SessionTable
 
 __all__ = ["Guard", "Server"]
 
@@ -14,7 +14,7 @@ __all__ = ["Guard", "Server"]
 class Guard(Protocol):
     """Who lets connections in by their keys, and knows whose each is."""
 
-    refusals: Refusals
+    refusals: RefusalLog
     """What was turned away."""
 
     def key_of(self, routing_id: bytes) -> str:
@@ -36,7 +36,7 @@ class Server(Protocol):
         Nothing, when the time was up or `wake` was called.
         """
 
-    def transmit(self, router: Router) -> None:
+    def transmit(self, router: SessionTable) -> None:
         """Send what waits in the router's outboxes; never blocks.
 
         What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.

@@ -25,11 +25,11 @@ from ether_broker.envelope.payload import pack
 from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
-from ether_broker.transport.admission_control import Admission
+from ether_broker.transport.admission_control import AdmissionControl
 from ether_broker.transport.backlog import GRAIN, MOST, Backlog
 from ether_broker.transport.channel import Channel, Verdict
 from ether_broker.transport.cost import REFUSAL
-from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.session import INCARNATION, Session
 from ether_broker.transport.turns import MOST_WAITING, InputQueue, Turns
 from ether_broker.wire.frame import (
@@ -45,7 +45,7 @@ from ether_broker.wire.frame import (
     take_frame,
 )
 
-__all__ = ["HEARTBEAT", "INCARNATION", "SILENCE", "Router", "Session"]
+__all__ = ["HEARTBEAT", "INCARNATION", "SILENCE", "Session", "SessionTable"]
 
 _NEW: Final = Verdict.NEW  # a member of an Enum costs a look-up each time that it is named
 _ASK: Final = Verdict.ASK
@@ -58,7 +58,7 @@ _MOST_SAID: Final = 1_000
 _MOST_ERRORS: Final = 1_000
 
 
-class Router:
+class SessionTable:
     """Sessions and what waits for them.
 
     Args:
@@ -72,10 +72,10 @@ class Router:
 
     def __init__(
         self, *, patience: float = 0.0, make_session: Callable[[], int] = lambda: _random(8),
-        refusals: Refusals | None = None, owner: Callable[[bytes], str] = lambda _routing_id: "",
+        refusals: RefusalLog | None = None, owner: Callable[[bytes], str] = lambda _routing_id: "",
         most_kept: int = MOST,
     ) -> None:  # fmt: skip
-        self.refusals = refusals or Refusals()
+        self.refusals = refusals or RefusalLog()
         """Messages that were no frames, came from peers without a session, or were not allowed."""
         self.patience = patience
         self.heartbeat = HEARTBEAT
@@ -92,7 +92,7 @@ class Router:
         """(ticket, {session: what it is sent, the last frame that it is told was settled})."""
         self._gone: list[Session] = []
         self._lost: list[Session] = []
-        self._admission = Admission(owner)
+        self._admission = AdmissionControl(owner)
         self.backlog = Backlog(most_kept, self.close)
         """What is kept for them."""
         self.turns = Turns(self._open, self._handled)

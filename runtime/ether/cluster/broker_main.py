@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import zmq
 
-from ether.node.embedded_broker import BrokerHost
-from ether.process.memory_limit import MemoryWatch
-from ether.process.parent_link import Lifeline, end
+from ether.node.embedded_broker import EmbeddedBroker
+from ether.process.memory_limit import MemoryLimit
+from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.text_io.terminal import log_to_stderr
 from ether_broker.errors import EtherError, JournalUnavailable
@@ -45,21 +45,21 @@ _RETRY: Final = 0.5
 
 def main() -> None:
     """Serve until told to end."""
-    lifeline = Lifeline(on_orphaned=_clean, death_signal=0)
-    request = lifeline.request
+    parent_link = ParentLink(on_orphaned=_clean, death_signal=0)
+    request = parent_link.request
     log_to_stderr(logging.INFO)
     _raise_descriptor_limit()
     with Stopping(lambda _number: None) as stopping, zmq.Context() as context:
         try:
-            host = _host(lifeline, stopping, context)
+            host = _host(parent_link, stopping, context)
         except EtherError as error:
-            lifeline.failed(error.code, str(error))
+            parent_link.failed(error.code, str(error))
             sys.exit(2)
         if host is None:
             end(0)
         look_once_at_what_lives()
-        lifeline.ready(endpoint=host.endpoint)
-        watch = MemoryWatch(host.endpoint, request["limits"]["memory"], host.refusals.note, host.backlog)
+        parent_link.ready(endpoint=host.endpoint)
+        watch = MemoryLimit(host.endpoint, request["limits"]["memory"], host.refusals.note, host.backlog)
         code = _serve(stopping, host.supervisor, request["drain"])
         host.stop()
         watch.close()
@@ -67,17 +67,19 @@ def main() -> None:
     end(code)
 
 
-def _host(lifeline: Lifeline, stopping: Stopping, context: zmq.Context[zmq.Socket[bytes]]) -> BrokerHost | None:
+def _host(
+    parent_link: ParentLink, stopping: Stopping, context: zmq.Context[zmq.Socket[bytes]]
+) -> EmbeddedBroker | None:
     """The broker, as soon as its journal can be used; None when it is told to end before.
 
     One that is started for the first time says at once what is wrong with its journal. One that takes another's place waits,
     as what was accepted is in that very file.
     """
-    request = lifeline.request
+    request = parent_link.request
     said = ""
     while True:
         try:
-            return BrokerHost(
+            return EmbeddedBroker(
                 request["bind"], context, Limits(**request["limits"]), request["journal"],
                 keyring=_keyring(request["security"]), insecure=request["security"]["insecure"],
                 access=Access.of(request["access"]), create=not request["again"],
@@ -87,7 +89,7 @@ def _host(lifeline: Lifeline, stopping: Stopping, context: zmq.Context[zmq.Socke
                 raise
             if said != error.code:
                 said = error.code
-                lifeline.waits(str(error))
+                parent_link.waits(str(error))
         if stopping.wait(_RETRY) is not None:
             return None
 

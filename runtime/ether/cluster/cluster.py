@@ -3,7 +3,7 @@
 with Cluster(nodes=2, agents=["agents:Scout"]) as cluster, Runtime.connect(cluster.url) as bus:
     bus.delegate("code.scout", {"path": "."}).result()
 
-Cluster ──► Warden ──┬── broker      socket and supervisor, no agent's code
+Cluster ──► ProcessSupervisor ──┬── broker      socket and supervisor, no agent's code
                      ├── node-1      agents
                      └── node-2      agents
 """
@@ -24,7 +24,7 @@ from ether.cluster.spec import AgentLike, AgentSpec, ClusterSpec, NodeSpec, Post
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting
-from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, Warden
+from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether.process.signals import Stopping
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import Closed, UsageError, nearest
@@ -100,7 +100,7 @@ class Cluster:
         self._watchers: dict[str, Any] = {
             "on_event": on_event, "on_output": on_output, "on_failed": on_failed
         }  # fmt: skip
-        self._warden: Warden | None = None
+        self._process_supervisor: ProcessSupervisor | None = None
         self._advertiser: Advertiser | None = None
         self._folder: str | None = None
         self._url = ""
@@ -125,7 +125,7 @@ class Cluster:
             ProcessFailed: a process did not come up in time, or an agent's `__init__` or `on_start` raised.
             EtherError: any other that a process met as it started; in all cases nothing is left running.
         """
-        if self._warden is not None:
+        if self._process_supervisor is not None:
             raise UsageError("The cluster is open already: open it once, or make another.")
         if is_starting():
             raise UsageError(
@@ -137,37 +137,39 @@ class Cluster:
             from ether_broker.discovery.mdns import require
 
             require()
-        self._warden = warden = Warden(
+        self._process_supervisor = process_supervisor = ProcessSupervisor(
             intensity=spec.intensity, period=spec.period, backoff=spec.backoff, **self._watchers
         )
         self._bind = spec.bind or self._private_endpoint()
         try:
-            warden.start()
+            process_supervisor.start()
             self._make_keys()
-            self._start_all(warden)
+            self._start_all(process_supervisor)
         except BaseException:
-            warden.kill(but_last=True)
+            process_supervisor.kill(but_last=True)
             self.close()
             raise
         return self
 
-    def _start_all(self, warden: Warden) -> None:
+    def _start_all(self, process_supervisor: ProcessSupervisor) -> None:
         spec = self.spec
-        warden.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
-        self._bind, self._url = _settled(self._bind, warden.wait_up(_BROKER)["endpoint"])
+        process_supervisor.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
+        self._bind, self._url = _settled(self._bind, process_supervisor.wait_up(_BROKER)["endpoint"])
         for node, cast in zip(spec.nodes, postings(spec.nodes), strict=True):
-            warden.add(self._process(node.name, "ether.cluster.node_main", self._node_request(node, cast)))
+            process_supervisor.add(self._process(node.name, "ether.cluster.node_main", self._node_request(node, cast)))
         for node in spec.nodes:
-            warden.wait_up(node.name)
+            process_supervisor.wait_up(node.name)
         if spec.advertise:
-            self._advertise(warden)
+            self._advertise(process_supervisor)
 
-    def _advertise(self, warden: Warden) -> None:
+    def _advertise(self, process_supervisor: ProcessSupervisor) -> None:
         """Announce the broker, now that its agents are up; whenever it is down, it is not announced."""
         from ether.cluster.advertising import advertise
 
         def is_up() -> bool:
-            return any(one.name == _BROKER and one.state is Lifecycle.RUNNING for one in warden.statistics())
+            return any(
+                one.name == _BROKER and one.state is Lifecycle.RUNNING for one in process_supervisor.statistics()
+            )
 
         self._advertiser = advertise(
             self.spec.name, self._bind, is_up=is_up, on_event=self._watchers["on_event"], fingerprint=self._fingerprint
@@ -179,27 +181,27 @@ class Cluster:
         Args:
             drain: 0 ends all processes at once; default: the spec's.
         """
-        warden = self._warden
-        if warden is None:
+        process_supervisor = self._process_supervisor
+        if process_supervisor is None:
             return
         try:
             if drain == 0:
-                warden.kill()
+                process_supervisor.kill()
             if self._advertiser is not None:
                 self._advertiser.close()
-            warden.stop()
+            process_supervisor.stop()
         except BaseException:  # such as a second Ctrl-C
-            warden.kill()
+            process_supervisor.kill()
             raise
         finally:
-            warden.close()
-            self._warden = self._advertiser = None
+            process_supervisor.close()
+            self._process_supervisor = self._advertiser = None
             self._remove_files()
 
     def kill(self) -> None:
         """End all processes at once, and return before they have; `close` is still to be called."""
-        if self._warden is not None:
-            self._warden.kill()
+        if self._process_supervisor is not None:
+            self._process_supervisor.kill()
 
     def signal(self, name: str, number: int) -> int | None:
         """Send a signal to one of the processes, as a test of what depends on the cluster may want to.
@@ -253,10 +255,10 @@ class Cluster:
         """How each process stands: the broker, then the nodes."""
         return self._open_warden().statistics()
 
-    def _open_warden(self) -> Warden:
-        if self._warden is None:
+    def _open_warden(self) -> ProcessSupervisor:
+        if self._process_supervisor is None:
             raise Closed("The cluster is not open: use it in a `with` block.")
-        return self._warden
+        return self._process_supervisor
 
     # -- what the processes are asked ----------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether.cluster.spec import DRAIN, AgentSpec, NodeSpec, Posting, postings
 from ether.errors import ProcessFailed
-from ether.process.parent_link import Lifeline, end
+from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
 from ether.text_io.terminal import log_to_stderr, say
@@ -112,7 +112,7 @@ def _serve(
         bus = join(lambda: Runtime.connect(
             url, name=name, threads=threads, drain=drain, timeout=timeout, keys=keys, server_key=server_key
         ))  # fmt: skip
-        bus.node.guarding.on_escalation, bus.node.guarding.comes_back = give_up, True
+        bus.node.supervision.on_escalation, bus.node.supervision.comes_back = give_up, True
         try:
             names = start(bus)
         except BaseException:
@@ -193,7 +193,7 @@ def _start(bus: Runtime, posting: Posting) -> None:
         return
     make = resolve(agent.start)
     cls = make if isinstance(make, type) and issubclass(make, Agent) else None
-    bus.node.hosting.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
+    bus.node.agent_host.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
 
 
 def _start_posting(bus: Runtime, posting: Posting) -> Sequence[str]:
@@ -213,25 +213,25 @@ def _end_at_once(number: int) -> None:
 
 def main() -> None:
     """Serve as a child of a cluster."""
-    lifeline = Lifeline()
-    request = lifeline.request
+    parent_link = ParentLink()
+    request = parent_link.request
     log_to_stderr(request["log_level"].upper())
-    end(_serve_request(lifeline, request))
+    end(_serve_request(parent_link, request))
 
 
-def _serve_request(lifeline: Lifeline, request: dict[str, Any]) -> int:
+def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
     try:
         return _serve(
             request["url"], lambda bus: [_start_posting(bus, _posting(item)) for item in request["agents"]],
             name=request["name"], threads=request["threads"], drain=request["drain"], timeout=_JOIN,
-            on_event=logging.getLogger("ether.node").debug, on_ready=lambda names: lifeline.ready(agents=names),
+            on_event=logging.getLogger("ether.node").debug, on_ready=lambda names: parent_link.ready(agents=names),
             **_keys(request.get("security")),
         )  # fmt: skip
     except EtherError as error:
-        lifeline.failed(error.code, str(error))
+        parent_link.failed(error.code, str(error))
     except BaseException as error:  # noqa: BLE001  whatever an agent's code raised: the parent has to tell it
         trace = traceback.format_exc()
-        lifeline.failed(ProcessFailed.code, f"{type(error).__name__}: {error}", trace)
+        parent_link.failed(ProcessFailed.code, f"{type(error).__name__}: {error}", trace)
         say(trace.rstrip())
     return _FAILED
 

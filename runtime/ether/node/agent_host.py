@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ether.node.connection.control_calls import Questions, refusal
-from ether.node.connection.sender import Uplink
-from ether.node.connection.session_state import Stay
-from ether.node.responder import Answering
+from ether.node.connection.control_calls import ControlCalls, refusal
+from ether.node.connection.sender import Sender
+from ether.node.connection.session_state import SessionState
+from ether.node.responder import Responder
 from ether_actors.agent.agent import Agent
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.dispatcher import LoopDispatcher
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.supervisor.registry.quota import at_a_time
 from ether_actors.task.work_item import Work
 from ether_broker import errors
@@ -25,7 +25,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
-__all__ = ["Hosting"]
+__all__ = ["AgentHost"]
 
 _RESENT: Final = int(Flag.RESENT)
 _EARLY: Final = 0.01
@@ -36,7 +36,7 @@ _ALL: Final = b""
 """Instead of an agent's name: all of the node's."""
 
 
-class Hosting:
+class AgentHost:
     """The cells of one node.
 
     Args:
@@ -49,14 +49,15 @@ class Hosting:
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
-        self, name: str, uplink: Uplink, questions: Questions, answering: Answering, machinery: Machinery, stay: Stay
+        self, name: str, sender: Sender, questions: ControlCalls, responder: Responder, resources: Resources,
+        session_state: SessionState,
     ) -> None:  # fmt: skip
         self._name = name
-        self._uplink = uplink
+        self._sender = sender
         self._questions = questions
-        self._answering = answering
-        self._machinery = machinery
-        self._stay = stay
+        self._responder = responder
+        self._resources = resources
+        self._session_state = session_state
         self._cells: dict[bytes, Cell] = {}
         self._busy: dict[bytes, Cell] = {}
         """Those of the cells that may have work."""
@@ -121,15 +122,15 @@ class Hosting:
 
     def make_cell(self, name: str, make: Callable[[], Any], cls: type[Agent] | None) -> Cell:
         """A new cell under that name; its turns run where its class says."""
-        machinery = self._machinery
+        resources = self._resources
         dispatch = "pool" if cls is None else cls.dispatch
         if dispatch == "thread":
-            pool = machinery.make_pool(cls.max_concurrency if cls else 1, f"ether-agent-{name}")
-            cell = Cell(name, make, self._answering, pool)
+            pool = resources.make_pool(cls.max_concurrency if cls else 1, f"ether-agent-{name}")
+            cell = Cell(name, make, self._responder, pool)
         elif dispatch == "loop":
-            cell = Cell(name, make, self._answering, LoopDispatcher(machinery.loop))
+            cell = Cell(name, make, self._responder, LoopDispatcher(resources.loop))
         else:
-            cell = Cell(name, make, self._answering, machinery.pool)
+            cell = Cell(name, make, self._responder, resources.pool)
         self._cells[name.encode()] = cell
         return cell
 
@@ -152,7 +153,7 @@ class Hosting:
     def registrations(self) -> list[bytes]:
         """REGISTER of every agent, for a broker that does not know them any more, and then which of them drain."""
         present = [cell for cell in self.cells if cell.agent is not None]
-        draining = [_ALL] if self._stay.is_draining else list(self._leaving)
+        draining = [_ALL] if self._session_state.is_draining else list(self._leaving)
         return [*(envelope for _, envelope in self._registrations(present)), *map(_drains, draining)]
 
     @property
@@ -174,26 +175,26 @@ class Hosting:
 
         One that comes again after its broker was started anew, and is answered or at work here, is not taken twice.
         """
-        if header.flags & _RESENT and self._answering.has_answered(header):
+        if header.flags & _RESENT and self._responder.has_answered(header):
             return
         cell = self._cells.get(header.target)
         try:
-            if cell is None or self._stay.is_draining or header.target in self._leaving:
+            if cell is None or self._session_state.is_draining or header.target in self._leaving:
                 msg = f"{header.target.decode(errors='replace')} is not on this node."
                 raise errors.Closed(msg)  # noqa: TRY301  one way out for all
             if not cell.works:
                 self._busy[header.target] = cell
             cell.post(header, envelope)
         except errors.MailboxFull as error:
-            self._answering.refuse(header, Status.REJECTED_OVERLOAD, error, retry_after=1.0)
+            self._responder.refuse(header, Status.REJECTED_OVERLOAD, error, retry_after=1.0)
         except errors.Closed:
-            self._answering.hand_back([Work(header, envelope)])
+            self._responder.hand_back([Work(header, envelope)])
 
     def cancel(self, header: Header) -> None:
         """Call off what has ended without its handler."""
         cell = self._cells.get(header.target)
         if cell is None or not cell.cancel(header.request_id, header.attempt):
-            self._answering.confirm(header)
+            self._responder.confirm(header)
 
     def shift_deadlines(self, ahead: float) -> None:
         """Read what waits here by another clock: the broker's is so many seconds ahead of the one it came by."""
@@ -212,7 +213,7 @@ class Hosting:
     def examine(self) -> dict[str, dict[str, object]]:
         """Give up what hangs, and tell the loads of those that work: {agent: load}."""
         loads = {}
-        now = self._machinery.monotonic()
+        now = self._resources.monotonic()
         for cell in self._busy_cells():
             loads[cell.name] = cell.load()
             self._give_up_hanging(cell, now)
@@ -227,7 +228,7 @@ class Hosting:
             Whether anything was said.
         """
         is_said = False
-        now, beat = self._machinery.monotonic(), self._stay.heartbeat - _EARLY
+        now, beat = self._resources.monotonic(), self._session_state.heartbeat - _EARLY
         for cell in self._busy_cells():
             for work in list(cell.works.values()):
                 task = work.task
@@ -235,7 +236,7 @@ class Hosting:
                     continue
                 if now - work.accepted_at >= beat if work.accepted_at else now - task.started >= beat / 2:
                     work.accepted_at = now
-                    self._answering.accept(work)
+                    self._responder.accept(work)
                     is_said = True
         return is_said
 
@@ -258,13 +259,13 @@ class Hosting:
         overdue = cell.overdue(now)
         if not overdue:
             return
-        loop = self._machinery.loop
+        loop = self._resources.loop
         is_lost = loop.stands_still and not set(overdue).isdisjoint(cell.in_loop())
         fresh = [work for work in overdue if not work.is_orphaned]
         if fresh:  # one crash, however many of an instance's handlers hang
             took = now - fresh[0].cancelled_at
             msg = f"{cell.name} hangs: its handler went on {took:.0f} s after its delegation ended."
-            self._answering.crashed(cell, errors.AgentCrash(msg))
+            self._responder.crashed(cell, errors.AgentCrash(msg))
         for work in overdue:
             cell.abandon(work)
         if is_lost:
@@ -275,7 +276,7 @@ class Hosting:
         """Start the agents anew whose handlers run in a loop that is to be given up: what they hold may belong to it."""
         for cell in self.cells:
             if cell.uses_loop:
-                self._answering.crashed(cell, errors.AgentCrash("The event loop stood still and was given up."))
+                self._responder.crashed(cell, errors.AgentCrash("The event loop stood still and was given up."))
                 for work in cell.in_loop():
                     cell.abandon(work)
 
@@ -283,7 +284,7 @@ class Hosting:
 
     def restarting(self, cell: Cell, reason: str) -> None:
         """Tell the broker that the agent comes back, unless none of this node's does."""
-        if self._stay.is_draining:
+        if self._session_state.is_draining:
             return
         self._tell_condition(cell, {"condition": "restarting", "reason": reason})
 
@@ -295,17 +296,17 @@ class Hosting:
             reason: why.
             comes_back: whether another process will have the agent soon: the broker keeps its name and its mailbox.
         """
-        self._answering.hand_back(cell.take_unstarted())
+        self._responder.hand_back(cell.take_unstarted())
         self._tell_condition(cell, {"condition": "restarting" if comes_back else "gone", "reason": reason})
-        self._uplink.flush()
+        self._sender.flush()
         cell.stop()
         for work in list(cell.works.values()):  # begun, and not to be begun again by who takes the name next
-            self._answering.remember(work.header)
+            self._responder.remember(work.header)
         if self._cells.get(cell.name.encode()) is cell:
             del self._cells[cell.name.encode()]
 
     def _tell_condition(self, cell: Cell, body: dict[str, str]) -> None:
-        self._uplink.tell(pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body)))
+        self._sender.tell(pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body)))
 
     def stop_agent(self, name: str, timeout: float) -> None:
         """Stop an agent: what runs has `timeout` seconds, what was not started goes back to the broker.
@@ -315,24 +316,24 @@ class Hosting:
         """
         cell = self.cell(name)
         self._leaving.add(name.encode())
-        self._uplink.tell(_drains(name.encode()))
-        self._answering.hand_back(cell.take_unstarted())
+        self._sender.tell(_drains(name.encode()))
+        self._responder.hand_back(cell.take_unstarted())
         self._questions.await_deliveries()
-        self._machinery.wait(cell.inbox.idle(), timeout)
+        self._resources.wait(cell.inbox.idle(), timeout)
         self.leave(cell, "stopped")
         self._leaving.discard(name.encode())
 
     def hand_back(self) -> bool:
         """Give back what was not started, now that nothing new is taken; whether the broker answered that it knows."""
-        self._uplink.tell(_drains(_ALL))
+        self._sender.tell(_drains(_ALL))
         for cell in self.cells:
-            self._answering.hand_back(cell.take_unstarted())
+            self._responder.hand_back(cell.take_unstarted())
         return self._questions.await_deliveries()
 
     def wait_idle(self, end: float) -> bool:
         """Wait until no agent has work, but not beyond `end` by `time.monotonic()`; whether none has."""
         inboxes = [cell.inbox for cell in self.cells if cell.inbox is not None]
-        idle = [self._machinery.wait(inbox.idle(), max(0.0, end - time.monotonic())) for inbox in inboxes]
+        idle = [self._resources.wait(inbox.idle(), max(0.0, end - time.monotonic())) for inbox in inboxes]
         return all(idle)
 
     def _registrations(self, cells: list[Cell]) -> Iterator[tuple[bytes, bytes]]:
@@ -344,7 +345,7 @@ class Hosting:
         for kind, names in kinds.items():
             manifest, most = kind.packed_manifest(), at_a_time(len(kind.manifest().capabilities))
             for first in range(0, len(names), most):
-                some, token = names[first : first + most], self._machinery.make_id()
+                some, token = names[first : first + most], self._resources.make_id()
                 if len(some) == 1:
                     yield token, pack_envelope(Kind.REGISTER, request_id=token, source=some[0].encode(), body=manifest)
                 else:

@@ -14,14 +14,14 @@ import zmq
 from ether_broker.mailbox import Limits
 
 if TYPE_CHECKING:
-    from ether_actors.supervisor.journal.journal_maintenance import Upkeep
+    from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
     from ether_actors.supervisor.supervisor import Supervisor
     from ether_broker.journal.journal import Journal
     from ether_broker.security.access_list import Access
     from ether_broker.security.keyring import Keyring
     from ether_broker.transport.zeromq.curve_server import Guard
 
-__all__ = ["BrokerHost"]
+__all__ = ["EmbeddedBroker"]
 
 _numbers = itertools.count(1)
 _PATIENCE: Final = 5.0
@@ -30,7 +30,7 @@ _NETWORK_PATIENCE: Final = 2.0
 its other connection, which comes each second, shows that it lives."""
 
 
-class BrokerHost:
+class EmbeddedBroker:
     """Runs from when it is made until `stop`.
 
     Args:
@@ -58,7 +58,7 @@ class BrokerHost:
         from ether_actors.supervisor.supervisor import Supervisor
         from ether_actors.supervisor.supervisor_actor import TAP_INTERVAL, SupervisorActor
         from ether_broker.clock import SystemClock
-        from ether_broker.transport.zeromq.server import BrokerSocket
+        from ether_broker.transport.zeromq.server import ZmqServer
 
         clock = SystemClock()
         with _no_collection():
@@ -74,7 +74,7 @@ class BrokerHost:
                 supervisor.recover(clock.monotonic(), clock.wall(), clock.boot)
             endpoint = bind or f"inproc://ether-{next(_numbers)}"
             refusals = supervisor.records.router.refusals
-            socket = BrokerSocket(endpoint, context, security=guard, insecure=insecure, refusals=refusals)
+            socket = ZmqServer(endpoint, context, security=guard, insecure=insecure, refusals=refusals)
         except BaseException:
             opened.close()
             raise
@@ -86,23 +86,23 @@ class BrokerHost:
         """What it keeps for its nodes."""
         self.endpoint = socket.endpoint
         """The address that it listens at."""
-        self._upkeep = None if journal is None else self._keep_up(opened, supervisor)
+        self._maintenance = None if journal is None else self._keep_up(opened, supervisor)
 
-    def _keep_up(self, journal: Any, supervisor: Supervisor) -> Upkeep:
-        from ether_actors.supervisor.journal.journal_maintenance import Upkeep
+    def _keep_up(self, journal: Any, supervisor: Supervisor) -> JournalMaintenance:
+        from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
 
-        upkeep = Upkeep(journal, self.supervisor)
-        supervisor.trimming.attach(upkeep)  # before anybody knows the address
-        upkeep.start()
-        return upkeep
+        maintenance = JournalMaintenance(journal, self.supervisor)
+        supervisor.journal_gc.attach(maintenance)  # before anybody knows the address
+        maintenance.start()
+        return maintenance
 
     def stop(self) -> None:
         """End it, waiting at most 5 s."""
-        if self._upkeep is not None:
-            self._upkeep.end()
+        if self._maintenance is not None:
+            self._maintenance.end()
         self.supervisor.stop(block=True, timeout=_PATIENCE)
-        if self._upkeep is not None:
-            self._upkeep.join(_PATIENCE)
+        if self._maintenance is not None:
+            self._maintenance.join(_PATIENCE)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Which handler keeps the event loop of this node from coming round.
 
-Node.ticked ──► LoopWatch ──► log (and a warning where nobody reads the log), the node's heartbeat ──► broker ──► event
+Node.ticked ──► EventLoopWatch ──► log (and a warning where nobody reads the log), the node's heartbeat ──► broker ──► event
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import logging
 from pathlib import PurePath
 from typing import Final
 
-from ether.node.agent_host import Hosting
+from ether.node.agent_host import AgentHost
 from ether.text_io.warning import warn_unread
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.task.work_item import Work
 from ether_broker.envelope.ids import to_text
 
-__all__ = ["LoopWatch"]
+__all__ = ["EventLoopWatch"]
 
 logger = logging.getLogger("ether.loop")
 
@@ -23,7 +23,7 @@ _AT: Final = 160
 """Letters that tell a place in the code."""
 
 
-class LoopWatch:
+class EventLoopWatch:
     """Tells once that the event loop stands still: who keeps it, where, and when it goes on.
 
     Args:
@@ -31,9 +31,9 @@ class LoopWatch:
         machinery: whose loop it is.
     """
 
-    def __init__(self, hosting: Hosting, machinery: Machinery) -> None:
-        self._hosting = hosting
-        self._machinery = machinery
+    def __init__(self, agent_host: AgentHost, resources: Resources) -> None:
+        self._agent_host = agent_host
+        self._resources = resources
         self._work: Work | None = None
         self._agent = ""
         self._at = ""
@@ -41,7 +41,7 @@ class LoopWatch:
 
     def ticked(self, now: float) -> bool:
         """Called about every 0.1 s; whether there is something new for the node's heartbeat to tell."""
-        loop = self._machinery.loop
+        loop = self._resources.loop
         stands_still = loop.ticked()
         if stands_still == (self._since is not None):
             return False
@@ -51,7 +51,7 @@ class LoopWatch:
             self._since = self._work = None
             return True
         self._since = now - loop.STANDS_STILL
-        self._agent, self._work = self._hosting.find_in_loop(loop.task)
+        self._agent, self._work = self._agent_host.find_in_loop(loop.task)
         stack = loop.stack()
         newest = stack[-1] if stack else None
         self._at = "" if newest is None else f"{PurePath(newest.filename).name}:{newest.lineno} in {newest.name}"[:_AT]

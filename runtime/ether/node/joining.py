@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from ether.node.agent_host import Hosting
+from ether.node.agent_host import AgentHost
 from ether.node.connection.broker_clock import BrokerClock
-from ether.node.connection.control_calls import Questions, refusal
-from ether.node.connection.sender import Uplink
-from ether.node.connection.session_state import Stay
-from ether.node.outgoing import Delegating, awaiting
-from ether.node.subscriptions import Watching
-from ether_actors.execution.resources import Machinery
+from ether.node.connection.control_calls import ControlCalls, refusal
+from ether.node.connection.sender import Sender
+from ether.node.connection.session_state import SessionState
+from ether.node.outgoing import OutgoingDelegations, awaiting
+from ether.node.subscriptions import Subscriptions
+from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_broker import errors
 from ether_broker.envelope.payload import pack, unpack
@@ -64,17 +64,17 @@ class Session:
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
-        self, name: str, uplink: Uplink, machinery: Machinery, stay: Stay, broker_clock: BrokerClock,
-        hosting: Hosting, watching: Watching, delegating: Delegating, questions: Questions,
+        self, name: str, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock,
+        agent_host: AgentHost, subscriptions: Subscriptions, outgoing: OutgoingDelegations, questions: ControlCalls,
     ) -> None:  # fmt: skip
         self._name = name
-        self._uplink = uplink
-        self._machinery = machinery
-        self._stay = stay
+        self._sender = sender
+        self._resources = resources
+        self._session_state = session_state
         self._broker_clock = broker_clock
-        self._hosting = hosting
-        self._watching = watching
-        self._delegating = delegating
+        self._agent_host = agent_host
+        self._subscriptions = subscriptions
+        self._outgoing = outgoing
         self._questions = questions
         self._farewell = threading.Event()
         self._owed: list[bytes] = []
@@ -93,7 +93,7 @@ class Session:
             AuthenticationFailed: nobody answered, because broker and node do not accept each other's keys.
             NodeRefused, IncompatibleVersion: the broker does not let us in.
         """
-        link = self._uplink.link
+        link = self._sender.link
         end = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         while True:
@@ -120,22 +120,22 @@ class Session:
             "node": self._name, "pid": os.getpid(), "host": os.uname().nodename, "schema_version": SCHEMA_VERSION,
             "version": __version__,
         }  # fmt: skip
-        self._uplink.link.greet(pack_envelope(Kind.HELLO, request_id=self._machinery.make_id(), body=pack(info)))
+        self._sender.link.greet(pack_envelope(Kind.HELLO, request_id=self._resources.make_id(), body=pack(info)))
 
     def _begin(self, welcome: dict[str, Any]) -> None:
-        now = self._machinery.monotonic()
-        self._stay.heard = now
-        self._stay.begin(welcome)
+        now = self._resources.monotonic()
+        self._session_state.heard = now
+        self._session_state.begin(welcome)
         self._pause = _FIRST_PAUSE
         self._broker_clock.begin(welcome["clock"], now)
 
     def _begin_link(self, renew: Callable[[list[bytes]], list[bytes]]) -> None:
-        stay = self._stay
-        self._uplink.link.begin(stay.number, renew, stay.heartbeat, stay.silence)
+        session_state = self._session_state
+        self._sender.link.begin(session_state.number, renew, session_state.heartbeat, session_state.silence)
 
     def _registration(self) -> bytes:
         body = pack({"role": "delegator"})
-        return pack_envelope(Kind.REGISTER, request_id=self._machinery.make_id(), source=self._name.encode(), body=body)
+        return pack_envelope(Kind.REGISTER, request_id=self._resources.make_id(), source=self._name.encode(), body=body)
 
     # -- staying -------------------------------------------------------------------------------------------------
 
@@ -147,12 +147,12 @@ class Session:
             body: dict[str, Any] = {"agents": dict(told[part * _LOADS : (part + 1) * _LOADS])}
             if part < last:
                 body["more"] = True
-            self._uplink.tell(pack_envelope(Kind.HEARTBEAT, body=pack(body)), hold=part < last)
-        self._uplink.flush()
+            self._sender.tell(pack_envelope(Kind.HEARTBEAT, body=pack(body)), hold=part < last)
+        self._sender.flush()
 
     def seek(self) -> None:
         """Say HELLO again to a broker that has been silent for too long, unless it has let us go."""
-        if not self._stay.is_heard(self._machinery.monotonic()) and not self._farewell.is_set():
+        if not self._session_state.is_heard(self._resources.monotonic()) and not self._farewell.is_set():
             self._greet()
 
     def refused(self, body: dict[str, Any]) -> None:
@@ -163,10 +163,10 @@ class Session:
         if body.get("code") != errors.NoSession.code:
             logger.warning("the broker refused a message: %s", printable(body.get("message"), _SAID))
             return
-        now = self._machinery.monotonic()
+        now = self._resources.monotonic()
         if now >= self._greet_at and not self._farewell.is_set():
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-            self._greet_at = now + self._pause * (1.0 - self._machinery.random.random() / 2)
+            self._greet_at = now + self._pause * (1.0 - self._resources.random.random() / 2)
             self._greet()
 
     def ticked(self) -> None:
@@ -180,21 +180,25 @@ class Session:
         self._ticks += 1
         if self._ticks < _TICKS:
             return
-        pending = {handle.key for handle in self._delegating.pending}
+        pending = {handle.key for handle in self._outgoing.pending}
         owed, self._owed = self._owed, []
         for envelope in awaiting([request_id for request_id in owed if request_id in pending]):
-            self._uplink.tell(envelope)
+            self._sender.tell(envelope)
 
     def welcomed(self, welcome: dict[str, Any]) -> None:
         """Begin a new session, after the broker was started anew or had given us up."""
-        stay = self._stay
-        before, goes_on, offset = (stay.broker, stay.number), stay.goes_on(welcome), self._broker_clock.offset
+        session_state = self._session_state
+        before, goes_on, offset = (
+            (session_state.broker, session_state.number),
+            session_state.goes_on(welcome),
+            self._broker_clock.offset,
+        )
         self._begin(welcome)
-        if (stay.broker, stay.number) == before:
+        if (session_state.broker, session_state.number) == before:
             return  # we had said HELLO twice
         if goes_on:
             ahead = self._broker_clock.offset - offset
-            self._hosting.shift_deadlines(ahead)
+            self._agent_host.shift_deadlines(ahead)
             self._begin_link(lambda left: self._resume(left, ahead))
         else:
             self._restart()
@@ -208,8 +212,8 @@ class Session:
             left: what no session before acknowledged.
             ahead: seconds that its clock is ahead of the clock of the broker for which that was made.
         """
-        holding = self._hosting.holding()
-        awaiting = [handle.key for handle in self._delegating.pending]
+        holding = self._agent_host.holding()
+        awaiting = [handle.key for handle in self._outgoing.pending]
         owed = frozenset(awaiting)
         again = [
             _once_more(envelope, ahead)
@@ -225,11 +229,11 @@ class Session:
         return [
             *_chunks({name: held for name, held in holding.items() if held}),
             self._registration(),
-            *self._hosting.registrations(),
-            *self._watching.wishes(monitors=True),
+            *self._agent_host.registrations(),
+            *self._subscriptions.wishes(monitors=True),
             *again,
             *self._asked_before(left),
-            *self._uplink.last_words,
+            *self._sender.last_words,
         ]
 
     def _restart(self) -> None:
@@ -240,20 +244,20 @@ class Session:
         owed: list[Handle] = []
 
         def renew(left: list[bytes]) -> list[bytes]:
-            owed.extend(self._delegating.pending)
+            owed.extend(self._outgoing.pending)
             control = [envelope for envelope in left if _is_kept(envelope) and envelope[0] not in _MARKED]
-            self._watching.begin_again()
+            self._subscriptions.begin_again()
             return [
-                self._registration(), *self._hosting.registrations(), *self._watching.wishes(monitors=False), *control,
-                *self._asked_before(left), *self._uplink.last_words,
+                self._registration(), *self._agent_host.registrations(), *self._subscriptions.wishes(monitors=False), *control,
+                *self._asked_before(left), *self._sender.last_words,
             ]  # fmt: skip
 
-        self._hosting.call_off()
+        self._agent_host.call_off()
         self._begin_link(renew)
         what = f"{len(owed)} delegations" if owed else "nothing"
         logger.warning("the broker was lost, and with it %s that this node waited for", what)
-        self._delegating.lose(owed)
-        self._watching.lose_monitors("broker_lost")
+        self._outgoing.lose(owed)
+        self._subscriptions.lose_monitors("broker_lost")
 
     def _asked_before(self, left: list[bytes]) -> list[bytes]:
         """The REGISTERs that the broker before had taken and not answered; what observers ask is among their wishes."""
@@ -264,8 +268,8 @@ class Session:
 
     def leave(self, wait: float) -> None:
         """Say BYE, and give the broker so many seconds to say it too: it may be starting anew, and is told again then."""
-        self._uplink.say_bye()
-        self._machinery.wait(self._farewell, wait)
+        self._sender.say_bye()
+        self._resources.wait(self._farewell, wait)
 
     def dismissed(self) -> None:
         """Take the broker's BYE."""

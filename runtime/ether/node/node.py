@@ -9,14 +9,14 @@ broker ── link ──► Node.received ─┬─► Hosting ─► Cell.post
 
 Its parts call each other downwards only:
 
-    Node       ─► Session, Guarding, LoopWatch, and those below
+    Node       ─► Session, Guarding, EventLoopWatch, and those below
     Session    ─► Hosting, Watching, Delegating, Questions
     Guarding   ─► Hosting, Timers
-    LoopWatch  ─► Hosting
+    EventLoopWatch  ─► Hosting
     Hosting    ─► Questions, Answering
     Watching   ─► Questions
     Answering  ─► Delegating
-    Questions, Delegating, and whoever else speaks ─► Uplink ─► link
+    Questions, Delegating, and whoever else speaks ─► Sender ─► link
 
 All of them stand on Machinery (threads, loop, clock), Stay (what the broker said) and BrokerClock. What happens in a
 cell and concerns its supervision tree, a crash or a request to stop, comes up through the node.
@@ -27,19 +27,19 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from ether.node.agent_host import Hosting
+from ether.node.agent_host import AgentHost
 from ether.node.connection.broker_clock import BrokerClock
-from ether.node.connection.control_calls import Questions
-from ether.node.connection.sender import Uplink
-from ether.node.connection.session_state import Stay
-from ether.node.event_loop_watch import LoopWatch
+from ether.node.connection.control_calls import ControlCalls
+from ether.node.connection.sender import Sender
+from ether.node.connection.session_state import SessionState
+from ether.node.event_loop_watch import EventLoopWatch
 from ether.node.joining import Session
-from ether.node.outgoing import Delegating
-from ether.node.responder import Answering
-from ether.node.subscriptions import Watching
-from ether.node.supervision import Guarding
+from ether.node.outgoing import OutgoingDelegations
+from ether.node.responder import Responder
+from ether.node.subscriptions import Subscriptions
+from ether.node.supervision import AgentSupervision
 from ether_actors.execution.cell import Cell
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
 from ether_broker.envelope.payload import unpack
 from ether_broker.transport.link import Link
@@ -62,33 +62,34 @@ class Node:
         machinery: what it runs on; closed with the node.
     """
 
-    def __init__(self, name: str, link: Link, machinery: Machinery) -> None:
+    def __init__(self, name: str, link: Link, resources: Resources) -> None:
         self.name = name
-        self.machinery = machinery
+        self.resources = resources
         self._link = link
-        self._stay = Stay()
+        self._session_state = SessionState()
         self._broker_clock = BrokerClock()
         self._timers = Timers()
-        uplink = Uplink(link)
-        stay, broker_clock = self._stay, self._broker_clock
-        self._questions = Questions(uplink, machinery, stay)
-        self.watching = Watching(uplink, self._questions, machinery)
+        sender = Sender(link)
+        session_state, broker_clock = self._session_state, self._broker_clock
+        self._questions = ControlCalls(sender, resources, session_state)
+        self.subscriptions = Subscriptions(sender, self._questions, resources)
         """Its observers and monitors."""
-        self.delegating = Delegating(name, uplink, machinery, stay, broker_clock)
+        self.outgoing = OutgoingDelegations(name, sender, resources, session_state, broker_clock)
         """What it asks of others."""
-        answering = Answering(
-            uplink, self.delegating, machinery, stay, broker_clock,
+        responder = Responder(
+            sender, self.outgoing, resources, session_state, broker_clock,
             crashed=self._crashed, stop_requested=self._stop_requested,
         )  # fmt: skip
-        self.hosting = Hosting(name, uplink, self._questions, answering, machinery, stay)
+        self.agent_host = AgentHost(name, sender, self._questions, responder, resources, session_state)
         """Its agents."""
-        self.guarding = Guarding(self.hosting, machinery, self._timers)
+        self.supervision = AgentSupervision(self.agent_host, resources, self._timers)
         """Their supervision trees."""
         self._session = Session(
-            name, uplink, machinery, stay, broker_clock, self.hosting, self.watching, self.delegating, self._questions
+            name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
+            self._questions,
         )  # fmt: skip
-        self._loop_watch = LoopWatch(self.hosting, machinery)
-        self._uplink = uplink
+        self._loop_watch = EventLoopWatch(self.agent_host, resources)
+        self._sender = sender
         self._next_look = 0.0
         self._is_beat = False
 
@@ -98,10 +99,10 @@ class Node:
         return self._link.endpoint
 
     def _crashed(self, cell: Cell, error: BaseException) -> None:
-        self.guarding.crashed(cell, error)
+        self.supervision.crashed(cell, error)
 
     def _stop_requested(self, cell: Cell) -> None:
-        self.machinery.run(lambda: self.hosting.leave(cell, "stopped"))
+        self.resources.run(lambda: self.agent_host.leave(cell, "stopped"))
 
     # -- joining and leaving -------------------------------------------------------------------------------------
 
@@ -121,55 +122,55 @@ class Node:
         What still runs after that is answered for by the broker (G3), before its handler is called off. What has ended by
         then is delivered, also to a broker that is started anew meanwhile.
         """
-        if self._stay.is_draining:
+        if self._session_state.is_draining:
             return
-        has_work = self.hosting.is_at_work
-        self._stay.is_draining = True
-        patience = _FAREWELL if self.hosting.hand_back() else 0.0
+        has_work = self.agent_host.is_at_work
+        self._session_state.is_draining = True
+        patience = _FAREWELL if self.agent_host.hand_back() else 0.0
         end = time.monotonic() + drain
-        is_idle = self.hosting.wait_idle(end)
+        is_idle = self.agent_host.wait_idle(end)
         if has_work:
             patience = max(patience, end - time.monotonic())
-        if not (self.guarding.comes_back and self.guarding.has_given_up):  # else it is a node that died
+        if not (self.supervision.comes_back and self.supervision.has_given_up):  # else it is a node that died
             self._session.leave(patience)
-        self.guarding.close(end)
-        self.hosting.close()
-        self.watching.close()
-        self.delegating.close()
+        self.supervision.close(end)
+        self.agent_host.close()
+        self.subscriptions.close()
+        self.outgoing.close()
         self._link.close(1.0)
-        self.machinery.close(2.0 if is_idle else 0.2)  # what has not ended in its time will not in two seconds more
+        self.resources.close(2.0 if is_idle else 0.2)  # what has not ended in its time will not in two seconds more
 
     def abandon(self) -> None:
         """End without a word, as if the process had died: what runs is cancelled, and nobody is told."""
-        self._stay.is_draining = True
-        self.machinery.close(0.0)
-        self.watching.close()
+        self._session_state.is_draining = True
+        self.resources.close(0.0)
+        self.subscriptions.close()
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
     def received(self, envelopes: list[bytes]) -> None:
         """Take envelopes from the link."""
-        self._stay.heard = self.machinery.monotonic()
+        self._session_state.heard = self.resources.monotonic()
         for envelope in envelopes:
             header = read_header(envelope)
             kind = header.kind
             if kind == _RESPONSE:
-                self.delegating.deliver(header, envelope)
+                self.outgoing.deliver(header, envelope)
             elif kind == _DELEGATION:
-                self.hosting.take(header, envelope)
+                self.agent_host.take(header, envelope)
             else:
                 self._control(header, envelope)
 
     def _control(self, header: Header, envelope: bytes) -> None:
         match header.kind:
             case Kind.CANCEL:
-                self.hosting.cancel(header)
+                self.agent_host.cancel(header)
             case Kind.HEARTBEAT:
                 told = unpack(envelope[header.body :])
-                self._stay.trouble = str(told.get("trouble", ""))
-                self._broker_clock.note(told["clock"], self.machinery.monotonic())
+                self._session_state.trouble = str(told.get("trouble", ""))
+                self._broker_clock.note(told["clock"], self.resources.monotonic())
             case Kind.TAP:
-                self.watching.passed(header, envelope)
+                self.subscriptions.passed(header, envelope)
             case Kind.REGISTERED | Kind.OBSERVE:
                 self._questions.answered(header, envelope)
             case Kind.ERROR:
@@ -179,7 +180,7 @@ class Node:
                 self._session.welcomed(unpack(envelope[header.body :]))
             case Kind.DOWN:
                 self._questions.answered(header, envelope)
-                self.watching.went_down(header, envelope)
+                self.subscriptions.went_down(header, envelope)
             case Kind.BYE:
                 self._session.dismissed()
 
@@ -187,28 +188,28 @@ class Node:
 
     def ticked(self) -> None:
         """Show life, say that long work goes on, fire timers, and end what the broker will not end any more."""
-        machinery = self.machinery
-        now = machinery.monotonic()
+        resources = self.resources
+        now = resources.monotonic()
         self._session.ticked()
-        machinery.relieve()
+        resources.relieve()
         if self._loop_watch.ticked(now):
             self._show_life(now)
         for call in self._timers.take_due(now):
-            machinery.run(call)
+            resources.run(call)
         if now < self._next_look:
             return
-        self._next_look = now + self._stay.heartbeat / 2
-        if self.hosting.say_accepted():
-            self._uplink.flush()
+        self._next_look = now + self._session_state.heartbeat / 2
+        if self.agent_host.say_accepted():
+            self._sender.flush()
         self._is_beat = not self._is_beat
         if not self._is_beat:
             return
         self._show_life(now)
-        self.delegating.end_overdue(now)
+        self.outgoing.end_overdue(now)
         self._session.seek()
 
     def _show_life(self, now: float) -> None:
-        loads = self.hosting.examine()
+        loads = self.agent_host.examine()
         self._loop_watch.tell(loads, now)
         self._session.show_life(loads)
 

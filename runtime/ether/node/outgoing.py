@@ -9,9 +9,9 @@ import threading
 from typing import Any, Final
 
 from ether.node.connection.broker_clock import BrokerClock
-from ether.node.connection.sender import Uplink
-from ether.node.connection.session_state import Stay
-from ether_actors.execution.resources import Machinery
+from ether.node.connection.sender import Sender
+from ether.node.connection.session_state import SessionState
+from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_broker import errors
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Delegation
@@ -21,7 +21,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.wire.codec import id_bytes, pack_delegation, pack_request
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
-__all__ = ["Delegating", "awaiting"]
+__all__ = ["OutgoingDelegations", "awaiting"]
 
 _MOST: Final = 1_000
 """Request ids of one RESUME."""
@@ -47,7 +47,7 @@ def awaiting(request_ids: list[bytes]) -> list[bytes]:
     ]
 
 
-class Delegating:
+class OutgoingDelegations:
     """The delegations of one node that have no outcome yet; what a handle needs of its node (`HandleHost`).
 
     Args:
@@ -59,17 +59,17 @@ class Delegating:
     """
 
     def __init__(
-        self, name: str, uplink: Uplink, machinery: Machinery, stay: Stay, broker_clock: BrokerClock
+        self, name: str, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock
     ) -> None:  # fmt: skip
         self.lock = threading.RLock()  # a handle that follows another takes it while the other has it
-        self.machinery = machinery
-        self.wait = machinery.wait
-        self.take = machinery.take
-        self.flush = uplink.flush
+        self.resources = resources
+        self.wait = resources.wait
+        self.take = resources.take
+        self.flush = sender.flush
         self._name = name
         self._source = name.encode()
-        self._uplink = uplink
-        self._stay = stay
+        self._sender = sender
+        self._session_state = session_state
         self._broker_clock = broker_clock
         self._pending: dict[bytes, Handle] = {}
         self._followers: set[Handle] = set()
@@ -91,25 +91,25 @@ class Delegating:
             PayloadTooLarge, InvalidEnvelope: it cannot be sent as it is.
             Closed: the runtime has been closed.
         """
-        stay = self._stay
-        if stay.is_draining and delegation.parent is None:
+        session_state = self._session_state
+        if session_state.is_draining and delegation.parent is None:
             msg = "The runtime has been closed and delegates nothing more."
             raise errors.Closed(msg)
-        if delegation.durability == "journal" and not stay.journal:
+        if delegation.durability == "journal" and not session_state.journal:
             msg = (
                 "This bus keeps no journal, so nothing in it outlives the broker: start it with one, by journal=FILE of "
                 "Runtime or Cluster, or by `ether up` without --durability memory."
             )
             raise errors.UsageError(msg)
-        now = self.machinery.monotonic()
+        now = self.resources.monotonic()
         budget = delegation.budget
         seconds = None if budget is None else budget.max_time_sec
         if deadline is None:
-            deadline = now + (stay.default_timeout if seconds is None else seconds)
+            deadline = now + (session_state.default_timeout if seconds is None else seconds)
         deadline = min(deadline, now + (LONGEST_TIMEOUT if seconds is None else min(seconds, LONGEST_TIMEOUT)))
         if delegation.context_sha256 is None and delegation.context_payload != EMPTY:
             delegation = delegation.model_copy(update={"context_sha256": delegation.context_payload.digest()})
-        envelope = pack_delegation(delegation, deadline=deadline + self._broker_clock.offset, limit=stay.limit)
+        envelope = pack_delegation(delegation, deadline=deadline + self._broker_clock.offset, limit=session_state.limit)
         request_id = id_bytes(delegation.request_id)
         source = (delegation.from_agent or "").encode()
         return self._send(
@@ -128,17 +128,17 @@ class Delegating:
         Raises:
             PayloadTooLarge, Closed: as `delegate`.
         """
-        stay, machinery = self._stay, self.machinery
-        if stay.is_draining:
+        session_state, resources = self._session_state, self.resources
+        if session_state.is_draining:
             msg = "The runtime has been closed and delegates nothing more."
             raise errors.Closed(msg)
-        request_id = machinery.make_id()
+        request_id = resources.make_id()
         name = capability.encode()
-        timeout_or_default = stay.default_timeout if timeout is None else min(timeout, LONGEST_TIMEOUT)
-        deadline = machinery.monotonic() + timeout_or_default
+        timeout_or_default = session_state.default_timeout if timeout is None else min(timeout, LONGEST_TIMEOUT)
+        deadline = resources.monotonic() + timeout_or_default
         envelope = pack_request(
             request_id, self._source, b"" if target is None else target.encode(), name, params, timeout=timeout,
-            timestamp=machinery.wall(), deadline=deadline + self._broker_clock.offset, limit=stay.limit,
+            timestamp=resources.wall(), deadline=deadline + self._broker_clock.offset, limit=session_state.limit,
         )  # fmt: skip
         return self._send(request_id, self._source, name, envelope, deadline)
 
@@ -146,14 +146,14 @@ class Delegating:
         self, request_id: bytes, source: bytes, capability: bytes, envelope: bytes, deadline: float,
         external_id: str | None = None,
     ) -> Handle:  # fmt: skip
-        handle = self.machinery.handle_type(self, request_id, source, capability, envelope, deadline, external_id)
+        handle = self.resources.handle_type(self, request_id, source, capability, envelope, deadline, external_id)
         more = bool(self._pending)  # a delegator with others under way is likely to send yet another
         first = self._pending.setdefault(request_id, handle)
         if first is not handle:
             self._follow(first, handle)
             return handle
         try:
-            self._uplink.send(envelope, hold=more)
+            self._sender.send(envelope, hold=more)
         except errors.MailboxFull as error:
             self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
         return handle
@@ -182,17 +182,17 @@ class Delegating:
         Args:
             wanted: (request id, capability, seconds to the deadline; None when it has ended).
         """
-        now = self.machinery.monotonic()
+        now = self.resources.monotonic()
         handles = []
         for request_id, capability, left in wanted:
             handle = self._pending.get(request_id)
             if handle is None:
                 deadline = now + (_COLLECT if left is None else left)
-                handle = self.machinery.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
+                handle = self.resources.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
                 self._pending[request_id] = handle
             handles.append(handle)
         for envelope in awaiting([handle.key for handle in handles]):
-            self._uplink.tell(envelope)
+            self._sender.tell(envelope)
         self.flush()
         return handles
 
@@ -206,17 +206,17 @@ class Delegating:
 
     def cancel(self, handle: Handle) -> None:
         """Ask the supervisor to call a delegation off."""
-        self._uplink.tell(pack_envelope(
+        self._sender.tell(pack_envelope(
             Kind.CANCEL, request_id=handle.key, source=handle.source.encode(), capability=handle.capability.encode()
         ))  # fmt: skip
         self.flush()
 
     def check_may_wait(self) -> None:
         """Raise UsageError in a thread that would wait for itself (trap 9)."""
-        if self.machinery.loop.is_current:
+        if self.resources.loop.is_current:
             msg = "This waits in the event loop, which then stands still: `await` the handle instead of `.result()`."
             raise errors.UsageError(msg)
-        if self._uplink.link.is_receiving_thread:
+        if self._sender.link.is_receiving_thread:
             msg = "A callback of a handle runs in the receiving thread and must not wait: start a thread, or delegate."
             raise errors.UsageError(msg)
 
@@ -238,14 +238,14 @@ class Delegating:
 
         After a time in which this very process stood still, the word may be here and not read yet: judged at the next one.
         """
-        stood_still = now - self._looked > _STOOD_STILL * self._stay.heartbeat
+        stood_still = now - self._looked > _STOOD_STILL * self._session_state.heartbeat
         self._looked = now
         is_excused, self._was_late = stood_still and not self._was_late, stood_still
         if is_excused:
             return
         code, message = "broker_unreachable", _UNREACHABLE
-        if self._stay.trouble and self._stay.is_heard(now):
-            code, message = "journal_unavailable", f"{_UNWRITTEN} {self._stay.trouble}"
+        if self._session_state.trouble and self._session_state.is_heard(now):
+            code, message = "journal_unavailable", f"{_UNWRITTEN} {self._session_state.trouble}"
         for handle in self.pending:
             if handle.deadline + GRACE < now:
                 self._end(handle, Status.TIMEOUT, code, message)
@@ -266,5 +266,5 @@ class Delegating:
         error = ErrorInfo(code=code, message=message, retryable=True)
         handle.end(Response(
             request_id=handle.id, status=status, from_agent=self._name, error=error, summary=message,
-            timestamp=self.machinery.wall(), external_id=handle.external_id, **fields,
+            timestamp=self.resources.wall(), external_id=handle.external_id, **fields,
         ))  # fmt: skip

@@ -6,13 +6,13 @@ from typing import Final
 
 from ether_broker.envelope.delegation import Delegation
 
-__all__ = ["KnownRequests"]
+__all__ = ["RequestCache"]
 
 MOST: Final = 10_000
 """Pairs of capability and target that are remembered; others are checked each time."""
 
 
-class KnownRequests:
+class RequestCache:
     """Remembers which capabilities and targets are valid."""
 
     __slots__ = ("_known",)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ether.node.connection.broker_clock import BrokerClock
-from ether.node.connection.sender import Uplink
-from ether.node.connection.session_state import Stay
-from ether.node.outgoing import Delegating
+from ether.node.connection.sender import Sender
+from ether.node.connection.session_state import SessionState
+from ether.node.outgoing import OutgoingDelegations
 from ether_actors.execution.cell import Cell
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_broker import errors
@@ -25,13 +25,13 @@ from ether_broker.errors import EtherError
 from ether_broker.wire.codec import pack_outcome, pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
-__all__ = ["Answering"]
+__all__ = ["Responder"]
 
 _REMEMBERED: Final = 4096
 """Answered delegations that are remembered at least: as many as can be under way in a link when its broker ends."""
 
 
-class Answering:
+class Responder:
     """The answers of one node's agents; what a cell and its tasks need of their node (`CellHost`).
 
     Args:
@@ -45,21 +45,22 @@ class Answering:
     """
 
     def __init__(
-        self, uplink: Uplink, delegating: Delegating, machinery: Machinery, stay: Stay, broker_clock: BrokerClock, *,
+        self, sender: Sender, outgoing: OutgoingDelegations, resources: Resources, session_state: SessionState,
+        broker_clock: BrokerClock, *,
         crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
     ) -> None:  # fmt: skip
-        self.loop = machinery.loop
-        self.delegate = delegating.delegate
-        self.flush = uplink.flush
-        self.wait = machinery.wait
-        self.monotonic = machinery.monotonic
-        self.wall = machinery.wall
-        self.new_id = machinery.new_id
+        self.loop = resources.loop
+        self.delegate = outgoing.delegate
+        self.flush = sender.flush
+        self.wait = resources.wait
+        self.monotonic = resources.monotonic
+        self.wall = resources.wall
+        self.new_id = resources.new_id
         self.local_deadline = broker_clock.local_deadline
         self.crashed = crashed
         self.stop_requested = stop_requested
-        self._uplink = uplink
-        self._stay = stay
+        self._sender = sender
+        self._session_state = session_state
         self._answered: dict[bytes, int] = {}
         self._answered_before: dict[bytes, int] = {}
 
@@ -73,7 +74,7 @@ class Answering:
         self.remember(header)
         try:
             envelope = pack_response(
-                response, capability=header.capability, target=header.source, limit=self._stay.limit
+                response, capability=header.capability, target=header.source, limit=self._session_state.limit
             )  # fmt: skip
         except EtherError as error:
             failure = Response(
@@ -81,7 +82,7 @@ class Answering:
                 error=ErrorInfo(code=error.code, message=str(error)), summary=str(error),
             )  # fmt: skip
             envelope = pack_response(failure, capability=header.capability, target=header.source)
-        self._uplink.tell(envelope)
+        self._sender.tell(envelope)
 
     def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
         """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
@@ -89,11 +90,13 @@ class Answering:
             return
         self.remember(work.header)
         try:
-            envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._stay.limit)
+            envelope = pack_outcome(
+                work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._session_state.limit
+            )
         except errors.PayloadTooLarge as error:
             self.refuse(work.header, Status.FAILED_EXECUTION, error)
         else:
-            self._uplink.tell(envelope, hold=more)
+            self._sender.tell(envelope, hold=more)
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""
@@ -113,16 +116,16 @@ class Answering:
         delegation = task.delegation
         envelope = pack_response(
             response, capability=delegation.capability.encode(), target=(delegation.from_agent or "").encode(),
-            limit=self._stay.limit,
+            limit=self._session_state.limit,
         )  # fmt: skip
-        self._uplink.tell(envelope)
+        self._sender.tell(envelope)
 
     # -- what the node says for them ------------------------------------------------------------------------------
 
     def accept(self, work: Work) -> None:
         """Say ACCEPTED: it is still worked on."""
         header = work.header
-        self._uplink.tell(pack_envelope(
+        self._sender.tell(pack_envelope(
             Kind.RESPONSE, status=Status.ACCEPTED, request_id=header.request_id, source=header.target,
             target=header.source, capability=header.capability, attempt=header.attempt, body=pack({}),
         ))  # fmt: skip
@@ -133,20 +136,20 @@ class Answering:
             request_id=to_text(header.request_id), status=status, from_agent=header.target.decode(),
             error=ErrorInfo(code=error.code, message=str(error), retryable=error.retryable), **fields,
         )  # fmt: skip
-        self._uplink.tell(pack_response(response, capability=header.capability, target=header.source))
+        self._sender.tell(pack_response(response, capability=header.capability, target=header.source))
 
     def hand_back(self, works: list[Work]) -> None:
         """Give back to the broker what was not started, for other holders; the oldest comes to stand first again."""
         for work in reversed(works):
             header = work.header
-            self._uplink.tell(pack_envelope(
+            self._sender.tell(pack_envelope(
                 Kind.RESPONSE, status=Status.REJECTED_OVERLOAD, flags=Flag.HANDED_BACK, request_id=header.request_id,
                 source=header.target, target=header.source, capability=header.capability, attempt=header.attempt,
             ))  # fmt: skip
 
     def confirm(self, cancel: Header) -> None:
         """Answer a CANCEL of what is not here any more: the broker waits for a last word to give the credit back."""
-        self._uplink.tell(pack_envelope(
+        self._sender.tell(pack_envelope(
             Kind.RESPONSE, status=Status.CANCELLED, request_id=cancel.request_id, source=cancel.target,
             capability=cancel.capability, attempt=cancel.attempt, body=pack({}),
         ))  # fmt: skip

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from ether.node.connection.control_calls import Questions, refusal
-from ether.node.connection.sender import Uplink
+from ether.node.connection.control_calls import ControlCalls, refusal
+from ether.node.connection.sender import Sender
 from ether.node.monitor import Monitor
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
-from ether_actors.observers.observer_thread import Observing
+from ether_actors.observers.observer_thread import ObserverThread
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import EtherError, UsageError
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
-__all__ = ["Watching"]
+__all__ = ["Subscriptions"]
 
 
-class Watching:
+class Subscriptions:
     """The observers and monitors of one node."""
 
-    def __init__(self, uplink: Uplink, questions: Questions, machinery: Machinery) -> None:
-        self._uplink = uplink
+    def __init__(self, sender: Sender, questions: ControlCalls, resources: Resources) -> None:
+        self._sender = sender
         self._questions = questions
-        self._machinery = machinery
-        self._observing: dict[bytes, Observing] = {}
+        self._resources = resources
+        self._observer_thread: dict[bytes, ObserverThread] = {}
         self._monitors: dict[bytes, Monitor] = {}
 
-    def observe(self, observer: Observer, start: int) -> Observing:
+    def observe(self, observer: Observer, start: int) -> ObserverThread:
         """Attach an observer from a number on; 0 is from now on.
 
         Raises:
@@ -34,9 +34,9 @@ class Watching:
             AccessDenied: the access list does not let this node observe.
         """
         token = new_id()
-        observing = self._machinery.make_observing(observer, lambda position: self._acknowledge(token, position))
+        observing = self._resources.make_observing(observer, lambda position: self._acknowledge(token, position))
         observer.position = start  # what is asked again, if the broker dies before it answers
-        self._observing[token] = observing
+        self._observer_thread[token] = observing
         try:
             reply = self._questions.ask([_wish(token, observer, start)], [token])[0]
             if reply.kind == Kind.ERROR:
@@ -48,26 +48,26 @@ class Watching:
         return observing
 
     def _acknowledge(self, token: bytes, position: int) -> None:
-        self._uplink.tell(pack_envelope(Kind.TAP_ACK, request_id=token, body=position.to_bytes(8)))
-        self._uplink.flush()
+        self._sender.tell(pack_envelope(Kind.TAP_ACK, request_id=token, body=position.to_bytes(8)))
+        self._sender.flush()
 
     def unobserve(self, observer: Observer) -> None:
         """Detach an observer; what is under way to it is still handled."""
-        for token, observing in list(self._observing.items()):
+        for token, observing in list(self._observer_thread.items()):
             if observing.observer is observer:
-                del self._observing[token]
-                self._uplink.tell(pack_envelope(Kind.OBSERVE, request_id=token, body=pack({"stop": True})))
-                self._uplink.flush()
+                del self._observer_thread[token]
+                self._sender.tell(pack_envelope(Kind.OBSERVE, request_id=token, body=pack({"stop": True})))
+                self._sender.flush()
                 observing.stop()
 
-    def observing(self, observer: Observer) -> Observing | None:
+    def observing(self, observer: Observer) -> ObserverThread | None:
         """Where an observer runs."""
-        return next((found for found in self._observing.values() if found.observer is observer), None)
+        return next((found for found in self._observer_thread.values() if found.observer is observer), None)
 
     @property
-    def all_observing(self) -> list[Observing]:
+    def all_observing(self) -> list[ObserverThread]:
         """Where each observer runs, in the order in which they came."""
-        return list(self._observing.values())
+        return list(self._observer_thread.values())
 
     def monitor(self, target: str) -> Monitor:
         """Watch an agent, or `node:NAME`.
@@ -76,21 +76,21 @@ class Watching:
             MailboxFull: as `Link.send`.
         """
         token = new_id()
-        monitor = self._monitors[token] = Monitor(target, self._machinery.wait, lambda: self._unmonitor(token, target))
-        self._uplink.send(_watch(token, target))
-        self._uplink.flush()
+        monitor = self._monitors[token] = Monitor(target, self._resources.wait, lambda: self._unmonitor(token, target))
+        self._sender.send(_watch(token, target))
+        self._sender.flush()
         return monitor
 
     def _unmonitor(self, token: bytes, target: str) -> None:
         if self._monitors.pop(token, None) is not None:
-            self._uplink.tell(_watch(token, target, body=pack({"stop": True})))
-            self._uplink.flush()
+            self._sender.tell(_watch(token, target, body=pack({"stop": True})))
+            self._sender.flush()
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
     def passed(self, header: Header, envelope: bytes) -> None:
         """Hand a batch of the tap to its observer."""
-        observing = self._observing.get(header.request_id)
+        observing = self._observer_thread.get(header.request_id)
         if observing is not None:
             observing.post(envelope[header.body :])
 
@@ -99,7 +99,7 @@ class Watching:
         monitor = self._monitors.pop(header.request_id, None)
         if monitor is not None:
             body = unpack(envelope[header.body :])
-            self._machinery.run(lambda: monitor.fire(str(body.get("reason", ""))))
+            self._resources.run(lambda: monitor.fire(str(body.get("reason", ""))))
 
     # -- another broker, and the end -----------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Watching:
 
     def wishes(self, *, monitors: bool) -> list[bytes]:
         """What a broker has to be asked again that knows of no observer of ours, nor, with `monitors`, of a monitor."""
-        wanted = [_wish(token, item.observer, item.following) for token, item in list(self._observing.items())]
+        wanted = [_wish(token, item.observer, item.following) for token, item in list(self._observer_thread.items())]
         if monitors:
             wanted += [_watch(token, monitor.target) for token, monitor in list(self._monitors.items())]
         return wanted
@@ -119,7 +119,7 @@ class Watching:
         """Fire all monitors, as OTP's `noconnection`: nobody knows how their targets are."""
         monitors, self._monitors = self._monitors, {}
         for monitor in monitors.values():
-            self._machinery.run(lambda lost=monitor: lost.fire(reason))  # type: ignore[misc]
+            self._resources.run(lambda lost=monitor: lost.fire(reason))  # type: ignore[misc]
 
     def close(self) -> None:
         """End the observers after what is there."""

@@ -10,24 +10,24 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ether.node.agent_host import Hosting
+from ether.node.agent_host import AgentHost
 from ether.text_io.warning import warn_unread
 from ether_actors.execution.cell import Cell
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
 from ether_broker import errors
 
 if TYPE_CHECKING:
     from ether_actors.restarts.child_spec import SupervisorSpec
-    from ether_actors.restarts.runner import Guardian
+    from ether_actors.restarts.runner import SupervisionRunner
 
-__all__ = ["Guarding"]
+__all__ = ["AgentSupervision"]
 
 logger = logging.getLogger("ether.node")
 
 
-class Guarding:
-    """The guardians of one node; what a guardian needs of its node (`GuardianHost`).
+class AgentSupervision:
+    """The guardians of one node; what a guardian needs of its node (`SupervisionHost`).
 
     Args:
         hosting: where the agents are.
@@ -35,42 +35,42 @@ class Guarding:
         timers: for restarts after a pause.
     """
 
-    def __init__(self, hosting: Hosting, machinery: Machinery, timers: Timers) -> None:
-        self.random = machinery.random
-        self.monotonic = machinery.monotonic
-        self.run = machinery.run
-        self.wait = machinery.wait
+    def __init__(self, agent_host: AgentHost, resources: Resources, timers: Timers) -> None:
+        self.random = resources.random
+        self.monotonic = resources.monotonic
+        self.run = resources.run
+        self.wait = resources.wait
         self.call_at = timers.add
-        self.make_cell = hosting.make_cell
-        self.announce = hosting.announce
-        self.restarting = hosting.restarting
+        self.make_cell = agent_host.make_cell
+        self.announce = agent_host.announce
+        self.restarting = agent_host.restarting
         self.comes_back = False
         """Whether this process is started again when a tree gives up: its agents are down meanwhile, and not gone."""
         self.has_given_up = False
         """Whether a tree gave up."""
-        self._leave = hosting.leave
+        self._leave = agent_host.leave
         self.on_escalation: Callable[[str, str], None] = _warn
         """Told when a supervision tree gave up: its id and why."""
-        self._guardians: list[Guardian] = []
+        self._guardians: list[SupervisionRunner] = []
 
-    def supervise(self, spec: SupervisorSpec, timeout: float) -> Guardian:
+    def supervise(self, spec: SupervisorSpec, timeout: float) -> SupervisionRunner:
         """Start a supervision tree and wait until all its agents run.
 
         Raises:
             Exception: what kept the first agent from starting; none of them is left running.
             WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
         """
-        from ether_actors.restarts.runner import Guardian
+        from ether_actors.restarts.runner import SupervisionRunner
 
-        guardian = Guardian(spec, self)
-        self._guardians.append(guardian)
-        if guardian.start(timeout):
-            return guardian
-        failure = guardian.failure
+        runner = SupervisionRunner(spec, self)
+        self._guardians.append(runner)
+        if runner.start(timeout):
+            return runner
+        failure = runner.failure
         if failure is None:
-            guardian.stop()
+            runner.stop()
             failure = errors.WaitTimeout(f"{spec.id} had not started after {timeout:g} s; its agents are stopped.")
-        self._guardians.remove(guardian)
+        self._guardians.remove(runner)
         raise failure
 
     def crashed(self, cell: Cell, error: BaseException) -> None:
@@ -85,36 +85,36 @@ class Guarding:
 
         self.run(mourn)
 
-    def _guardian_of(self, cell: Cell) -> Guardian:
-        for guardian in self._guardians:
-            if cell in guardian.cells:
-                return guardian
+    def _guardian_of(self, cell: Cell) -> SupervisionRunner:
+        for runner in self._guardians:
+            if cell in runner.cells:
+                return runner
         from ether_actors.restarts.child_spec import ChildSpec, SupervisorSpec
-        from ether_actors.restarts.runner import Guardian
+        from ether_actors.restarts.runner import SupervisionRunner
 
         spec = SupervisorSpec(cell.name, children=(ChildSpec(cell.name, cell.make),))
-        guardian = Guardian(spec, self, {cell.name: cell})
-        self._guardians.append(guardian)
-        guardian.adopt()
-        return guardian
+        runner = SupervisionRunner(spec, self, {cell.name: cell})
+        self._guardians.append(runner)
+        runner.adopt()
+        return runner
 
     def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
         """Stop an agent for good, or until this process is started again."""
         self._leave(cell, reason, comes_back=gave_up and self.comes_back)
 
-    def escalated(self, guardian: Guardian, reason: str) -> None:
+    def escalated(self, runner: SupervisionRunner, reason: str) -> None:
         """Take note that a tree gave up."""
         self.has_given_up = True
-        if guardian in self._guardians:
-            self._guardians.remove(guardian)
-        self.on_escalation(guardian.spec.id, reason)
+        if runner in self._guardians:
+            self._guardians.remove(runner)
+        self.on_escalation(runner.spec.id, reason)
 
     def close(self, end: float) -> None:
         """Stop all trees; each may take until `end` by `time.monotonic()`, and half a second at least."""
-        for guardian in list(self._guardians):
-            guardian.stop()
-        for guardian in list(self._guardians):
-            guardian.wait(max(0.5, end - time.monotonic()))
+        for runner in list(self._guardians):
+            runner.stop()
+        for runner in list(self._guardians):
+            runner.wait(max(0.5, end - time.monotonic()))
 
 
 def _warn(tree: str, reason: str) -> None:

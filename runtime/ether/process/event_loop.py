@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ether_actors.execution.timers import Timers
 
-__all__ = ["Reactor"]
+__all__ = ["ProcessEventLoop"]
 
 logger = logging.getLogger("ether.warden")
 
@@ -29,7 +29,7 @@ class HasFileno(Protocol):
         """Its descriptor."""
 
 
-class Reactor:
+class ProcessEventLoop:
     """Calls what is due, one at a time; what one of them raises is logged, and the others go on.
 
     `post` may be called from any thread before `close`; everything else belongs to the thread of `run`.

@@ -24,7 +24,7 @@ from typing import Final
 
 from ether_broker.transport.backlog import Backlog
 
-__all__ = ["OUT_OF_MEMORY", "MemoryWatch", "resident"]
+__all__ = ["OUT_OF_MEMORY", "MemoryLimit", "resident"]
 
 logger = logging.getLogger("ether.broker")
 
@@ -43,7 +43,7 @@ _RECEIVED: Final = 128
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-class MemoryWatch:
+class MemoryLimit:
     """Runs in a thread of its own from when it is made until `close`.
 
     Promises: past `limit` bytes of resident memory the greediest TCP connection is shut, one each 0.05 s until the memory is

@@ -13,7 +13,7 @@ from typing import Final
 
 from ether.text_io.terminal import put
 
-__all__ = ["Outlet", "to_stderr"]
+__all__ = ["OutputReader", "to_stderr"]
 
 _READ: Final = 1 << 16
 _KEPT: Final = 20
@@ -39,7 +39,7 @@ class _Source:
         self.ended = threading.Event()
 
 
-class Outlet:
+class OutputReader:
     """Reads the pipes in a thread of its own, so that a slow terminal holds up the children and not their keeper.
 
     Args:

@@ -33,7 +33,7 @@ from typing import Any, Final, NoReturn
 
 from ether_broker.envelope.payload import unpack
 
-__all__ = ["ORPHANED", "Lifeline", "end", "is_starting"]
+__all__ = ["ORPHANED", "ParentLink", "end", "is_starting"]
 
 ORPHANED: Final = 79
 """Exit code of a child whose parent has died; nobody is left to read it but a log."""
@@ -44,7 +44,7 @@ _LEAVE: Final = 2.0
 _starting = False
 
 
-class Lifeline:
+class ParentLink:
     """The child's end; made first of all, in the main thread.
 
     The signals that end a process do so from here on, whatever was inherited: it is the parent who says when, and who may

@@ -1,6 +1,6 @@
 """The warden keeps the processes of a cluster running: it does with processes what the restart machine decides.
 
-    Cluster ── add, stop ──► Warden ── step(event) ──► SupervisionTree      one supervisor a process, each with
+    Cluster ── add, stop ──► ProcessSupervisor ── step(event) ──► RestartMachine      one supervisor a process, each with
                                 │  ◄── effects ──┘                          a restart budget of its own
                                 ├── Reactor      what is due, and when
                                 ├── Process      start, signal, reap
@@ -25,8 +25,8 @@ from typing import Any, Final
 
 from ether.errors import ProcessFailed
 from ether.process.child import Process, describe_exit
-from ether.process.event_loop import Reactor
-from ether.process.output_reader import Outlet
+from ether.process.event_loop import ProcessEventLoop
+from ether.process.output_reader import OutputReader
 from ether.process.start_failure import error_of, unexplained
 from ether_actors.restarts.child_spec import Backoff, ChildSpec, SupervisorSpec
 from ether_actors.restarts.events import (
@@ -49,12 +49,12 @@ from ether_actors.restarts.events import (
     StopChild,
     TimerFired,
 )
-from ether_actors.restarts.restart_machine import SupervisionTree
+from ether_actors.restarts.restart_machine import RestartMachine
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker import errors
 from ether_broker.errors import EtherError
 
-__all__ = ["ProcessSpec", "ProcessStatistics", "Warden"]
+__all__ = ["ProcessSpec", "ProcessStatistics", "ProcessSupervisor"]
 
 logger = logging.getLogger("ether.cluster")
 
@@ -114,7 +114,7 @@ class _Life:
         """What it said of its failed start."""
 
 
-class Warden:
+class ProcessSupervisor:
     """Keeps processes running, in a thread of its own.
 
     Args:
@@ -141,7 +141,7 @@ class Warden:
         self._on_event = _guarded(on_event)
         self._on_output = _guarded(on_output)
         self._on_failed = _guarded(on_failed)
-        self._tree = SupervisionTree(SupervisorSpec(_ROOT, intensity=0), random.Random())  # noqa: S311  jitter
+        self._tree = RestartMachine(SupervisorSpec(_ROOT, intensity=0), random.Random())  # noqa: S311  jitter
         self._specs: dict[str, ProcessSpec] = {}
         self._lives: dict[str, _Life] = {}
         self._facts: dict[str, dict[str, Any]] = {}
@@ -162,8 +162,8 @@ class Warden:
 
     def start(self) -> None:
         """Start the thread, with no process yet."""
-        self._outlet = Outlet(self._on_output)
-        self._reactor = Reactor()
+        self._output_reader = OutputReader(self._on_output)
+        self._event_loop = ProcessEventLoop()
         self._post(lambda: self._tell(Start()))
         self._thread = threading.Thread(target=self._run, name="ether-warden", daemon=True)
         self._thread.start()
@@ -250,13 +250,13 @@ class Warden:
     def _post(self, call: Callable[[], None]) -> None:
         with self._changed:
             if not self._over:
-                self._reactor.post(call)
+                self._event_loop.post(call)
 
     # -- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            self._reactor.run(lambda: self._finished)
+            self._event_loop.run(lambda: self._finished)
         finally:
             self._end()
 
@@ -284,7 +284,7 @@ class Warden:
                 else:
                     self._ask_to_end(life)
             case SetTimer(token, at, _):
-                self._reactor.call_at(at, lambda: self._tell(TimerFired(token)))
+                self._event_loop.call_at(at, lambda: self._tell(TimerFired(token)))
             case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
                 self._spent = name
             case Escalate():
@@ -307,15 +307,15 @@ class Warden:
             self._tell(ChildStartFailed(path, str(failure), incarnation))
             return
         life = self._lives[name] = _Life(spec, process, path, incarnation)
-        self._outlet.connect(name, process.output)
-        self._reactor.watch(process.channel, lambda: self._hear(life))
-        self._reactor.watch(process.exit, lambda: self._ended(life))
-        self._reactor.call_at(time.monotonic() + spec.start_timeout, lambda: self._too_late(life))
+        self._output_reader.connect(name, process.output)
+        self._event_loop.watch(process.channel, lambda: self._hear(life))
+        self._event_loop.watch(process.exit, lambda: self._ended(life))
+        self._event_loop.call_at(time.monotonic() + spec.start_timeout, lambda: self._too_late(life))
 
     def _hear(self, life: _Life) -> None:
         reports = life.process.reports()
         if reports is None:
-            self._reactor.unwatch(life.process.channel)
+            self._event_loop.unwatch(life.process.channel)
             return
         for report in reports:
             if "ready" in report:
@@ -345,7 +345,7 @@ class Warden:
             return
         life.exit_expected = True
         life.process.tell(signal.SIGINT if life.spec.last and life.is_up else signal.SIGTERM)
-        self._reactor.call_at(time.monotonic() + life.spec.drain + GRACE, lambda: self._kill(life))
+        self._event_loop.call_at(time.monotonic() + life.spec.drain + GRACE, lambda: self._kill(life))
 
     def _kill(self, life: _Life) -> None:
         if self._lives.get(life.spec.name) is life:
@@ -359,14 +359,14 @@ class Warden:
 
     def _ended(self, life: _Life) -> None:
         name, process = life.spec.name, life.process
-        if self._reactor.is_watched(process.channel):
+        if self._event_loop.is_watched(process.channel):
             self._hear(life)  # its last words may lie there still
         del self._lives[name]
         code = process.reap()
-        output = self._outlet.disconnect(process.output)
+        output = self._output_reader.disconnect(process.output)
         for descriptor in (process.channel, process.exit):
-            if self._reactor.is_watched(descriptor):
-                self._reactor.unwatch(descriptor)
+            if self._event_loop.is_watched(descriptor):
+                self._event_loop.unwatch(descriptor)
         process.close()
         how = describe_exit(code)
         self._last_ends[name] = (code, how)
@@ -397,12 +397,12 @@ class Warden:
         for life in list(self._lives.values()):  # none, unless a step of ours failed
             life.process.kill()
             life.process.reap()
-            self._outlet.disconnect(life.process.output)
+            self._output_reader.disconnect(life.process.output)
             life.process.close()
-        self._outlet.close()
+        self._output_reader.close()
         with self._changed:
             self._over = True
-            self._reactor.close()
+            self._event_loop.close()
             self._changed.notify_all()
         if self.failed is not None:
             self._on_failed(self.failed)

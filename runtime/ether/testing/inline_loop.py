@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any
 
-from ether_actors.threads.event_loop import LoopThread
+from ether_actors.threads.event_loop import EventLoop
 from ether_broker.clock import Clock
 
 __all__ = ["InlineLoop"]
@@ -64,7 +64,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
 
-class InlineLoop(LoopThread):
+class InlineLoop(EventLoop):
     """Runs the coroutines of one node in the thread that calls `run`; asyncio's loop is made when first needed."""
 
     def __init__(self, clock: Clock) -> None:

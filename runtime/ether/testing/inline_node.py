@@ -11,11 +11,11 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from ether.node.node import Node
-from ether.node.outgoing import Delegating
+from ether.node.outgoing import OutgoingDelegations
 from ether.testing.inline_loop import InlineLoop
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
-from ether_actors.observers.observer_thread import Observing
+from ether_actors.observers.observer_thread import ObserverThread
 from ether_actors.task.handle import Handle, Stream
 from ether_actors.threads.pool import Pool
 from ether_broker.clock import ManualClock
@@ -61,7 +61,7 @@ class _InlinePool(Pool):
         return 0
 
 
-class _InlineObserving(Observing):
+class _InlineObserving(ObserverThread):
     """Keeps the tap's batches until the world lets the observer see them."""
 
     def __init__(self, observer: Observer, acknowledge: Callable[[int], None], world: _World) -> None:
@@ -105,17 +105,17 @@ class InlineHandle(Handle):
 
     __slots__ = ()
 
-    _owner: Delegating
+    _owner: OutgoingDelegations
 
     def __await__(self) -> Generator[Any, None, Response]:
         """Await the outcome in any event loop."""
-        if self.done or self._owner.machinery.loop.is_current:
+        if self.done or self._owner.resources.loop.is_current:
             return (yield from super().__await__())
         return self.result()
 
     def result(self, timeout: float | None = None) -> Response:
         """Run the bus until there is an outcome; see `Handle.result`."""
-        clock = self._owner.machinery.monotonic
+        clock = self._owner.resources.monotonic
         began = clock()
         try:
             return super().result(timeout)
@@ -132,7 +132,7 @@ class InlineHandle(Handle):
 
 class _InlineStream(Stream):
     async def __aiter__(self) -> AsyncIterator[Response]:
-        if self._handle._owner.machinery.loop.is_current:  # type: ignore[attr-defined]  # noqa: SLF001  its other half
+        if self._handle._owner.resources.loop.is_current:  # type: ignore[attr-defined]  # noqa: SLF001  its other half
             async for response in super().__aiter__():
                 yield response
         else:
@@ -141,7 +141,7 @@ class _InlineStream(Stream):
                 await asyncio.sleep(0)
 
 
-class InlineMachinery(Machinery):
+class InlineMachinery(Resources):
     """What a node of a `World` runs on."""
 
     handle_type = InlineHandle
@@ -159,7 +159,7 @@ class InlineMachinery(Machinery):
         """The same place as for all other turns."""
         return self.pool
 
-    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
+    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> ObserverThread:
         """A place where the world lets it see."""
         return _InlineObserving(observer, acknowledge, self._world)
 
@@ -171,7 +171,7 @@ class InlineMachinery(Machinery):
         """Let the bus move until a queue has something; see `World.wait`.
 
         Raises:
-            Empty: as `Machinery.take`.
+            Empty: as `Resources.take`.
         """
         if queue.empty() and not self._world.wait(lambda: not queue.empty(), timeout):
             raise Empty
@@ -181,7 +181,7 @@ class InlineMachinery(Machinery):
 class InlineNode(Node):
     """One node of a `World`."""
 
-    machinery: InlineMachinery
+    resources: InlineMachinery
 
     def __init__(self, name: str, link: Link, world: _World) -> None:
         super().__init__(name, link, InlineMachinery(world))
@@ -189,13 +189,13 @@ class InlineNode(Node):
     @property
     def turns(self) -> deque[Callable[[], None]]:
         """Turns of its plain handlers that can be run now."""
-        return self.machinery.pool.turns
+        return self.resources.pool.turns
 
     @property
     def loop(self) -> InlineLoop:
         """Where its `async def` handlers run."""
-        return self.machinery.loop
+        return self.resources.loop
 
     def let_observers_see(self) -> bool:
         """Give one observer its next batch; whether there was any."""
-        return any(isinstance(found, _InlineObserving) and found.work() for found in self.watching.all_observing)
+        return any(isinstance(found, _InlineObserving) and found.work() for found in self.subscriptions.all_observing)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ether_actors.observers.metrics.open_delegations import OpenTable
+from ether_actors.observers.metrics.open_delegations import OpenDelegations
 from ether_broker.envelope.ids import foreign_id
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
@@ -10,7 +10,7 @@ def header(name: str, deadline: float = 0.0):
 
 
 def test_past_the_limit_the_oldest_make_room() -> None:
-    table = OpenTable(limit=2)
+    table = OpenDelegations(limit=2)
     for name in ("a", "b", "c"):
         table.add(header(name, 100.0), 0.0)
 
@@ -20,7 +20,7 @@ def test_past_the_limit_the_oldest_make_room() -> None:
 
 
 def test_without_a_deadline_an_entry_has_the_bus_default() -> None:
-    table = OpenTable()
+    table = OpenDelegations()
     table.add(header("a"), 1_000.0)
     table.sweep(1_064.0)
     assert len(table) == 1
@@ -30,7 +30,7 @@ def test_without_a_deadline_an_entry_has_the_bus_default() -> None:
 
 
 def test_what_has_ended_is_not_dropped() -> None:
-    table = OpenTable()
+    table = OpenDelegations()
     table.add(header("a"), 0.0)
     table.discard(foreign_id("a"))
     table.discard(foreign_id("never seen"))

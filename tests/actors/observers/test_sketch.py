@@ -6,13 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ether_actors.observers.metrics.quantile_sketch import ACCURACY, Sketch
+from ether_actors.observers.metrics.quantile_sketch import ACCURACY, QuantileSketch
 
 durations = st.lists(st.floats(1e-6, 1e4), min_size=1, max_size=50)
 
 
-def sketch_of(values: list[float]) -> Sketch:
-    sketch = Sketch()
+def sketch_of(values: list[float]) -> QuantileSketch:
+    sketch = QuantileSketch()
     for value in values:
         sketch.add(value)
     return sketch
@@ -56,4 +56,4 @@ def test_what_is_out_of_range_is_counted_at_the_ends() -> None:
 
 
 def test_without_durations_there_is_no_quantile() -> None:
-    assert Sketch().quantile(0.5) is None
+    assert QuantileSketch().quantile(0.5) is None

@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_actors.observers.metrics.sliding_window import Count, Sliding
+from ether_actors.observers.metrics.sliding_window import Count, SlidingWindow
 
 
 def test_slots_without_a_record_take_no_room() -> None:
-    sliding = Sliding(Count, 5.0, 60)
+    sliding = SlidingWindow(Count, 5.0, 60)
     for time in range(0, 1_000_000, 1_000):
         sliding.at(time).value += 1
 
@@ -16,7 +16,7 @@ def test_slots_without_a_record_take_no_room() -> None:
 
 
 def test_at_most_the_longest_windows_slots_are_kept() -> None:
-    sliding = Sliding(Count, 5.0, 60)
+    sliding = SlidingWindow(Count, 5.0, 60)
     for time in range(10_000):
         sliding.at(time).value += 1
 
@@ -25,7 +25,7 @@ def test_at_most_the_longest_windows_slots_are_kept() -> None:
 
 
 def test_a_time_before_the_newest_slot_counts_as_in_it() -> None:
-    sliding = Sliding(Count, 5.0, 2)
+    sliding = SlidingWindow(Count, 5.0, 2)
     sliding.at(100.0).value += 1
     sliding.at(50.0).value += 1
 
@@ -33,7 +33,7 @@ def test_a_time_before_the_newest_slot_counts_as_in_it() -> None:
 
 
 def test_what_is_archived_is_in_no_window_and_in_the_total() -> None:
-    sliding = Sliding(Count, 5.0, 2)
+    sliding = SlidingWindow(Count, 5.0, 2)
     sliding.at(100.0).value += 1
     sliding.archive()
 
@@ -42,7 +42,7 @@ def test_what_is_archived_is_in_no_window_and_in_the_total() -> None:
 
 @given(st.lists(st.floats(0, 30), max_size=100), st.floats(0, 30))
 def test_a_window_holds_what_the_slots_say(waits: list[float], idle: float) -> None:
-    sliding = Sliding(Count, 2.0, 6)
+    sliding = SlidingWindow(Count, 2.0, 6)
     times, now = [], 1_000.0
     for wait in waits:
         now += wait

@@ -10,7 +10,7 @@ import zmq
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
 from ether_broker.transport.zeromq.curve_server import Guard
-from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.transport.zeromq.server import ZmqServer
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def alice(ring: Keyring) -> KeyPair:
 
 
 @pytest.fixture
-def broker(context: zmq.Context[Any], ring: Keyring) -> Iterator[BrokerSocket]:
-    made = BrokerSocket("tcp://127.0.0.1:*", context, security=Guard(ring))
+def broker(context: zmq.Context[Any], ring: Keyring) -> Iterator[ZmqServer]:
+    made = ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
     yield made
     made.close(0.0)

@@ -11,7 +11,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.security.keys import KeyPair
 from ether_broker.transport.session_table import INCARNATION
-from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.transport.zeromq.server import ZmqServer
 
 __all__ = ["INCARNATION", "Peer", "peer", "receive"]
 
@@ -51,7 +51,7 @@ class Peer:
 
 @contextmanager
 def peer(
-    broker: BrokerSocket, context: zmq.Context[Any], routing_id: bytes, pair: KeyPair | None, server_key: str = ""
+    broker: ZmqServer, context: zmq.Context[Any], routing_id: bytes, pair: KeyPair | None, server_key: str = ""
 ) -> Iterator[Peer]:
     """A peer whose handshake has succeeded."""
     assert broker.guard is not None
@@ -63,7 +63,7 @@ def peer(
         made.close()
 
 
-def receive(broker: BrokerSocket, count: int) -> list[tuple[bytes, bytes]]:
+def receive(broker: ZmqServer, count: int) -> list[tuple[bytes, bytes]]:
     """Take messages until there are so many, or nothing comes for a while."""
     taken: list[tuple[bytes, bytes]] = []
     for _ in range(100):

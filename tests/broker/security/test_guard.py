@@ -13,14 +13,14 @@ from ether_broker.security.keys import KeyPair
 from ether_broker.transport.zeromq import curve_server as module
 from ether_broker.transport.zeromq.authenticator import Authenticator
 from ether_broker.transport.zeromq.curve_server import Guard
-from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.transport.zeromq.server import ZmqServer
 from tests.broker.security.support import INCARNATION, Peer, peer, receive
 from tests.support import wait_until
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
 
 
-def handshake(broker: BrokerSocket, context: zmq.Context[Any], pair: KeyPair | None, server_key: str = "") -> zmq.Event:
+def handshake(broker: ZmqServer, context: zmq.Context[Any], pair: KeyPair | None, server_key: str = "") -> zmq.Event:
     made = Peer(context, b"r" + ONE, pair, server_key or broker.guard.keyring.own.public)
     try:
         return made.connect(broker.endpoint)
@@ -28,7 +28,7 @@ def handshake(broker: BrokerSocket, context: zmq.Context[Any], pair: KeyPair | N
         made.close()
 
 
-def knows(broker: BrokerSocket, pair: KeyPair, *, allowed: bool) -> None:
+def knows(broker: ZmqServer, pair: KeyPair, *, allowed: bool) -> None:
     wait_until(lambda: (broker.guard.keyring.find(pair.public) is not None) is allowed, 2.0)
 
 
@@ -158,7 +158,7 @@ def test_what_is_sent_to_a_peer_arrives_and_is_encrypted_on_the_way(context, rin
     """A proxy that listens in sees neither the message nor its key."""
     from tests.broker.security.wiretap import Wiretap
 
-    broker = BrokerSocket("tcp://127.0.0.1:*", context, security=Guard(ring))
+    broker = ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
     with Wiretap(broker.endpoint) as tap:
         made = Peer(context, b"r" + ONE, alice, ring.own.public)
         assert made.connect(tap.endpoint) is zmq.Event.HANDSHAKE_SUCCEEDED
@@ -185,7 +185,7 @@ def test_a_broker_whose_authenticator_lets_strangers_in_does_not_start(context, 
     monkeypatch.setattr(module, "Authenticator", Credulous)
 
     with pytest.raises(InternalError, match="was let in"):
-        BrokerSocket("tcp://127.0.0.1:*", context, security=Guard(ring))
+        ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
 
 
 def test_a_broker_whose_authenticator_does_not_answer_does_not_start(context, ring, monkeypatch):
@@ -195,7 +195,7 @@ def test_a_broker_whose_authenticator_does_not_answer_does_not_start(context, ri
     )
 
     with pytest.raises(InternalError, match="got no answer"):
-        BrokerSocket("tcp://127.0.0.1:*", context, security=Guard(ring))
+        ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
 
 
 def test_the_self_test_is_no_refusal(broker):
@@ -204,16 +204,16 @@ def test_the_self_test_is_no_refusal(broker):
 
 def test_one_context_has_one_guard(broker, context, ring):
     with pytest.raises(UsageError, match="authenticator already"):
-        BrokerSocket("tcp://127.0.0.1:*", context, security=Guard(ring))
+        ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
 
 
 def test_a_second_broker_is_told_that_the_address_is_taken(broker, ring):
     with zmq.Context() as other, pytest.raises(AddressInUse):
-        BrokerSocket(broker.endpoint, other, security=Guard(ring))
+        ZmqServer(broker.endpoint, other, security=Guard(ring))
 
 
 def test_keys_are_for_tcp_and_other_endpoints_do_without(context, ring):
-    broker = BrokerSocket("inproc://here", context, security=Guard(ring))
+    broker = ZmqServer("inproc://here", context, security=Guard(ring))
 
     assert broker.guard is None
     broker.close(0.0)
@@ -222,15 +222,15 @@ def test_keys_are_for_tcp_and_other_endpoints_do_without(context, ring):
 @pytest.mark.parametrize("endpoint", ["tcp://*:*", "tcp://0.0.0.0:*", "tcp://[::]:7421", "tcp://192.168.1.10:7421"])
 def test_an_address_that_others_reach_needs_keys(context, endpoint):
     with pytest.raises(InsecureEndpoint, match=r"ether keys new.*--insecure"):
-        BrokerSocket(endpoint, context)
+        ZmqServer(endpoint, context)
 
 
 def test_whoever_says_insecure_gets_it(context):
-    BrokerSocket("tcp://*:*", context, insecure=True).close(0.0)
+    ZmqServer("tcp://*:*", context, insecure=True).close(0.0)
 
 
 def test_a_guarded_broker_listens_on_every_address(context, ring, alice):
-    broker = BrokerSocket("tcp://*:*", context, security=Guard(ring))
+    broker = ZmqServer("tcp://*:*", context, security=Guard(ring))
     port = broker.endpoint.rpartition(":")[2]
     for host in ("127.0.0.1", "[::1]"):
         made = Peer(context, b"r" + ONE, alice, ring.own.public)

@@ -19,7 +19,7 @@ from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
 from ether_broker.transport.zeromq.curve_server import Guard
 from ether_broker.transport.zeromq.link import ZmqLink
-from ether_broker.transport.zeromq.server import BrokerSocket
+from ether_broker.transport.zeromq.server import ZmqServer
 from tests.support import wait_until
 
 
@@ -33,7 +33,7 @@ def linked(endpoint: str, credentials: Credentials | None) -> Iterator[ZmqLink]:
             link.close(0.0)
 
 
-def arrives(link: ZmqLink, broker: BrokerSocket) -> bool:
+def arrives(link: ZmqLink, broker: ZmqServer) -> bool:
     """Whether a greeting comes through now."""
     link.first(0.01)
     link.greet(b"hello")
@@ -104,7 +104,7 @@ def test_no_keys_where_the_broker_wants_some_are_told(broker):
 
 
 def test_keys_where_the_broker_has_none_are_told(context, alice):
-    plain = BrokerSocket("tcp://127.0.0.1:*", context)
+    plain = ZmqServer("tcp://127.0.0.1:*", context)
     with linked(plain.endpoint, Credentials.of(alice, alice.public)) as link:
         told(link, "nothing would be encrypted")
     plain.close(0.0)
@@ -140,7 +140,7 @@ def test_something_that_hangs_up_may_be_a_broker_that_wants_keys():
 
 
 def test_keys_are_ignored_where_no_network_is(tmp_path, context, alice):
-    broker = BrokerSocket(f"ipc://{tmp_path}/b.sock", context)
+    broker = ZmqServer(f"ipc://{tmp_path}/b.sock", context)
     with linked(broker.endpoint, Credentials.of(alice, alice.public)) as link:
         wait_until(lambda: arrives(link, broker), 3.0)
     broker.close(0.0)
@@ -151,7 +151,7 @@ def test_an_open_link_finds_the_new_key_of_a_broker_that_came_back(ring, alice, 
     file = tmp_path / "broker.key"
     file.write_text(ring.own.shared.file_text())
     with zmq.Context() as first:
-        broker = BrokerSocket("tcp://127.0.0.1:*", first, security=Guard(ring))
+        broker = ZmqServer("tcp://127.0.0.1:*", first, security=Guard(ring))
         endpoint = broker.endpoint
         with linked(endpoint, Credentials.of(alice, file)) as link:
             wait_until(lambda: arrives(link, broker), 3.0)
@@ -160,7 +160,7 @@ def test_an_open_link_finds_the_new_key_of_a_broker_that_came_back(ring, alice, 
             broker.close(0.0)
             file.write_text(ring.switch().shared.file_text())
             with zmq.Context() as second:
-                again = BrokerSocket(endpoint, second, security=Guard(Keyring(ring.folder)))
+                again = ZmqServer(endpoint, second, security=Guard(Keyring(ring.folder)))
 
                 def sent() -> bool:
                     link.send(b"hello")
@@ -171,7 +171,7 @@ def test_an_open_link_finds_the_new_key_of_a_broker_that_came_back(ring, alice, 
 
 
 def test_a_plain_link_watches_no_handshakes_once_it_is_open(context):
-    broker = BrokerSocket("tcp://127.0.0.1:*", context)
+    broker = ZmqServer("tcp://127.0.0.1:*", context)
     with linked(broker.endpoint, None) as link:
         wait_until(lambda: arrives(link, broker), 3.0)
         link.open(Nobody())

@@ -9,18 +9,18 @@ import ether_actors.supervisor.membership.departures
 import ether_actors.supervisor.recovery
 import ether_actors.supervisor.supervisor
 import ether_broker.transport.turns
-from ether.node.joining import Session as Stay
-from ether_actors.supervisor.delegation_policy import Rulings
+from ether.node.joining import Session as SessionState
+from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import _EARLIER_RUN
 from ether_actors.supervisor.delegations.selection import Selection
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.membership.departures import Departures
-from ether_actors.supervisor.membership.lost_agents import Remembered
-from ether_actors.supervisor.membership.outcome_replay import Collecting
-from ether_actors.supervisor.membership.reconnection import Homecoming
-from ether_actors.supervisor.observer_feed import Feeding
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.membership.lost_agents import LostAgents
+from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
+from ether_actors.supervisor.membership.reconnection import Reconnection
+from ether_actors.supervisor.observer_feed import ObserverFeed
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.ledger import Entry, Ledger
 from ether_broker.envelope.ids import made_at
@@ -60,7 +60,7 @@ def _by_wall(begin: Any) -> Any:
 
 
 def _forget_silently(_forget: Any) -> Any:
-    def mutated(self: Remembered, agent: Any) -> None:
+    def mutated(self: LostAgents, agent: Any) -> None:
         self.discard(agent)
         self._records.registry.remove(agent)
 
@@ -78,7 +78,7 @@ def _nobodys_word(remove: Any) -> Any:
 
 
 def _silent_when_removed(look_up: Any) -> Any:
-    def mutated(self: Collecting, session: Any, request_id: bytes) -> bool:
+    def mutated(self: OutcomeReplay, session: Any, request_id: bytes) -> bool:
         records = self._records
         is_removed = records.outcome(request_id) is None and request_id in records.ended
         return not is_removed and bool(look_up(self, session, request_id))
@@ -87,7 +87,7 @@ def _silent_when_removed(look_up: Any) -> Any:
 
 
 def _only_remembered(outcome: Any) -> Any:
-    def mutated(self: Records, request_id: bytes) -> bytes | None:
+    def mutated(self: BrokerState, request_id: bytes) -> bytes | None:
         return outcome(self, request_id) if request_id in self.ended else None
 
     return mutated
@@ -108,12 +108,12 @@ def _keep_all(_disown: Any) -> Any:
 class _Ring:
     """A journal whose removed part ends where the ring begins."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: BrokerState) -> None:
         self.read, self.identity, self.first = records.journal.read, records.journal.identity, records.tap.first
 
 
 def _on_in_the_ring(from_journal: Any) -> Any:
-    def mutated(self: Feeding, *observer: Any) -> int:
+    def mutated(self: ObserverFeed, *observer: Any) -> int:
         records, journal = self._records, self._records.journal
         records.journal = _Ring(records)  # type: ignore[assignment]
         try:
@@ -125,7 +125,7 @@ def _on_in_the_ring(from_journal: Any) -> Any:
 
 
 def _forget_what_recovery_ended(recover: Any) -> Any:
-    def mutated(records: Records, *more: Any) -> None:
+    def mutated(records: BrokerState, *more: Any) -> None:
         recover(records, *more)
         (history,) = (one for one in more if isinstance(one, History))
         for request_id, (_, _, number) in list(records.ended._newer.items()):
@@ -158,7 +158,7 @@ def _permit_all(_marks: Any) -> Any:
 
 
 def _tell_anybody(came_before: Any) -> Any:
-    def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> bool:
+    def mutated(self: DelegationPolicy, session: Any, header: Any, envelope: bytes) -> bool:
         records = self._records
         if header.flags & Flag.RESENT and records.ledger.get(header.request_id) is None:
             outcome = records.outcome(header.request_id)
@@ -170,7 +170,7 @@ def _tell_anybody(came_before: Any) -> Any:
 
 
 def _speak_for_anybody(accept: Any) -> Any:
-    def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> None:
+    def mutated(self: DelegationPolicy, session: Any, header: Any, envelope: bytes) -> None:
         agent = self._records.registry.get(header.source)
         if agent is None or header.source in session.agents:
             accept(self, session, header, envelope)
@@ -185,7 +185,7 @@ def _speak_for_anybody(accept: Any) -> Any:
 
 
 def _old_clock(resume: Any) -> Any:
-    def mutated(self: Stay, left: list[bytes], _ahead: float) -> list[bytes]:
+    def mutated(self: SessionState, left: list[bytes], _ahead: float) -> list[bytes]:
         return list(resume(self, left, 0.0))
 
     return mutated
@@ -252,7 +252,7 @@ def _believe_the_time(drop: Any) -> Any:
 
 
 def _ran_by_the_time(_may_have_run: Any) -> Any:
-    def mutated(self: Rulings, _session: Any, header: Any) -> bool:
+    def mutated(self: DelegationPolicy, _session: Any, header: Any) -> bool:
         records, made = self._records, made_at(header.request_id)
         began = vars(self).setdefault("began", records.wall)
         return records.has_recovered and (made is None or made < began)
@@ -275,22 +275,22 @@ MENDED: Final = (
             "deadline", (History, "begin", _by_wall), "clocks broker", seed=158),
     _mutant("agents of lost nodes are forgotten silently",
             "the journal knew agents that the registry had forgotten, and grew for ever",
-            "fold", (Remembered, "forget", _forget_silently), "quotas node", seed=68),
+            "fold", (LostAgents, "forget", _forget_silently), "quotas node", seed=68),
     _mutant("a node says of its agent that it was lost",
             "UNREGISTER with the reason node_lost was believed by the journal alone",
             "fold", (Departures, "remove", _nobodys_word), "node", seed=3),
     _mutant("nothing is said of outcomes that were removed",
             "gc deleted uncollected outcomes and their delegators heard nothing",
-            "liveness", (Collecting, "_look_up", _silent_when_removed), "gc", seed=327),
+            "liveness", (OutcomeReplay, "_look_up", _silent_when_removed), "gc", seed=327),
     _mutant("only what is remembered has ended",
             "a delegation that was sent again ran again, though the journal had its outcome",
-            "one outcome, at most once", (Records, "outcome", _only_remembered), "forgetful again", seed=33),
+            "one outcome, at most once", (BrokerState, "outcome", _only_remembered), "forgetful again", seed=33),
     _mutant("volatile work is given out again",
             "a broker that was killed before its commit ran work twice",
-            "at most once", (Rulings, "_may_have_run", _never_ran), "volatile broker", seed=1214),
+            "at most once", (DelegationPolicy, "_may_have_run", _never_ran), "volatile broker", seed=1214),
     _mutant("volatile work may have run if its id was made before",
             "a delegator's clock that was ahead, or the broker's that was set back, had work run twice",
-            "at most once", (Rulings, "_may_have_run", _ran_by_the_time), "",
+            "at most once", (DelegationPolicy, "_may_have_run", _ran_by_the_time), "",
             proof="tests.actors.test_recovery:test_volatile_work_of_a_delegator_whose_clock_is_ahead_runs_once"),
     _mutant("an id from the future is not among what is forgotten",
             "when its time had come, what had ended ran again",
@@ -298,13 +298,13 @@ MENDED: Final = (
     _mutant("an agent that is back is the one that went",
             "an agent started anew while the broker was down ran work twice",
             "at most once, deadline, liveness, bounded queues, no bug",
-            (Homecoming, "is_another_life", _same_life), "broker", seed=19),
+            (Reconnection, "is_another_life", _same_life), "broker", seed=19),
     _mutant("what a node holds in vain is never called off",
             "work that had ended kept its place for ever",
-            "liveness, bounded queues", (Homecoming, "_disown", _keep_all), "broker", seed=80),
+            "liveness, bounded queues", (Reconnection, "_disown", _keep_all), "broker", seed=80),
     _mutant("an observer behind a gc goes on in the ring",
             "it was told that it missed what the journal still had",
-            "complete tap", (Feeding, "_from_journal", _on_in_the_ring), "gc", seed=116),
+            "complete tap", (ObserverFeed, "_from_journal", _on_in_the_ring), "gc", seed=116),
     _mutant("what recovery ends is not remembered",
             "found by the fold: outcomes of a recovery were noted in a memory that was thrown away",
             "fold", (ether_actors.supervisor.supervisor, "recover", _forget_what_recovery_ended), "",
@@ -324,12 +324,12 @@ MENDED: Final = (
     _mutant("the access list bars nobody",
             "least capability", "least capability", (Grant, "marks", _permit_all), "access", seed=32),
     _mutant("who knows a request id is told its outcome",
-            "identity", "identity", (Rulings, "_came_before", _tell_anybody), "again hostile", seed=42),
+            "identity", "identity", (DelegationPolicy, "_came_before", _tell_anybody), "again hostile", seed=42),
     _mutant("a connection speaks for agents of others",
-            "identity", "identity", (Rulings, "_accept", _speak_for_anybody), "forgeries", seed=8),
+            "identity", "identity", (DelegationPolicy, "_accept", _speak_for_anybody), "forgeries", seed=8),
     _mutant("deadlines that are sent again are by the old clock",
             "after a reboot what was sent again expired at once",
-            "deadline, one outcome, liveness", (Stay, "_resume", _old_clock), "broker", seed=180),
+            "deadline, one outcome, liveness", (SessionState, "_resume", _old_clock), "broker", seed=180),
     _mutant("what falls through is pinned after a restart of the broker",
             "work whose agent was lost waited for it until its deadline, though another held its capability",
             "fold", (ether_actors.supervisor.recovery, "_restore_work", _pinned_when_recovered), "falls broker", seed=19),

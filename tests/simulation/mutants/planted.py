@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ether_actors.supervisor.delegation_policy import Rulings
+from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.state.deadlines import SLOT, Deadlines
 from ether_actors.supervisor.state.ended import Ended
-from ether_actors.supervisor.state.lease_table import Leases
+from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_broker.mailbox import Mailbox, Offer
-from ether_broker.transport.session_table import Router
+from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind
 from tests.simulation.mutants.mutant import Mutant
 
@@ -21,7 +21,7 @@ __all__ = ["PLANTED"]
 def _release_early(release: Any) -> Any:
     """Receipts and outcomes leave before the commit that holds what they tell of."""
 
-    def mutated(self: Router, ticket: int) -> None:
+    def mutated(self: SessionTable, ticket: int) -> None:
         release(self, 1 << 60)
 
     return mutated
@@ -41,7 +41,7 @@ def _run_again(lost: Any) -> Any:
 def _forget_ended(delegation: Any) -> Any:
     """A delegation that is sent again after its outcome is taken for a new one."""
 
-    def mutated(self: Rulings, session: Any, header: Any, envelope: bytes) -> None:
+    def mutated(self: DelegationPolicy, session: Any, header: Any, envelope: bytes) -> None:
         records = self._records
         ended, records.ended = records.ended, Ended()  # the bug
         try:
@@ -78,7 +78,7 @@ def _wrong_end(_put_back: Any) -> Any:
 def _tap_at_once(send: Any) -> Any:
     """Observers see what is not durable; after a crash the same numbers are another's."""
 
-    def mutated(self: Router, session: Any, envelope: bytes) -> None:
+    def mutated(self: SessionTable, session: Any, envelope: bytes) -> None:
         if envelope[0] == Kind.TAP:
             self.send_aside(session, envelope)
         else:
@@ -120,16 +120,16 @@ def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, 
 
 
 PLANTED: Final = (
-    _mutant("receipts before the commit", "no loss, complete tap", (Router, "release", _release_early), 1),
+    _mutant("receipts before the commit", "no loss, complete tap", (SessionTable, "release", _release_early), 1),
     _mutant("node loss runs everything again", "at most once", (Reassignment, "lost", _run_again), 189, "node"),
-    _mutant("ended delegations are forgotten", "one outcome", (Rulings, "delegation", _forget_ended), 21),
+    _mutant("ended delegations are forgotten", "one outcome", (DelegationPolicy, "delegation", _forget_ended), 21),
     _mutant("deadlines five slots late", "deadline", (Deadlines, "set", _late_slot), 1),
     _mutant("deadlines two slots early", "deadline", (Deadlines, "set", _early_slot), 1),
     _mutant("put back at the wrong end", "order", (Mailbox, "put_back", _wrong_end), 190),
-    _mutant("observers before the commit", "complete tap", (Router, "send", _tap_at_once), 2),
+    _mutant("observers before the commit", "complete tap", (SessionTable, "send", _tap_at_once), 2),
     _mutant("mailboxes without a bound", "bounded queues", (Mailbox, "offer", _no_bound), 6),
     _mutant("credit is never given back", "liveness, accounting", (Mailbox, "release", _leaky_credit), 1),
-    _mutant("leases forgotten in a restart", "lease exclusion, fold", (Leases, "restore", _forget_leases), 289),
+    _mutant("leases forgotten in a restart", "lease exclusion, fold", (LeaseTable, "restore", _forget_leases), 289),
     _mutant(
         "sub-delegations outlive their parent",
         "one outcome",

@@ -167,7 +167,7 @@ def _children(entry: Entry) -> list[bytes]:
 def _supervisor(world: World) -> tuple[Any, ...]:
     supervisor = world.supervisor
     records = supervisor.records
-    homecoming = supervisor._membership._homecoming
+    reconnection = supervisor._membership._homecoming
     return (
         [_session(world, session) for session in sorted(records.router.sessions, key=_node_of)],
         [
@@ -180,9 +180,9 @@ def _supervisor(world: World) -> tuple[Any, ...]:
             for agent in sorted(records.registry.agents, key=_name_of)
         ],
         [_entry(entry) for entry in records.ledger.running],
-        sorted(homecoming._expected),
-        sorted((name, [work.request_id for work in works]) for name, works in homecoming._unclaimed.items()),
-        [(session.incarnation, list(waiting)) for session, (waiting, _) in supervisor._collecting.asked.items()],
-        -1.0 if homecoming._until is None else round(max(0.0, homecoming._until - world.now), 3),
-        sorted((key, round(max(0.0, until - world.now), 3)) for key, until in homecoming._later.items()),
+        sorted(reconnection._expected),
+        sorted((name, [work.request_id for work in works]) for name, works in reconnection._unclaimed.items()),
+        [(session.incarnation, list(waiting)) for session, (waiting, _) in supervisor._replay.asked.items()],
+        -1.0 if reconnection._until is None else round(max(0.0, reconnection._until - world.now), 3),
+        sorted((key, round(max(0.0, until - world.now), 3)) for key, until in reconnection._later.items()),
     )  # fmt: skip

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import Final, Self
 
-from ether_actors.observers.metrics.quantile_sketch import Sketch
+from ether_actors.observers.metrics.quantile_sketch import QuantileSketch
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import GOOD, Status
 
-__all__ = ["ANSWERS", "Tally"]
+__all__ = ["ANSWERS", "Counters"]
 
 ANSWERS: Final = frozenset({Status.COMPLETED, Status.PARTIAL, Status.NEEDS_INPUT})
 """Outcomes with which a specialist has something to hand over."""
 
 
-class Tally:
+class Counters:
     """Counts and sums; two of them merge into that of all their delegations."""
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Tally:
     completed: int
     """COMPLETED that told it."""
     completed_sum: float
-    turnarounds: Sketch
+    turnarounds: QuantileSketch
     """Turnarounds of COMPLETED, in seconds."""
     turnaround_sum: float
     carried: int
@@ -53,7 +53,7 @@ class Tally:
         self.progress = self.good = self.confidences = self.retries = 0
         self.completed = self.durations = self.carried = self.unresolved = 0
         self.confidence_sum = self.completed_sum = self.duration_sum = self.turnaround_sum = 0.0
-        self.turnarounds = Sketch()
+        self.turnarounds = QuantileSketch()
 
     def add(self, status: Status, attempt: int, turnaround: float | None, response: Response | None) -> None:
         """Count one delegation that ended.

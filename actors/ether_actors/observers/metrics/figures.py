@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from ether_actors.observers.metrics.counters import ANSWERS, Tally
+from ether_actors.observers.metrics.counters import ANSWERS, Counters
 from ether_broker.envelope.status import Status
 
 __all__ = ["Figures", "Turnaround"]
@@ -97,7 +97,7 @@ class Figures:
     turnaround: Turnaround
 
     @classmethod
-    def of(cls, tally: Tally) -> Self:
+    def of(cls, tally: Counters) -> Self:
         """Work out the metrics of what was counted."""
         outcomes = {status: tally.outcomes.get(status, 0) for status in Status if status.is_terminal}
         ended = sum(outcomes.values())

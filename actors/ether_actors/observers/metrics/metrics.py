@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from ether_actors.observers.metrics.counters import Tally
+from ether_actors.observers.metrics.counters import Counters
 from ether_actors.observers.metrics.figures import Figures
-from ether_actors.observers.metrics.open_delegations import OpenDelegation, OpenTable
+from ether_actors.observers.metrics.open_delegations import OpenDelegation, OpenDelegations
 from ether_actors.observers.metrics.prometheus import BOUNDS, exposition
-from ether_actors.observers.metrics.sliding_window import Count, Sliding
+from ether_actors.observers.metrics.sliding_window import Count, SlidingWindow
 from ether_actors.observers.metrics.snapshot import (
     NOBODY,
     OTHER,
@@ -85,15 +85,15 @@ class Metrics(Observer):
         self._limit = limit
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._pairs: dict[_Pair, Sliding[Tally]] = {}
+        self._pairs: dict[_Pair, SlidingWindow[Counters]] = {}
         self._admitted = Counter[bool]()
-        self._open = OpenTable()
+        self._open = OpenDelegations()
         self._messages = Counter[str]()
         self._events = Counter[str]()
         self._dead_letters = Counter[str]()
         self._suggested: dict[str, None] = {}
-        self._suggestions = Sliding(Count, _HOUR, round(_MONTH / _HOUR))
-        self._gaps = Sliding(Count, self._step, self._slots)
+        self._suggestions = SlidingWindow(Count, _HOUR, round(_MONTH / _HOUR))
+        self._gaps = SlidingWindow(Count, self._step, self._slots)
         self._gap = 0
         self._unmatched = 0
         self._unreadable = 0
@@ -182,14 +182,14 @@ class Metrics(Observer):
         for sliding in self._pairs.values():
             sliding.archive()
 
-    def _pair(self, pair: _Pair, *, is_ruling: bool) -> Sliding[Tally]:
+    def _pair(self, pair: _Pair, *, is_ruling: bool) -> SlidingWindow[Counters]:
         found = self._pairs.get(pair)
         if found is None:
             if self._admitted[is_ruling] >= self._limit:
                 pair = (OTHER, OTHER)
             else:
                 self._admitted[is_ruling] += 1
-            found = self._pairs.setdefault(pair, Sliding(Tally, self._step, self._slots))
+            found = self._pairs.setdefault(pair, SlidingWindow(Counters, self._step, self._slots))
         return found
 
     def _read(self, observation: Observation) -> Response | None:
@@ -233,15 +233,15 @@ class Metrics(Observer):
         tallies = {pair: sliding.total(now, seconds) for pair, sliding in sorted(self._pairs.items())}
         return self._scopes(now, seconds, tallies)
 
-    def _scopes(self, now: float, seconds: float | None, tallies: dict[_Pair, Tally]) -> WindowStatistics:
-        overall = Tally()
-        by_agent: dict[str, Tally] = {}
-        by_capability: dict[str, Tally] = {}
+    def _scopes(self, now: float, seconds: float | None, tallies: dict[_Pair, Counters]) -> WindowStatistics:
+        overall = Counters()
+        by_agent: dict[str, Counters] = {}
+        by_capability: dict[str, Counters] = {}
         for (agent, capability), tally in tallies.items():
             if tally.outcomes or tally.progress:
                 overall.merge(tally)
-                by_agent.setdefault(agent, Tally()).merge(tally)
-                by_capability.setdefault(capability, Tally()).merge(tally)
+                by_agent.setdefault(agent, Counters()).merge(tally)
+                by_capability.setdefault(capability, Counters()).merge(tally)
         observed = 0.0 if self._began is None else now - self._began
         return WindowStatistics(
             seconds=seconds,
@@ -265,7 +265,7 @@ def _target(opened: OpenDelegation | None) -> str:
     return opened.target.decode(errors="replace") if opened and opened.target else NOBODY
 
 
-def _totals(pair: _Pair, tally: Tally) -> PairTotals:
+def _totals(pair: _Pair, tally: Counters) -> PairTotals:
     figures = Figures.of(tally)
     return PairTotals(
         agent=pair[0],

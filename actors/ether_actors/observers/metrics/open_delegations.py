@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
 from ether_broker.wire.frame import Header
 
-__all__ = ["OpenDelegation", "OpenTable"]
+__all__ = ["OpenDelegation", "OpenDelegations"]
 
 GRACE: Final = 5.0
 """Seconds after its deadline in which an outcome would have passed; then it must have been missed."""
@@ -26,7 +26,7 @@ class OpenDelegation(NamedTuple):
     """The agent that it was last given to; empty when nobody was found or named."""
 
 
-class OpenTable:
+class OpenDelegations:
     """Open delegations by request id, bounded in count and by their deadlines.
 
     Every delegation ends, so an entry that stays is one whose outcome the observer missed. Such entries are dropped when

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Final, Self
 
-__all__ = ["ACCURACY", "Sketch"]
+__all__ = ["ACCURACY", "QuantileSketch"]
 
 _BINS_A_DECADE: Final = 24
 _SECOND: Final = 6 * _BINS_A_DECADE
@@ -19,7 +19,7 @@ ACCURACY: Final = (_GROWTH - 1) / (_GROWTH + 1)
 """A quantile is at most this part of it off: 4.8 %."""
 
 
-class Sketch:
+class QuantileSketch:
     """Counts of durations in bins that each reach 10 % further than the one before, as in DDSketch (Masson 2019).
 
     Two sketches merge into exactly the sketch of all their durations, and one has 241 bins at most. Whole decades and

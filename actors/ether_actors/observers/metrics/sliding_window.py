@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, Self, TypeVar
 
-__all__ = ["Count", "Sliding"]
+__all__ = ["Count", "SlidingWindow"]
 
 
 class _Mergeable(Protocol):
@@ -30,7 +30,7 @@ class Count:
         self.value += other.value
 
 
-class Sliding(Generic[_R]):
+class SlidingWindow(Generic[_R]):
     """Records in slots of time, the newest `slots` of them apart and all older ones as one.
 
     The time line is cut at whole multiples of `step`, so what a window holds depends on the times of the records alone.

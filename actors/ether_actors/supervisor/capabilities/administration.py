@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from ether_actors.supervisor.capabilities.lease_service import Leasing
+from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.capabilities.pages import Place, page, text, whole
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.rejection import Refusal
-from ether_actors.supervisor.journal.journal_gc import Trimming
+from ether_actors.supervisor.delegations.rejection import Rejection
+from ether_actors.supervisor.journal.journal_gc import JournalGc
 from ether_actors.supervisor.registry.name_hint import hint
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.encoding.bounded import QUESTION, read
@@ -48,11 +48,13 @@ class Administration:
     who may ask, or change something by asking.
     """
 
-    def __init__(self, records: Records, delivery: Delivery, leasing: Leasing, trimming: Trimming) -> None:
+    def __init__(
+        self, records: BrokerState, delivery: Delivery, lease_service: LeaseService, journal_gc: JournalGc
+    ) -> None:
         self._records = records
         self._delivery = delivery
-        self.leasing = leasing
-        self.trimming = trimming
+        self.lease_service = lease_service
+        self.journal_gc = journal_gc
         records.bus.manifest = Manifest(agent=SUPERVISOR, capabilities=tuple(map(_capability, _ACTIONS)))
 
     def choose(self, session: Session, header: Header, envelope: bytes) -> Choice:
@@ -65,13 +67,13 @@ class Administration:
         choice = self._records.registry.resolve(bus, header.capability)
         if choice is None or choice.tier or header.target not in {b"", bus.name}:
             message = f"The bus has no such capability.{nearest(name, _ACTIONS)}"
-            raise Refusal(Status.REJECTED_CAPABILITY, "no_holder", message, reason=Reason.NO_HOLDER)
+            raise Rejection(Status.REJECTED_CAPABILITY, "no_holder", message, reason=Reason.NO_HOLDER)
         self._check_access(session, header.source, name, change=name in _CHANGING)
         size = len(envelope) - header.body
         if size > QUESTION.size:
             message = f"A question to the bus has {QUESTION.size:,} bytes at most, and this one {size:,}."
             self._records.router.refusals.note(session.node, InvalidEnvelope.code, message)
-            raise Refusal(Status.REJECTED_CONTEXT, InvalidEnvelope.code, message)
+            raise Rejection(Status.REJECTED_CONTEXT, InvalidEnvelope.code, message)
         session.input.spend(reading(envelope[header.body :]))
         return choice
 
@@ -84,7 +86,7 @@ class Administration:
             if params.get("discard"):
                 self._check_access(entry.asking_session, entry.source, name, change=True)
             data = _ACTIONS[name](self, entry, params)
-        except Refusal as refusal:
+        except Rejection as refusal:
             self._delivery.answer(entry, refusal.status, refusal.error)
         except EtherError as failure:
             error = ErrorInfo(code=failure.code, message=str(failure), retryable=failure.retryable)
@@ -96,7 +98,7 @@ class Administration:
 
     def late(self, entry: Entry) -> None:
         """End what has passed its deadline."""
-        if not self.leasing.late(entry):
+        if not self.lease_service.late(entry):
             message = f"{name_of(entry.capability)} is still being done."
             self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
 
@@ -109,7 +111,7 @@ class Administration:
             f"{name_of(source)} on node {session.node!r} may not {verb} {name!r}: the access list does not have it."
         )
         self._records.router.refusals.note(session.node, AccessDenied.code, message)
-        raise Refusal(Status.REJECTED_CAPABILITY, AccessDenied.code, message)
+        raise Rejection(Status.REJECTED_CAPABILITY, AccessDenied.code, message)
 
     def _params(self, entry: Entry) -> dict[str, Any]:
         """The params of a question, read within bounds; the rest of what the delegation says changes no answer."""
@@ -230,7 +232,7 @@ class Administration:
 
     def leases(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Every lease, the oldest first, with who waits for it; one only with `resource`."""
-        return page(self.leasing.tell(text(params, "resource"), whole(params, "after", 0)), params)
+        return page(self.lease_service.tell(text(params, "resource"), whole(params, "after", 0)), params)
 
     # -- single answers ------------------------------------------------------------------------------------------
 
@@ -347,9 +349,9 @@ _ACTIONS: Final[dict[str, Callable[[Administration, Entry, dict[str, Any]], Payl
     "ether.dead-letters": Administration.dead_letters,
     "ether.dead-letter": Administration.dead_letter,
     "ether.leases": Administration.leases,
-    "ether.lease": lambda bus, entry, params: bus.leasing.claim(entry, params),
-    "ether.release": lambda bus, entry, params: bus.leasing.release(entry, params),
-    "ether.journal-gc": lambda bus, entry, params: bus.trimming.collect(entry, params),
+    "ether.lease": lambda bus, entry, params: bus.lease_service.claim(entry, params),
+    "ether.release": lambda bus, entry, params: bus.lease_service.release(entry, params),
+    "ether.journal-gc": lambda bus, entry, params: bus.journal_gc.collect(entry, params),
     "ether.suggest": Administration.suggest,
 }
 _CHANGING: Final = frozenset({"ether.journal-gc"})

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Any, Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.rejection import Refusal
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.delegations.rejection import Rejection
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Held, Released, Withdrawn
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
@@ -29,7 +29,7 @@ from ether_broker.errors import InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooMa
 from ether_broker.transport.cost import LEASES_SHIFT
 from ether_broker.wire.frame import read_header
 
-__all__ = ["SHARE", "Leasing"]
+__all__ = ["SHARE", "LeaseService"]
 
 SHARE: Final = 128
 """Leases that are released and claims that end in a step because their delegations have ended; half as many more where what
@@ -46,10 +46,10 @@ _REFUSALS: Final = {
 _ENDED: Final = "The delegation that was to hold the lease has ended."
 
 
-class Leasing:
+class LeaseService:
     """The giving and taking of leases."""
 
-    def __init__(self, records: Records, delivery: Delivery) -> None:
+    def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records
         self._delivery = delivery
         self.leases: Final = records.leases
@@ -77,7 +77,7 @@ class Leasing:
         try:
             effects = self.leases.claim(claim, records.now, may_wait=wait > 0)
         except (LeaseHeld, TooManyLeases, LeaseDeadlock) as refused:
-            raise Refusal(
+            raise Rejection(
                 _REFUSALS[type(refused)], refused.code, str(refused), retryable=refused.retryable
             ) from None  # fmt: skip
         finally:
@@ -196,16 +196,16 @@ def _holder(entry: Entry, params: dict[str, Any]) -> Entry:
     """The delegation that is to hold the lease; in the hands of who asks, and of no earlier attempt."""
     holder = entry.parent
     if holder is None and read_header(entry.envelope).parent != NO_ID:  # it ended while the broker was away
-        raise Refusal(Status.CANCELLED, "parent_ended", _ENDED)
+        raise Rejection(Status.CANCELLED, "parent_ended", _ENDED)
     if holder is None:
         message = "A lease belongs to a delegation: ask for it in its handler, with task.lease(...)."
-        raise Refusal(Status.REJECTED_CONTEXT, "no_parent", message)
+        raise Rejection(Status.REJECTED_CONTEXT, "no_parent", message)
     if params.get("attempt", holder.attempt) != holder.attempt:
         message = "The delegation that is to hold the lease runs elsewhere by now."
-        raise Refusal(Status.CANCELLED, "parent_ended", message)
+        raise Rejection(Status.CANCELLED, "parent_ended", message)
     if holder.agent.session is not entry.asking_session or holder.state is State.QUEUED:
         message = "The delegation that is to hold the lease was not given to who asks for it."
-        raise Refusal(Status.REJECTED_CONTEXT, "not_your_parent", message)
+        raise Rejection(Status.REJECTED_CONTEXT, "not_your_parent", message)
     return holder
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ether_actors.supervisor.registry.registration import Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State, owner_of
 from ether_actors.supervisor.state.round_robin import RoundRobin
 from ether_broker.dead_letters import Reason
@@ -29,7 +29,7 @@ _QUEUED, _SENT, _, _ENDED = State  # a member of an Enum costs a look-up each ti
 class Delivery:
     """Sends what the rulings decide, and keeps ledger, mailboxes and counts in step with it."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: BrokerState) -> None:
         self._records = records
         self.orphans: RoundRobin[str, Entry] = RoundRobin(SHARE)
         """What has to be called off yet, because what it was made for has ended."""

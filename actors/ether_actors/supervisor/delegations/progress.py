@@ -18,9 +18,9 @@ from heapq import heappop, heappush
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
-from ether_actors.task.progress_report import BURST, RATE, Telling
+from ether_actors.task.progress_report import BURST, RATE, ProgressReport
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.transport.cost import WAITED
@@ -48,7 +48,7 @@ _Place = tuple[Session, bool]
 class Progress:
     """Passes on that work goes on."""
 
-    def __init__(self, records: Records, delivery: Delivery) -> None:
+    def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records
         self._delivery = delivery
         self.timed: list[tuple[float, int, Entry]] = []
@@ -65,7 +65,7 @@ class Progress:
         """Pass on ACCEPTED or PROGRESS, at once or when there is room, and by then perhaps folded into a newer one."""
         telling = entry.progress
         if telling is None:
-            telling = entry.progress = Telling(entry.agent.session, entry.attempt, self._records.now)
+            telling = entry.progress = ProgressReport(entry.agent.session, entry.attempt, self._records.now)
         elif telling.attempt != entry.attempt:
             self._fold(telling)
             telling.session, telling.attempt, telling.folded = entry.agent.session, entry.attempt, 0
@@ -134,7 +134,7 @@ class Progress:
         elif telling.envelope:
             self._wait(entry, telling)
 
-    def _may_pass(self, entry: Entry, telling: Telling) -> bool:
+    def _may_pass(self, entry: Entry, telling: ProgressReport) -> bool:
         now, hears = self._records.now, entry.asking_session
         telling.left = min(float(BURST), telling.left + (now - telling.at) * RATE)
         telling.at = now
@@ -144,7 +144,7 @@ class Progress:
             and (hears.outbox_bytes + hears.channel.retained_bytes < UNHEARD or bool(hears.lost))
         )
 
-    def _pass(self, entry: Entry, telling: Telling, envelope: bytes) -> None:
+    def _pass(self, entry: Entry, telling: ProgressReport, envelope: bytes) -> None:
         records, session, size = self._records, telling.session, len(envelope)
         header = read_header(envelope)
         if header.deadline != telling.folded:
@@ -156,7 +156,7 @@ class Progress:
         self._delivery.forward(entry, envelope)
         records.passing.append(envelope)
 
-    def _hold(self, entry: Entry, telling: Telling, envelope: bytes) -> None:
+    def _hold(self, entry: Entry, telling: ProgressReport, envelope: bytes) -> None:
         """Let it wait in the place of what waits."""
         self._fold(telling)
         telling.session.progress_waiting += len(envelope)
@@ -166,7 +166,7 @@ class Progress:
         elif not telling.is_due:
             self._wait(entry, telling)
 
-    def _fold(self, telling: Telling) -> None:
+    def _fold(self, telling: ProgressReport) -> None:
         """Drop what waits, if anything does: it counts as a part of what comes next."""
         if not telling.envelope:
             return
@@ -175,12 +175,12 @@ class Progress:
         telling.folded += 1
         self._records.router.refusals.note(telling.session.node, "progress_folded", "it tells more than is passed on")
 
-    def _release(self, entry: Entry, telling: Telling) -> None:
+    def _release(self, entry: Entry, telling: ProgressReport) -> None:
         envelope, telling.envelope = telling.envelope, b""
         telling.session.progress_waiting -= len(envelope)
         self._pass(entry, telling, envelope)
 
-    def _wait(self, entry: Entry, telling: Telling) -> None:
+    def _wait(self, entry: Entry, telling: ProgressReport) -> None:
         """Have it looked at again: in its time, or when the node for which it waits has room."""
         telling.is_due = True
         if telling.left <= 0:

@@ -12,7 +12,7 @@ from typing import Final
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.selection import Selection
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.ids import to_text
@@ -39,7 +39,7 @@ class Reassignment:
     goes on when it is asked for the next. Meanwhile delegations may end, and others come.
     """
 
-    def __init__(self, records: Records, delivery: Delivery, selection: Selection) -> None:
+    def __init__(self, records: BrokerState, delivery: Delivery, selection: Selection) -> None:
         self._records = records
         self._delivery = delivery
         self._selection = selection

@@ -15,10 +15,10 @@ from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Header, name_of
 
-__all__ = ["Refusal", "broker_full", "cycle", "forged", "id_ahead", "overload", "too_deep"]
+__all__ = ["Rejection", "broker_full", "cycle", "forged", "id_ahead", "overload", "too_deep"]
 
 
-class Refusal(Exception):
+class Rejection(Exception):
     """Why a delegation is not accepted.
 
     Args:
@@ -54,15 +54,15 @@ class Refusal(Exception):
         return points
 
 
-def forged(header: Header) -> Refusal:
+def forged(header: Header) -> Rejection:
     """It comes from an agent that its connection has not registered (G6)."""
     message = f"The connection has not registered {name_of(header.source)!r}, so it cannot delegate in its name."
-    return Refusal(
+    return Rejection(
         Status.REJECTED_CAPABILITY, "forged_sender", message, reason=Reason.FORGED, is_remembered=False
     )  # fmt: skip
 
 
-def id_ahead(header: Header, wall: float) -> Refusal:
+def id_ahead(header: Header, wall: float) -> Rejection:
     """Its id is far ahead of the broker's clock, in Unix time, and those of too many processes are (`Ended.takes`)."""
     days = ((made_at(header.request_id) or 0.0) - wall) / 86_400
     shows = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(wall))
@@ -71,25 +71,25 @@ def id_ahead(header: Header, wall: float) -> Refusal:
         f"two clocks is wrong, and {MOST_AHEAD:,} processes are more than a day ahead already. Set it right; then start the "
         "delegator's process anew if it was its clock, as its ids only rise."
     )
-    return Refusal(Status.REJECTED_CONTEXT, "id_ahead", message, is_remembered=False)
+    return Rejection(Status.REJECTED_CONTEXT, "id_ahead", message, is_remembered=False)
 
 
-def cycle(parent: Entry, agent: Registration) -> Refusal:
+def cycle(parent: Entry, agent: Registration) -> Rejection:
     """An agent would wait for itself."""
     message = (
         f"{_path(parent)} → {agent.manifest.agent} is a cycle: {agent.manifest.agent} waits for this very work. "
         "Delegate to another agent, or raise its max_concurrency."
     )
-    return Refusal(Status.FAILED_EXECUTION, "call_cycle", message)
+    return Rejection(Status.FAILED_EXECUTION, "call_cycle", message)
 
 
-def too_deep(parent: Entry) -> Refusal:
+def too_deep(parent: Entry) -> Rejection:
     """The chain of delegations that it would lengthen is as long as one may be."""
     message = f"The chain of delegations is {parent.depth} deep: {_path(parent)}. Is it a recursion without end?"
-    return Refusal(Status.FAILED_EXECUTION, "too_deep", message)
+    return Rejection(Status.FAILED_EXECUTION, "too_deep", message)
 
 
-def overload(agent: Registration) -> Refusal:
+def overload(agent: Registration) -> Rejection:
     """An agent's mailbox has no room (G8)."""
     mailbox = agent.mailbox
     recent = agent.recent
@@ -99,15 +99,15 @@ def overload(agent: Registration) -> Refusal:
         f"{agent.manifest.agent} has {mailbox.waiting_count:,} delegations and {mailbox.waiting_bytes:,} bytes waiting, "
         "its mailbox's bound."
     )
-    return Refusal(
+    return Rejection(
         Status.REJECTED_OVERLOAD, "mailbox_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=wait
     )
 
 
-def broker_full(size: int) -> Refusal:
+def broker_full(size: int) -> Rejection:
     """All mailboxes together have no room (G8)."""
     message = f"The broker keeps {size:,} bytes of delegations that have not ended, its bound."
-    return Refusal(
+    return Rejection(
         Status.REJECTED_OVERLOAD, "broker_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=1.0
     )  # fmt: skip
 

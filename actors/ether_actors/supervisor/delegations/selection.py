@@ -8,10 +8,10 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final
 
-from ether_actors.supervisor.delegations.rejection import Refusal, cycle, too_deep
+from ether_actors.supervisor.delegations.rejection import Rejection, cycle, too_deep
 from ether_actors.supervisor.registry.name_hint import LOOKED_AT
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.manifest import ANY, Interface
@@ -37,7 +37,7 @@ _SHOWN: Final = 8
 class Selection:
     """The choice among the registry's agents, within what the access list lets the delegator reach."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: BrokerState) -> None:
         self._records = records
 
     def parent(self, header: Header) -> Entry:
@@ -51,12 +51,12 @@ class Selection:
         if parent is None:
             if header.parent in records.ended:
                 message = "The delegation that this one was made for has ended, and its sub-delegations with it."
-                raise Refusal(Status.CANCELLED, "parent_ended", message)
+                raise Rejection(Status.CANCELLED, "parent_ended", message)
             message = "The bus knows no delegation that this one could be made for: leave `parent` out, or ask in its handler."
-            raise Refusal(Status.REJECTED_CONTEXT, "unknown_parent", message, unexpected_fields=("parent",))
+            raise Rejection(Status.REJECTED_CONTEXT, "unknown_parent", message, unexpected_fields=("parent",))
         if parent.agent.name != header.source:
             message = f"The parent was given to {name_of(parent.agent.name)}, not to {name_of(header.source)}."
-            raise Refusal(Status.REJECTED_CONTEXT, "not_your_parent", message, unexpected_fields=("parent",))
+            raise Rejection(Status.REJECTED_CONTEXT, "not_your_parent", message, unexpected_fields=("parent",))
         if parent.depth >= MAX_CHAIN:
             raise too_deep(parent)
         return parent
@@ -83,12 +83,12 @@ class Selection:
         grant = EVERYTHING if access.is_open else access.grant(node, name_of(header.source))
         try:
             return self._named(grant, header, parent) if header.target else self._any(grant, header, parent)
-        except Refusal as refusal:
+        except Rejection as refusal:
             if not header.flags & _FALLTHROUGH or refusal.status is not Status.REJECTED_CAPABILITY or not header.target:
                 raise
             try:
                 return self._any(grant, header, parent)
-            except (Refusal, AccessDenied):
+            except (Rejection, AccessDenied):
                 raise refusal from None
         except AccessDenied:
             to = f" to {name_of(header.target)!r}" if header.target else ""
@@ -96,7 +96,7 @@ class Selection:
                 f"{name_of(header.source)} on node {node!r} may not delegate {name_of(header.capability)!r}{to}: "
                 "the access list does not have it."
             )
-            raise Refusal(
+            raise Rejection(
                 Status.REJECTED_CAPABILITY, AccessDenied.code, message, reason=Reason.FORBIDDEN
             ) from None  # fmt: skip
 
@@ -177,10 +177,10 @@ class Selection:
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False,
         asked: str = "", known: Iterable[str] = (),
-    ) -> Refusal:  # fmt: skip
+    ) -> Rejection:  # fmt: skip
         other = self._best(header.capability, grant, parent, set()) if header.target else None
         reason = Reason.UNKNOWN_AGENT if header.target else Reason.NO_HOLDER
-        return Refusal(
+        return Rejection(
             Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason, asked=asked, known=known,
             alternative_agent=other.agent.manifest.agent if other else None,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import ErrorInfo
@@ -19,26 +19,26 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InvalidEnvelope, JournalUnavailable
 
 if TYPE_CHECKING:
-    from ether_actors.supervisor.journal.journal_maintenance import Upkeep
+    from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
     from ether_broker.journal.sqlite.retention import Removed
 
-__all__ = ["Trimming"]
+__all__ = ["JournalGc"]
 
 
-class Trimming:
+class JournalGc:
     """Delegations of `ether.journal-gc`; one whose deadline passes is done all the same."""
 
-    def __init__(self, records: Records, delivery: Delivery) -> None:
+    def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records
         self._delivery = delivery
-        self._upkeep: Upkeep | None = None
+        self._maintenance: JournalMaintenance | None = None
         self._asked: list[tuple[float, Entry]] = []
 
-    def attach(self, upkeep: Upkeep) -> None:
+    def attach(self, maintenance: JournalMaintenance) -> None:
         """Have this do it, also what an earlier broker had been asked; without it a broker keeps no journal."""
-        self._upkeep = upkeep
+        self._maintenance = maintenance
         for older_than, entry in self._asked:
-            upkeep.collect(older_than, partial(self._done, entry))
+            maintenance.collect(older_than, partial(self._done, entry))
         self._asked.clear()
 
     def collect(self, entry: Entry, params: dict[str, Any]) -> None:
@@ -59,10 +59,10 @@ class Trimming:
             raise JournalUnavailable(
                 f"This broker's journal is {records.journal.identity}, and not {str(wanted)[:80]}."
             )
-        if self._upkeep is None:
+        if self._maintenance is None:
             self._asked.append((float(older_than), entry))
         else:
-            self._upkeep.collect(float(older_than), partial(self._done, entry))
+            self._maintenance.collect(float(older_than), partial(self._done, entry))
 
     def _done(self, entry: Entry, result: Removed | EtherError) -> None:
         if entry.is_over:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ether_broker.journal.sqlite.journal import SqliteJournal
     from ether_broker.journal.sqlite.retention import Removed
 
-__all__ = ["Upkeep"]
+__all__ = ["JournalMaintenance"]
 
 logger = logging.getLogger("ether.supervisor")
 
@@ -43,7 +43,7 @@ Done = Callable[["Removed | EtherError"], None]
 """Takes what was removed, or why it could not be; in the supervisor's step."""
 
 
-class Upkeep:
+class JournalMaintenance:
     """Keeps the journal of one broker; runs from `start` until `join`.
 
     Promises nothing: a checkpoint that cannot be made now is made later, and a broker recovers without it.

@@ -8,10 +8,10 @@ from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
-from ether_actors.supervisor.membership.lost_agents import Remembered
+from ether_actors.supervisor.membership.lost_agents import LostAgents
 from ether_actors.supervisor.registry.quota import let_go
 from ether_actors.supervisor.registry.registration import Condition, Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.transport.cost import HOLDERS_SHIFT
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Kind, pack_envelope
@@ -49,7 +49,7 @@ class Departures:
     """
 
     def __init__(
-        self, records: Records, delivery: Delivery, reassignment: Reassignment,
+        self, records: BrokerState, delivery: Delivery, reassignment: Reassignment,
         tell: Callable[[bytes, str, Session], None],
     ) -> None:  # fmt: skip
         self._records = records
@@ -66,7 +66,7 @@ class Departures:
         """Those of them whose names somebody waits for; they have every other turn."""
         self._left = SHARE
         """Of this step's share."""
-        self.remembered = Remembered(records)
+        self.remembered = LostAgents(records)
         """Agents of lost nodes whose work has been ruled on."""
 
     # -- who goes, and who comes back ----------------------------------------------------------------------------

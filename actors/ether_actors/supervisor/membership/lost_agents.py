@@ -8,12 +8,12 @@ from typing import Final
 
 from ether_actors.supervisor.registry.quota import MOST_DOWN
 from ether_actors.supervisor.registry.registration import Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.errors import TooMuch
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.transport.session_table import Session
 
-__all__ = ["Remembered"]
+__all__ = ["LostAgents"]
 
 _FORGET_AFTER: Final = 600.0
 """Seconds that an agent of a lost node stays in the registry at most, so that its name can be answered for: as long as it was
@@ -27,13 +27,13 @@ _AT: Final = struct.Struct(">d")
 """The bytes of numbers that are not negative sort as these do."""
 
 
-class Remembered:
+class LostAgents:
     """The agents that are down, in the order in which their time ends; none is forgotten while it has work.
 
     An agent that is down gets no more work. Every operation takes O(log n) for each name that it enters or forgets.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: BrokerState) -> None:
         self._records = records
         self._orders: defaultdict[str, SortedKeys[bytes]] = defaultdict(SortedKeys)
         """Those that have no work: of each key, and under the empty word all."""

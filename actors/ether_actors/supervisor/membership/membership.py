@@ -8,12 +8,12 @@ from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.membership.departures import Departures
 from ether_actors.supervisor.membership.monitors import Monitors
-from ether_actors.supervisor.membership.outcome_replay import Collecting
-from ether_actors.supervisor.membership.reconnection import Homecoming
+from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
+from ether_actors.supervisor.membership.reconnection import Reconnection
 from ether_actors.supervisor.membership.registering import Registering
 from ether_actors.supervisor.registry.quota import check_observer, load_of, said_of_itself
 from ether_actors.supervisor.registry.registration import Condition, Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
@@ -54,18 +54,18 @@ class Membership:
     """The supervisor's book of nodes and agents."""
 
     def __init__(
-        self, records: Records, delivery: Delivery, reassignment: Reassignment, collecting: Collecting, broker: str
+        self, records: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay, broker: str
     ) -> None:  # fmt: skip
         self._records = records
         self._broker = broker
         self.monitors = Monitors(records)
         """Who is told when one goes down."""
-        self._homecoming = Homecoming(records, delivery, reassignment, collecting)
+        self._homecoming = Reconnection(records, delivery, reassignment, replay)
         self.departures = Departures(records, delivery, reassignment, self.monitors.tell)
         """Agents that go."""
         self.registering = Registering(records, self._homecoming, self.departures)
         """Takes in agents."""
-        self._collecting = collecting
+        self._replay = replay
         self._identities: dict[Session, Identity] = {}
         """Whose each session is, where connections have keys."""
         self._next_beat = 0.0
@@ -229,7 +229,7 @@ class Membership:
 
     def _lost(self, session: Session) -> None:
         records = self._records
-        self._collecting.keep_unread(session)
+        self._replay.keep_unread(session)
         session.let_go()
         if not session.draining:
             records.event("node_down", node=session.node, reason=session.lost)

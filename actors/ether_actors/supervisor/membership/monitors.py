@@ -7,7 +7,7 @@ from typing import Final
 
 from ether_actors.supervisor.registry.quota import check_monitor
 from ether_actors.supervisor.registry.registration import Condition
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack
@@ -43,7 +43,7 @@ class _Watched:
 class Monitors:
     """The monitors of all nodes."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: BrokerState) -> None:
         self._records = records
         self._watched: dict[bytes, _Watched] = {}
         """By name; those that nobody monitors any more are not among them."""

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Final
 
 from ether_actors.supervisor.registry.quota import MOST_HELD
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
@@ -17,7 +17,7 @@ from ether_broker.transport.cost import AGAIN_SHIFT
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Header, Kind, read_header
 
-__all__ = ["SHARE", "Collecting"]
+__all__ = ["SHARE", "OutcomeReplay"]
 
 _LOST: Final = "This bus knows nothing of it: it never arrived, or the broker that had taken it was lost."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
@@ -38,10 +38,10 @@ SHARE: Final = 32
 one step would make every deadline late (G4)."""
 
 
-class Collecting:
+class OutcomeReplay:
     """The queue of those that have ended; what is still open is given to its delegator at once."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: BrokerState) -> None:
         self._records = records
         self._until = 0
         """The number of the outcome that has to be in the journal before anything more is given out."""

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
-from ether_actors.supervisor.membership.outcome_replay import Collecting
+from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.registry.quota import check_held
 from ether_actors.supervisor.registry.registration import Registration
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import SUPERVISOR
@@ -19,7 +19,7 @@ from ether_broker.transport.cost import AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
-__all__ = ["RETURN", "Homecoming"]
+__all__ = ["RETURN", "Reconnection"]
 
 RETURN: Final = 10.0
 """Seconds that the nodes of a broker that was started anew have to come back, from its first step on; and then from one of
@@ -29,11 +29,11 @@ _NOT_BACK: Final = "it did not come back after the broker was started anew"
 _WITHOUT_IT: Final = "it came back without it after the broker was started anew"
 
 
-class Homecoming:
+class Reconnection:
     """Who is expected back, and what those who are back hold and wait for."""
 
     def __init__(
-        self, records: Records, delivery: Delivery, reassignment: Reassignment, collecting: Collecting
+        self, records: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay
     ) -> None:  # fmt: skip
         self._records = records
         self._delivery = delivery
@@ -46,7 +46,7 @@ class Homecoming:
         """When nobody waits for them any more; None before the first step, as a long journal takes long to read."""
         self._later: dict[bytes, float] = {}
         """The same of those that came back and have more agents to register."""
-        self._collecting = collecting
+        self._replay = replay
 
     def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
         """Wait for the nodes that a journal knows: until they are back, nobody knows what became of their work.
@@ -102,7 +102,7 @@ class Homecoming:
         # What is under way to it is looked through too, so that nothing is told twice.
         # A delegator with thousands under way that comes back means well, and is served a little at a time anyway.
         session.input.spend((len(awaiting) >> AWAITING_SHIFT) + (session.channel.retained_bytes >> RETAINED_SHIFT))
-        self._collecting.ask(session, awaiting)
+        self._replay.ask(session, awaiting)
 
     def reclaim(self, agent: Registration, before: Session | None) -> None:
         """Let an agent that is registered again go on with what its node says it holds."""

@@ -6,10 +6,10 @@ from collections import OrderedDict
 from typing import Final
 
 from ether_actors.supervisor.membership.departures import Departures
-from ether_actors.supervisor.membership.reconnection import Homecoming
+from ether_actors.supervisor.membership.reconnection import Reconnection
 from ether_actors.supervisor.registry.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
 from ether_actors.supervisor.registry.registration import Condition, Registration, places_of
-from ether_actors.supervisor.state.broker_state import Records
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.encoding.bounded import MANIFEST, read_map
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.names import SUPERVISOR, is_name
@@ -37,10 +37,10 @@ class Registering:
     """Takes REGISTER."""
 
     def __init__(
-        self, records: Records, homecoming: Homecoming, departures: Departures
+        self, records: BrokerState, reconnection: Reconnection, departures: Departures
     ) -> None:  # fmt: skip
         self._records = records
-        self._homecoming = homecoming
+        self._homecoming = reconnection
         self._departures = departures
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
         """{as it was packed: what was read lately}; the oldest makes room."""

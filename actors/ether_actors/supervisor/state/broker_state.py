@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.registry.registry import Registry
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
-from ether_actors.supervisor.state.lease_table import Leases
+from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.ledger import Ledger
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.envelope.ids import to_text
@@ -22,7 +22,7 @@ from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
 from ether_broker.transport.cost import ANSWER, DEAD_LETTER
-from ether_broker.transport.session_table import Router, Session
+from ether_broker.transport.session_table import Session, SessionTable
 from ether_broker.wire.codec import external_id, pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, mark, pack_envelope, read_header
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Identify = Callable[[bytes], Identity | None]
 
-__all__ = ["VOLATILE", "Records"]
+__all__ = ["VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 
@@ -49,7 +49,7 @@ _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
 
 
-class Records:
+class BrokerState:
     """The state of one broker; every part that changes it runs in the supervisor's thread.
 
     Args:
@@ -64,7 +64,7 @@ class Records:
     """
 
     def __init__(
-        self, limits: Limits, tap: Tap, journal: Journal, router: Router, make_id: Callable[[], bytes], *,
+        self, limits: Limits, tap: Tap, journal: Journal, router: SessionTable, make_id: Callable[[], bytes], *,
         identify: Identify | None = None, access: Access | None = None, remembered: int = REMEMBERED,
     ) -> None:  # fmt: skip
         self.router = router
@@ -74,7 +74,7 @@ class Records:
         """Who may do what."""
         self.registry = Registry(limits, self.access)
         self.ledger = Ledger()
-        self.leases = Leases(self._parent_of)
+        self.leases = LeaseTable(self._parent_of)
         self.dead_letters = DeadLetters()
         self.ended = Ended(most=remembered)
         self.bus = Registration(Manifest(agent=SUPERVISOR), _SUPERVISOR, Session("", b"", 0.0), Mailbox(limits))

@@ -19,7 +19,7 @@ from typing import Final
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.sorted_keys import SortedKeys
 
-__all__ = ["MOST_LEASES", "MOST_WAITING", "Claim", "Effect", "Granted", "Held", "Leases", "Released", "Withdrawn"]
+__all__ = ["MOST_LEASES", "MOST_WAITING", "Claim", "Effect", "Granted", "Held", "LeaseTable", "Released", "Withdrawn"]
 
 MOST_LEASES: Final = 1_000
 """Leases that one agent may hold and wait for at a time, over all its delegations."""
@@ -104,7 +104,7 @@ class _Stake:
     waiting: dict[bytes, Claim] = field(default_factory=dict)
 
 
-class Leases:
+class LeaseTable:
     """Leases that are held, and who waits for them, first come first served.
 
     Promises: at most one holder a resource; tokens rise with each grant; a waiting claim is granted or withdrawn, and

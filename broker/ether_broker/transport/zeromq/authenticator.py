@@ -18,7 +18,7 @@ from zmq.utils import z85
 from ether_broker.errors import UsageError
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import fingerprint
-from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.refusal_log import RefusalLog
 
 __all__ = ["DOMAIN", "Authenticator"]
 
@@ -47,7 +47,7 @@ class Authenticator:
         UsageError: the context has a handler already.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keyring: Keyring, refusals: Refusals) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keyring: Keyring, refusals: RefusalLog) -> None:
         self._keyring = keyring
         self._refusals = refusals
         self._closing = False

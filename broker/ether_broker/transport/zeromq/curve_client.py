@@ -20,7 +20,7 @@ from ether_broker.security.keys import fingerprint
 from ether_broker.transport.zeromq.curve_server import secure_client
 from ether_broker.transport.zeromq.handshake_monitor import read_event
 
-__all__ = ["Failure", "Handshake"]
+__all__ = ["CurveClient", "Failure"]
 
 _numbers: Final = itertools.count(1)
 _FIRST: Final = 0.2
@@ -39,7 +39,7 @@ class Failure(Enum):
     MECHANISM = "one side has keys and the other has not"
 
 
-class Handshake:
+class CurveClient:
     """The handshakes of one DEALER socket over TCP; belongs to whoever owns the socket at the moment.
 
     Args:

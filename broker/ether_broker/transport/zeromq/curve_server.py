@@ -1,9 +1,9 @@
 """The guard of a broker's socket: encrypts its TCP connections, and knows whose each is.
 
 libzmq, at a handshake ──► Authenticator     may this key connect?
-BrokerSocket.receive   ──► Guard.take        is this message of the key that its session belongs to?
+ZmqServer.receive   ──► Guard.take        is this message of the key that its session belongs to?
 the supervisor, HELLO  ──► Guard.identify    whose connection is it, and which node may it be?
-BrokerSocket.receive   ──► Guard.renew       has the broker a new key of its own?
+ZmqServer.receive   ──► Guard.renew       has the broker a new key of its own?
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ether_broker.errors import EtherError, InternalError
 from ether_broker.security.identity import Identity
 from ether_broker.security.keyring import RELOAD, Keyring
 from ether_broker.security.keys import KeyPair, fingerprint
-from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.zeromq.authenticator import DOMAIN, Authenticator
 from ether_broker.transport.zeromq.handshake_monitor import read_event
 from ether_broker.transport.zeromq.listener import listen
@@ -49,9 +49,9 @@ class Guard:
         refusals: where refusals are counted; shared with the router.
     """
 
-    def __init__(self, keyring: Keyring, refusals: Refusals | None = None) -> None:
+    def __init__(self, keyring: Keyring, refusals: RefusalLog | None = None) -> None:
         self.keyring = keyring
-        self.refusals = refusals or Refusals()
+        self.refusals = refusals or RefusalLog()
         self._keys: OrderedDict[bytes, str] = OrderedDict()
         self._authenticator: Authenticator | None = None
         self._host = ""

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import zmq
 
-from ether_broker.transport.refusal_log import Refusals
+from ether_broker.transport.refusal_log import RefusalLog
 
-__all__ = ["FailedHandshakes", "read_event"]
+__all__ = ["HandshakeMonitor", "read_event"]
 
 _EVENTS: Final = (
     zmq.Event.ACCEPTED
@@ -35,7 +35,7 @@ def read_event(monitor: zmq.Socket[Any]) -> tuple[zmq.Event, int]:
     return zmq.Event(number), value
 
 
-class FailedHandshakes:
+class HandshakeMonitor:
     """Watches a listening socket in a thread of its own, which has to keep up: libzmq waits for who watches.
 
     libzmq tells that a handshake failed, and then which connection has ended. It tells that one succeeded, but not whose; so
@@ -47,7 +47,7 @@ class FailedHandshakes:
         refusals: where they are counted, as `handshake_failed`.
     """
 
-    def __init__(self, socket: zmq.Socket[Any], refusals: Refusals) -> None:
+    def __init__(self, socket: zmq.Socket[Any], refusals: RefusalLog) -> None:
         self._socket = socket
         self._refusals = refusals
         self._monitor = socket.get_monitor_socket(_EVENTS)

@@ -23,14 +23,14 @@ from ether_broker.errors import EtherError, MailboxFull
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.endpoint import check_endpoint
 from ether_broker.transport.link import BACKLOG, Receiver
-from ether_broker.transport.reconnect_policy import PAUSE, Watchdog
+from ether_broker.transport.reconnect_policy import PAUSE, ReconnectPolicy
 from ether_broker.transport.session_table import HEARTBEAT, INCARNATION, SILENCE
 from ether_broker.transport.zeromq.server import KEEPALIVE, MAX_MESSAGE
 from ether_broker.wire.frame import join_frame, read_frame, take_frame
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import Credentials
-    from ether_broker.transport.zeromq.curve_client import Handshake
+    from ether_broker.transport.zeromq.curve_client import CurveClient
 
 __all__ = ["ZmqLink"]
 
@@ -61,17 +61,17 @@ class ZmqLink:
         self.incarnation = os.urandom(INCARNATION)
         self._context = context
         self._security = security
-        self._handshakes: dict[bytes, Handshake] = {}
+        self._handshakes: dict[bytes, CurveClient] = {}
         """{role of the socket: its handshakes}, as long as they are looked at."""
         if self.endpoint.startswith("tcp://"):
-            from ether_broker.transport.zeromq.curve_client import Handshake
+            from ether_broker.transport.zeromq.curve_client import CurveClient
 
-            self._handshakes = {role: Handshake(self.endpoint, security) for role in (_LISTENS, _TALKS)}
+            self._handshakes = {role: CurveClient(self.endpoint, security) for role in (_LISTENS, _TALKS)}
         self._listen = self._connect(_LISTENS)
         self._talk = self._connect(_TALKS)
         self._raw_send: Callable[[bytes, int], object] = self._sending()
         self._channel = Channel(0)
-        self._watchdog = Watchdog(time.monotonic())
+        self._watchdog = ReconnectPolicy(time.monotonic())
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._aside: deque[bytes] = deque()
@@ -125,7 +125,7 @@ class ZmqLink:
         silence: float = SILENCE,
     ) -> None:  # fmt: skip
         """Begin a session; see `Link.begin`."""
-        self._watchdog = Watchdog(time.monotonic(), heartbeat, silence)
+        self._watchdog = ReconnectPolicy(time.monotonic(), heartbeat, silence)
         waiting = self._waiting
         with self._lock:
             left = self._channel.unacknowledged()

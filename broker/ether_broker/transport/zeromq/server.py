@@ -13,14 +13,14 @@ import zmq
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.errors import AddressInUse, InsecureEndpoint
 from ether_broker.transport.endpoint import bind_error, check_endpoint, is_exposed, prepare_endpoint
-from ether_broker.transport.refusal_log import Refusals
-from ether_broker.transport.session_table import Router
-from ether_broker.transport.zeromq.handshake_monitor import FailedHandshakes
+from ether_broker.transport.refusal_log import RefusalLog
+from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.zeromq.handshake_monitor import HandshakeMonitor
 
 if TYPE_CHECKING:
     from ether_broker.transport.zeromq.curve_server import Guard
 
-__all__ = ["KEEPALIVE", "MAX_MESSAGE", "BrokerSocket"]
+__all__ = ["KEEPALIVE", "MAX_MESSAGE", "ZmqServer"]
 
 MAX_MESSAGE: Final = MAX_PAYLOAD * 4
 """Bytes of one ZeroMQ message; a peer that sends more is cut off by libzmq."""
@@ -56,7 +56,7 @@ _EVENTS: Final = int(zmq.EVENTS)
 _POLLIN: Final = int(zmq.POLLIN)
 
 
-class BrokerSocket:
+class ZmqServer:
     """One ROUTER socket; everything but `wake` belongs to one thread.
 
     Args:
@@ -76,7 +76,7 @@ class BrokerSocket:
 
     def __init__(
         self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]], *, security: Guard | None = None,
-        insecure: bool = False, refusals: Refusals | None = None,
+        insecure: bool = False, refusals: RefusalLog | None = None,
     ) -> None:  # fmt: skip
         check_endpoint(endpoint)
         self.guard = security if endpoint.startswith("tcp://") else None
@@ -96,9 +96,9 @@ class BrokerSocket:
             # the old connection still had is sent again. With keys the id must stay with the connection that proved its
             # key; there a node makes its connection anew until we have noticed.
             self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._failed: FailedHandshakes | None = None
+        self._failed: HandshakeMonitor | None = None
         if refusals is not None and endpoint.startswith("tcp://"):
-            self._failed = FailedHandshakes(self._socket, refusals)
+            self._failed = HandshakeMonitor(self._socket, refusals)
         try:
             self.endpoint = self._bind(endpoint, context)
         except BaseException:
@@ -175,7 +175,7 @@ class BrokerSocket:
             self._timeout = milliseconds
             self._socket.setsockopt(zmq.RCVTIMEO, milliseconds)
 
-    def transmit(self, router: Router) -> None:
+    def transmit(self, router: SessionTable) -> None:
         """Send what waits in the router's outboxes; never blocks.
 
         What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.

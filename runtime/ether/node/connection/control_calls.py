@@ -11,16 +11,16 @@ import threading
 import time
 from typing import Any, Final
 
-from ether.node.connection.sender import Uplink
-from ether.node.connection.session_state import Stay
-from ether_actors.execution.resources import Machinery
+from ether.node.connection.sender import Sender
+from ether.node.connection.session_state import SessionState
+from ether_actors.execution.resources import Resources
 from ether_broker import errors
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import EtherError
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
-__all__ = ["Questions", "Reply", "refusal"]
+__all__ = ["ControlCalls", "Reply", "refusal"]
 
 PATIENCE: Final = 10.0
 """Seconds in which the broker must have answered."""
@@ -53,13 +53,13 @@ def refusal(body: dict[str, Any], default: type[EtherError]) -> EtherError:
     return _CODES.get(str(body.get("code")), default)(str(body.get("message", "the broker said no more")))
 
 
-class Questions:
+class ControlCalls:
     """What was asked and not yet answered: {token: reply}."""
 
-    def __init__(self, uplink: Uplink, machinery: Machinery, stay: Stay) -> None:
-        self._uplink = uplink
-        self._machinery = machinery
-        self._stay = stay
+    def __init__(self, sender: Sender, resources: Resources, session_state: SessionState) -> None:
+        self._sender = sender
+        self._resources = resources
+        self._session_state = session_state
         self._open: dict[bytes, Reply] = {}
 
     def ask(self, envelopes: list[bytes], tokens: list[bytes]) -> list[Reply]:
@@ -73,11 +73,11 @@ class Questions:
         self._open.update(zip(tokens, replies, strict=True))
         try:
             for envelope in envelopes:
-                self._uplink.send(envelope, hold=True)
-            self._uplink.flush()
+                self._sender.send(envelope, hold=True)
+            self._sender.flush()
             end = time.monotonic() + PATIENCE
             for reply in replies:
-                if not self._machinery.wait(reply.event, max(0.0, end - time.monotonic())):
+                if not self._resources.wait(reply.event, max(0.0, end - time.monotonic())):
                     msg = f"The broker did not answer within {PATIENCE:g} s; it may be starting anew: try again."
                     raise errors.BrokerUnavailable(msg)
         finally:
@@ -90,13 +90,13 @@ class Questions:
 
         The broker answers a monitor of nobody at once, and the answer comes behind all that was under way.
         """
-        if self._uplink.link.is_receiving_thread or not self._stay.is_heard(self._machinery.monotonic()):
+        if self._sender.link.is_receiving_thread or not self._session_state.is_heard(self._resources.monotonic()):
             return False
         token = new_id()
         reply = self._open[token] = Reply(pack_envelope(Kind.MONITOR, request_id=token, target=b"node:"))
-        self._uplink.tell(reply.envelope)
-        self._uplink.flush()
-        self._machinery.wait(reply.event, _LAST_PATIENCE)
+        self._sender.tell(reply.envelope)
+        self._sender.flush()
+        self._resources.wait(reply.event, _LAST_PATIENCE)
         self._open.pop(token, None)
         return reply.event.is_set()
 

@@ -9,12 +9,12 @@ from ether_broker.errors import EtherError
 from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Kind, pack_envelope
 
-__all__ = ["Uplink"]
+__all__ = ["Sender"]
 
 logger = logging.getLogger("ether.node")
 
 
-class Uplink:
+class Sender:
     """The sending side of a link, up to BYE.
 
     Args:

@@ -7,10 +7,10 @@ from typing import Any
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.transport.session_table import HEARTBEAT, SILENCE
 
-__all__ = ["Stay"]
+__all__ = ["SessionState"]
 
 
-class Stay:
+class SessionState:
     """What WELCOME said, when the broker was last heard, and whether we are about to leave.
 
     The session writes it, and the node, which hears everything; the other parts read it.

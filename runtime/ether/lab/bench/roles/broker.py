@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from ether.lab.harness.role import Info
-from ether.node.embedded_broker import BrokerHost
+from ether.node.embedded_broker import EmbeddedBroker
 
 if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring
@@ -25,13 +25,13 @@ class Broker:
         self._journal = f"{self._folder}/journal.db" if options.get("durability") == "journal" else None
         self._is_secure = bool(options.get("secure"))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._host: BrokerHost | None = None
+        self._host: EmbeddedBroker | None = None
 
     def start(self) -> Info:
         """Bind to a free address and supervise."""
         address = f"ipc://{self._folder}/broker" if self._transport == "ipc" else "tcp://127.0.0.1:*"
         keyring = self._make_keys() if self._is_secure else None
-        self._host = BrokerHost(address, self._context, None, self._journal, keyring=keyring)
+        self._host = EmbeddedBroker(address, self._context, None, self._journal, keyring=keyring)
         return {"endpoint": self._host.endpoint, "keys": None if keyring is None else str(keyring.folder)}
 
     def _make_keys(self) -> Keyring:

@@ -10,7 +10,7 @@ import zmq
 
 from ether.lab.bench.roles.old_journal import write_past
 from ether.lab.harness.role import Info
-from ether.node.embedded_broker import BrokerHost
+from ether.node.embedded_broker import EmbeddedBroker
 from ether_actors.supervisor.journal.history import History
 from ether_broker.journal.sqlite.journal import SqliteJournal
 
@@ -60,12 +60,12 @@ class Restarter:
         """Seconds until a broker is ready, and until the next one is, which has a checkpoint; CPU of the first."""
         journal = self._fresh()
         before, cpu = time.perf_counter(), time.thread_time()
-        host = BrokerHost("tcp://127.0.0.1:*", self._context, None, journal)
+        host = EmbeddedBroker("tcp://127.0.0.1:*", self._context, None, journal)
         first, used = time.perf_counter() - before, time.thread_time() - cpu
         open_ = host.supervisor.ask(lambda running: len(running.records.ledger))
         host.stop()
         before = time.perf_counter()
-        host = BrokerHost("tcp://127.0.0.1:*", self._context, None, journal)
+        host = EmbeddedBroker("tcp://127.0.0.1:*", self._context, None, journal)
         again = time.perf_counter() - before
         host.stop()
         return {"first": first, "cpu": used, "again": again, "open": open_}

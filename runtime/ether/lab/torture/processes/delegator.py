@@ -19,7 +19,7 @@ from ether.cluster.node_main import join
 from ether.lab.torture.history.log import Diary, read_diary
 from ether.lab.torture.history.outcome import outcome_fields
 from ether.lab.torture.plan.workload import Job, make_job
-from ether.process.parent_link import Lifeline, end
+from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
 from ether_actors.task.handle import Handle
@@ -180,15 +180,15 @@ def note_outcome(diary: Diary, name: str, response: Response, **more: object) ->
 
 def main() -> None:
     """Delegate as a child of a campaign."""
-    lifeline = Lifeline()
-    request = lifeline.request
+    parent_link = ParentLink()
+    request = parent_link.request
     path = Path(request["folder"], "history", f"{request['name']}.jsonl")
     index = sum(line["event"] == "invoke" for line in read_diary(path)) if path.exists() else 0
     diary = Diary(path)
     with Stopping(lambda number: os._exit(128 + number)) as stopping:
         bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
         diary.write("life", index=index)
-        lifeline.ready()
+        parent_link.ready()
         delegator = Delegator(bus, path, diary, request, index)
         delegator.collect()
         is_told = False

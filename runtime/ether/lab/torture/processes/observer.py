@@ -13,7 +13,7 @@ from typing import Final
 from ether.cluster.node_main import join
 from ether.lab.torture.history.log import Diary, read_diary
 from ether.lab.torture.history.message import Rolling, passed
-from ether.process.parent_link import Lifeline, end
+from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
 from ether_actors.observers.observer import Observer
@@ -54,8 +54,8 @@ class Witness(Observer):
 
 def main() -> None:
     """Observe as a child of a campaign; SIGINT is the end, when the delegators have left."""
-    lifeline = Lifeline()
-    request = lifeline.request
+    parent_link = ParentLink()
+    request = parent_link.request
     path = Path(request["folder"], "observed", f"{request['name']}.jsonl")
     seen = [line["next"] for line in read_diary(path) if line["event"] == "batch"] if path.exists() else []
     since = 0 if request["durability"] == "memory" else max(seen, default=1)
@@ -64,7 +64,7 @@ def main() -> None:
         bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
         diary.write("life", since=since)
         witness = bus.observe(Witness(diary), since=since)
-        lifeline.ready()
+        parent_link.ready()
         reason = stopping.wait()
         if reason == "SIGINT":
             diary.write("settled", whole=bus.settle(witness, _SETTLE), next=witness.position)

@@ -1,6 +1,6 @@
 """The stage: every process of a campaign, started under its name and started again when it dies.
 
-    Cluster ── broker, node-1 … node-N       Warden ── delegator-1 …, observer-1 …
+    Cluster ── broker, node-1 … node-N       ProcessSupervisor ── delegator-1 …, observer-1 …
 
 All carry a mark in their environment, by which the census finds them whoever their parent is by then.
 """
@@ -23,7 +23,7 @@ from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.lab.torture.plan.fault_plan import BROKER, delegator_names, node_names, observer_names
 from ether.lab.torture.plan.settings import Durability, Settings
 from ether.lab.torture.processes.disk import Disk
-from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, Warden
+from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether_actors.restarts.child_spec import Backoff
 
 __all__ = ["JOURNAL", "MARK", "Stage"]
@@ -54,7 +54,7 @@ class Stage:
         self._folder = folder
         self._on_output = on_output
         self._stack = contextlib.ExitStack()
-        self._clients: Warden | None = None
+        self._clients: ProcessSupervisor | None = None
         self._began = 0.0
         self.mark = uuid.uuid4().hex
         """The value of the mark."""
@@ -81,25 +81,27 @@ class Stage:
 
     def begin(self) -> float:
         """Start the observers and the delegators; returns when the load began."""
-        self._clients = warden = Warden(
+        self._clients = process_supervisor = ProcessSupervisor(
             intensity=_ENDLESS, period=1.0, backoff=_DOWN, on_event=_ignore, on_output=self._on_output,
             on_failed=_ignore,
         )  # fmt: skip
-        warden.start()
+        process_supervisor.start()
         self._began = time.monotonic()
         for name in observer_names(self._settings):
-            warden.add(
+            process_supervisor.add(
                 ProcessSpec(
                     name, "ether.lab.torture.processes.observer", self._request(name), _LEAVE, _START, last=True
                 )
             )
         for name in observer_names(self._settings):
-            warden.wait_up(name)
+            process_supervisor.wait_up(name)
         self._began = time.monotonic()
         for name in delegator_names(self._settings):
-            warden.add(ProcessSpec(name, "ether.lab.torture.processes.delegator", self._request(name), _DRAIN, _START))
+            process_supervisor.add(
+                ProcessSpec(name, "ether.lab.torture.processes.delegator", self._request(name), _DRAIN, _START)
+            )
         for name in delegator_names(self._settings):
-            warden.wait_up(name)
+            process_supervisor.wait_up(name)
         return self._began
 
     def end(self) -> None:

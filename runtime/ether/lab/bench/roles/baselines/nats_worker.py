@@ -25,7 +25,7 @@ class Worker:
         connection = self._nats.connect()
         for kind in (*BODIES, PLAIN):
             notation = notation_of(kind)
-            self._nats.run(connection.subscribe(notation.subject, cb=_answering(notation)))
+            self._nats.run(connection.subscribe(notation.subject, cb=_responder(notation)))
         self._nats.run(connection.flush())
         self._thread.start()
         return {}
@@ -42,7 +42,7 @@ class Worker:
         self._nats.close()
 
 
-def _answering(notation: Notation) -> Any:
+def _responder(notation: Notation) -> Any:
     async def answer(message: Any) -> None:
         await message.respond(notation.answer(message.data))
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ether_actors.execution.resources import Machinery
+from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
-from ether_actors.observers.observer_thread import Observing
+from ether_actors.observers.observer_thread import ObserverThread
 from ether_actors.task.handle import Handle
-from ether_actors.threads.event_loop import LoopThread
+from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.pool import Pool
 from ether_broker.envelope.response import Response
 from ether_broker.tap import read_batch
@@ -98,7 +98,7 @@ class _Task:
             awaited.arm(self)
 
 
-class _Loop(LoopThread):
+class _Loop(EventLoop):
     """Calls in the order in which they came."""
 
     def __init__(self, life: Life) -> None:
@@ -161,7 +161,7 @@ class _Pool(Pool):
         return 0
 
 
-class _Observing(Observing):
+class _Observing(ObserverThread):
     """An observer that sees each batch a while after it came."""
 
     observer: Watcher
@@ -199,7 +199,7 @@ class _Observing(Observing):
         self._waiting.clear()
 
 
-class SimulatedMachinery(Machinery):
+class SimulatedMachinery(Resources):
     """What the node of one life runs on."""
 
     handle_type = SimulatedHandle
@@ -212,7 +212,7 @@ class SimulatedMachinery(Machinery):
         """The same place as for all other turns."""
         return self.pool
 
-    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> Observing:
+    def make_observing(self, observer: Observer, acknowledge: Callable[[int], None]) -> ObserverThread:
         """A place on the timeline."""
         return _Observing(observer, acknowledge, self._life)  # type: ignore[arg-type]  # all observers here are
 
