@@ -44,7 +44,7 @@ from ether_broker.errors import InvalidSpec, nearest
 
 __all__ = ["SupervisionHost", "SupervisionRunner", "resolve"]
 
-logger = logging.getLogger("ether.guardian")
+logger = logging.getLogger("ether.restarts")
 
 
 class SupervisionHost(Protocol):

@@ -7,6 +7,9 @@ From the bottom up:
     mdns         the library, imported when it is used (`agent-ether[lan]`)
     advertiser   announces a broker for as long as it runs
     browser      listens for adverts
-    choice       which of them is meant, and whether it may be trusted
+    selection    which of them is meant, and whether it may be trusted
     locate       all of it: from a name to an address that takes connections
+
+May import: `transport`, `envelope`.
+Used by: `ether.cluster`, `ether.cli`; users import `discover` from `ether`.
 """

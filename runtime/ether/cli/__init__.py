@@ -1,13 +1,17 @@
 """The command line: `ether`.
 
     app.py          the commands, global options, and what an error becomes
-    exit_code.py    what the exit code says
-    options.py      options that several commands share
-    output.py       data on stdout as text, JSON or JSON lines; notes on stderr
-    connection.py   the bus that a command talks to
-    commands/       one file a command, or a few that belong together
+    bus/            commands that run a bus or ask it for something
+    journal/        commands that read a journal
+    setup/          commands about the installation
+    tools/          review, bench, soak, torture
+    top/            `ether top`
+    common/         what they share: options, output, exit codes, the bus that a command talks to
 
 typer and rich are imported here only, and rich only where something is drawn.
+
+May import: every other room of this floor.
+Used by: the program `ether`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Three things end an orphan, so that none of them has to be perfect:
 - the socket pair: its end of file, which a thread waits for. The thread needs the interpreter to run, so a
   handler that never lets go of it holds this up; and a fork of the parent may keep the other end open.
 - `PR_SET_PDEATHSIG`: the kernel's own signal. It belongs to the *thread* that started the child, so the parent
-  starts children from one thread that lives as long as they do (`ether.warden`).
+  starts children from one thread that lives as long as they do (`ether.process.process_supervisor`).
 - `getppid`, once a second: another parent means that ours has died.
 
 What an agent has started itself ends with its node while the parent lives, and when the channel's end is what the node

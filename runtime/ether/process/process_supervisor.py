@@ -165,7 +165,7 @@ class ProcessSupervisor:
         self._output_reader = OutputReader(self._on_output)
         self._event_loop = ProcessEventLoop()
         self._post(lambda: self._tell(Start()))
-        self._thread = threading.Thread(target=self._run, name="ether-warden", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="ether-process-supervisor", daemon=True)
         self._thread.start()
 
     def add(self, spec: ProcessSpec) -> None:

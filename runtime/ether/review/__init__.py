@@ -4,9 +4,12 @@ General layout, from the bottom up:
 
     plan               which tasks there are; what a wrong directory is told
     outcome            what became of one task
-    displays/          how the work is shown: bars on a terminal, lines elsewhere
-    drive              delegates the tasks and follows them; delegates the reduction
-    report, markdown   one data model, as review.json and as review.md
+    progress…          how the work is shown: bars on a terminal, lines elsewhere
+    driver             delegates the tasks and follows them; delegates the reduction
+    report, markdown_report   one data model, as review.json and as review.md
     bus                a cluster, or everything in this process
     job                all of it in order, with exit codes
+
+May import: `review.scout`, the face, the floors below; a cluster where it is wanted.
+Used by: `cli.tools`.
 """

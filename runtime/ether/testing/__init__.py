@@ -15,6 +15,9 @@
     Stalled         raised where waiting would last for ever
 
 docs/testing.md shows them at work.
+
+May import: `node`, `runtime`, the floors below.
+Used by: tests of users, and ours.
 """
 
 from __future__ import annotations

@@ -6,4 +6,7 @@
 
 Absolute times say what the machine did at that minute; only ratios within one run are compared. Importing this
 package imports neither NATS nor anything else of an extra.
+
+May import: `lab.harness`, `cluster`, `node`, the face, the floors below.
+Used by: `cli.tools`.
 """

@@ -2,14 +2,15 @@
 
 General layout, from the bottom up:
 
-    limits, language, finding, words              bounds, names of things
-    discovery, source, python_module, syntax      from a directory to parsed modules
-    rule, checks/                                 what is wrong in one Python module
-    outline, complexity, docstring, markdown …    what there is, measured
+    files/                                        from a directory to decoded text
+    python/                                       parsed modules, and what is measured of them
+    findings/, checks/                            what is wrong in one Python module
     passes/                                       structure, bugs, documentation: over a whole directory
     explore, examine, search, summary             one file for each action of the agent
-    agent                                         the actions as capabilities; the only module that knows the
-    bus
+    agent                                         the actions as capabilities; the only module that knows the bus
 
 Nothing analysed is ever imported or run.
+
+May import: its own rooms, the face, the floors below.
+Used by: `review`, and by its name any bus.
 """

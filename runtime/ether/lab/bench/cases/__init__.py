@@ -1,1 +1,5 @@
-"""The cases, each by itself."""
+"""The cases, each by itself.
+
+May import: `lab.bench.measurement`, `lab.harness`.
+Used by: `lab.bench`.
+"""

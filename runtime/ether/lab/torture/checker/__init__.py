@@ -1,1 +1,5 @@
-"""What must hold after a campaign. Each rule reads the evidence and names what breaks it."""
+"""What must hold after a campaign. Each rule reads the history and names what breaks it.
+
+May import: `lab.torture.history`, `lab.torture.plan`.
+Used by: `lab.torture`.
+"""
