@@ -24,7 +24,7 @@ from ether import (
 )  # fmt: skip
 from ether.testing import TestRuntime
 from ether.views import AgentInput, RequestEnvelope
-from tests.broker.views.spec_examples import BOUNDED_INPUT, REQUEST_ENVELOPE
+from tests.broker.envelope.views.spec_examples import BOUNDED_INPUT, REQUEST_ENVELOPE
 
 
 class Worker(Agent):

@@ -12,7 +12,7 @@ from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether.views import AgentInput, AgentOutput, AgentResponse, RequestEnvelope, ResponseEnvelope, SubgoalRequest
 from ether_broker.wire.frame import Kind
-from tests.broker.views.spec_examples import REQUEST_ENVELOPE
+from tests.broker.envelope.views.spec_examples import REQUEST_ENVELOPE
 
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 

@@ -19,7 +19,7 @@ from ether_broker.envelope.payload import unpack
 from ether_broker.errors import JournalLocked, JournalReadOnly, JournalUnavailable
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.journal.sqlite.reader import JournalReader
-from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
+from tests.runtime.cluster.test_cluster_failures import WORKER, Bus, code, outcome
 from tests.support import Stalls, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]

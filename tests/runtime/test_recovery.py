@@ -20,7 +20,7 @@ from ether_broker.envelope.payload import unpack
 from ether_broker.journal.sqlite.reader import JournalReader
 from ether_broker.wire.frame import Kind
 from tests.runtime.agents import Worker
-from tests.runtime.test_cluster_failures import WORKER, Bus, code, outcome
+from tests.runtime.cluster.test_cluster_failures import WORKER, Bus, code, outcome
 from tests.support import child_environment, wait_until
 
 pytestmark = pytest.mark.slow

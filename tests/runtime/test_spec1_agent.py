@@ -16,7 +16,7 @@ from ether import ComposableAgent, InvalidManifest, Runtime, Status, UsageError
 from ether.testing import TestRuntime
 from ether.views import AgentInput, AgentOutput
 from ether_broker.envelope.status import AgentStatus
-from tests.broker.views.spec_examples import AGENT_INPUT, AGENT_OUTPUT
+from tests.broker.envelope.views.spec_examples import AGENT_INPUT, AGENT_OUTPUT
 from tests.runtime.spec1_source import AGENT_IO, BASE, SCOUT
 
 

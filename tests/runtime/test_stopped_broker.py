@@ -13,7 +13,7 @@ import pytest
 
 from ether import Handle, Runtime, Status
 from ether.cluster import Cluster
-from tests.runtime.test_cluster_failures import Bus, code, outcome
+from tests.runtime.cluster.test_cluster_failures import Bus, code, outcome
 from tests.support import Stalls, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

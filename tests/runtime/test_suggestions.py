@@ -14,7 +14,7 @@ from ether.views import SuggestionRecord
 from ether_broker.envelope.payload import unpack
 from ether_broker.journal.sqlite.reader import JournalReader
 from ether_broker.wire.frame import Kind
-from tests.broker.views.spec_examples import SUGGESTION_RECORD
+from tests.broker.envelope.views.spec_examples import SUGGESTION_RECORD
 
 RECORD = SuggestionRecord.parse({**json.loads(SUGGESTION_RECORD), "submitted_by": "desk"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runtime.scout.support import write_tree
+from tests.runtime.review.scout.support import write_tree
 
 
 @pytest.fixture

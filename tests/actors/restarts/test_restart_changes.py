@@ -1,0 +1,134 @@
+"""Children that come and go while the tree runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ether_actors.restarts.child_spec import Strategy, SupervisorSpec
+from ether_actors.restarts.events import TimerFired
+from ether_broker.errors import InvalidSpec, Unavailable
+from tests.actors.restarts.restart_shell import STEADY, Shell, child, children, running, supervisor
+
+# Adding
+
+
+def test_an_added_child_starts_last_and_belongs_to_the_group_from_then_on() -> None:
+    shell = running(supervisor("a b", Strategy.ONE_FOR_ALL))
+
+    assert shell.add("", child("c")) == ["start c"]
+    assert shell.exits("a")[1] == "stop c"
+
+
+def test_an_added_child_that_does_not_come_up_is_forgotten() -> None:
+    shell = running(supervisor("a", Strategy.ONE_FOR_ALL))
+    shell.failing["b"] = 1
+
+    assert shell.add("", child("b")) == ["start b", "down b unstarted", "gone b"]
+    assert shell.running() == "root a"
+
+
+def test_an_added_supervisor_starts_with_all_below_it_or_not_at_all() -> None:
+    inner = SupervisorSpec("inner", children=children("x y"))
+    shell = running(supervisor("a"))
+    shell.failing["inner/y"] = 1
+
+    assert shell.add("", inner) == [
+        *(
+            "start inner/x",
+            "start inner/y",
+            "down inner/y unstarted",
+            "stop inner/x",
+            "down inner/x shutdown",
+        ),
+        *("down inner unstarted", "gone inner/y", "gone inner/x", "gone inner"),
+    ]
+    assert shell.add("", inner) == ["start inner/x", "start inner/y"]
+
+
+def test_a_child_added_while_a_group_restarts_waits_for_its_turn() -> None:
+    shell = running(supervisor("a b", Strategy.ONE_FOR_ALL))
+    shell.held = {"b"}
+    shell.exits("a")
+
+    assert shell.add("", child("c")) == []
+    assert shell.stopped("b") == ["down b shutdown", "start a", "restarted a 1", "start b"]
+    assert shell.started("b") == ["restarted b 0", "start c"]
+
+
+def test_a_child_added_behind_an_exit_that_waits_starts_with_the_group_and_once() -> None:
+    shell = running(supervisor("a b", Strategy.ONE_FOR_ALL))
+    shell.held = {"b"}
+    shell.exits("a")
+    shell.stopped("b")
+    shell.exits("a")
+    shell.add("", child("c"))
+    shell.held.clear()
+
+    lines = shell.started("b")
+
+    assert lines == ["restarted b 0", "wait a 0.10", "stop b", "down b shutdown"]
+    assert [line for line in shell.passes(0.1) if line.startswith("st")] == ["start a", "start b", "start c"]
+
+
+def test_a_child_that_starts_slowly_after_it_was_added_stops_and_starts_with_its_group() -> None:
+    shell = running(supervisor("a", Strategy.ONE_FOR_ALL))
+    shell.held = {"b"}
+    shell.add("", child("b"))
+
+    assert shell.exits("a") == ["down a crash", "stop b"]
+    assert shell.stopped("b") == ["down b shutdown", "start a", "restarted a 1", "start b"]
+
+
+def test_a_child_that_waits_to_be_added_does_not_start_when_its_supervisor_stops() -> None:
+    inner = SupervisorSpec("inner", Strategy.ONE_FOR_ALL, children=children("x y"))
+    shell = running(SupervisorSpec("root", Strategy.ONE_FOR_ALL, children=(child("a"), inner)))
+    shell.held = {"inner/y"}
+    shell.exits("inner/x")
+    shell.add("inner", child("z"))
+    shell.exits("a")
+    shell.held.clear()
+
+    lines = shell.stopped("inner/y")
+
+    assert "start inner/z" not in lines
+    assert "gone inner/z" in lines
+    assert shell.running() == "root a inner inner/x inner/y"
+
+
+def test_an_added_child_is_lost_when_its_supervisor_is_restarted() -> None:
+    inner = SupervisorSpec("inner", intensity=0, children=children("x"))
+    shell = running(SupervisorSpec("root", children=(inner,)))
+    shell.add("inner", child("y"))
+
+    lines = shell.exits("inner/x")
+
+    assert "gone inner/y" in lines
+    assert shell.running() == "root inner inner/x"
+
+
+def test_a_change_that_names_the_wrong_thing_is_refused_and_changes_nothing() -> None:
+    shell = running(SupervisorSpec("root", children=(child("writer"), SupervisorSpec("pool"))))
+
+    with pytest.raises(InvalidSpec, match="root has a child 'writer' already; choose another id"):
+        shell.add("", child("writer"))
+    with pytest.raises(InvalidSpec, match=r"There is no child 'root/pol'\. Did you mean 'root/pool'\?"):
+        shell.add("pol", child("x"))
+    with pytest.raises(InvalidSpec, match="root/writer is an agent; name its supervisor, 'root'"):
+        shell.add("writer", child("x"))
+    assert shell.tree.step(TimerFired(0), shell.now) == ()
+    assert shell.running() == "root writer pool"
+
+
+def test_a_change_to_a_supervisor_that_is_not_up_is_refused_for_now() -> None:
+    inner = SupervisorSpec("inner", intensity=0, children=children("x"))
+    shell = Shell(SupervisorSpec("root", children=(inner,), backoff=STEADY))
+
+    with pytest.raises(Unavailable, match="Supervisor root is pending; try again when it runs"):
+        shell.add("", child("a"))
+    shell.start()
+    shell.exits("inner/x")
+    shell.exits("inner/x")
+    with pytest.raises(Unavailable, match="Supervisor root/inner is backoff"):
+        shell.add("inner", child("y"))
+    shell.passes(0.1)
+    assert shell.add("inner", child("y")) == ["start inner/y"]
