@@ -300,7 +300,7 @@ class Auditor:
             if is_new and waiting > max(limits.count, before):
                 self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.count}")
             self._waiting[agent.name] = waiting
-        owners = supervisor._policy._delivery.orphans._items.values()  # a share of them ends each step
+        owners = supervisor._policy._delivery.orphans.owners.values()  # a share of them ends each step
         orphans = {entry.request_id for children in owners for entry in children}
         for child in self._orphans:
             if child in self.open and child not in orphans:

@@ -351,10 +351,11 @@ class DelegationPolicy:
     def has_due(self) -> bool:
         """Whether the next step should come at once; what waits for the journal is woken by that."""
         delivery, records = self._delivery, self._records
-        if self._overdue and not records.waits(records.overdue, _UNWRITTEN):
+        if self._overdue.owners and not records.waits(records.overdue, _UNWRITTEN):
             return True
-        has_more = delivery.orphans or delivery.unpumped or self.progress.going
-        return bool(has_more) and not records.waits(records.overdue)
+        if delivery.orphans.owners or delivery.unpumped or self.progress.going:
+            return not records.waits(records.overdue)
+        return False
 
     def due(self) -> None:
         """End a share of what has passed its deadline, and of what was made for what has ended."""
@@ -362,6 +363,8 @@ class DelegationPolicy:
         for entry in records.ledger.deadlines.due(records.now, _NOTICED):
             self._overdue.put(owner_of(entry), entry)
         self._delivery.go_on()
+        if not self._overdue.owners:
+            return
         for entry in self._overdue.take(_BEHIND if records.waits(records.overdue, _UNWRITTEN) else None):
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago

@@ -168,7 +168,8 @@ class Supervisor:
             records.router.stood_still(now)
         records.now = now
         records.wall = wall
-        self._release()
+        if self._appended:
+            self._release()
         for routing_id, message in arrivals:
             records.router.arrive(routing_id, message, now)
         for queue, envelope in records.router.turns.take():

@@ -125,7 +125,7 @@ def test_of_what_has_ended_nothing_large_is_kept(end: Callable[[Bus, Peer, Peer]
 
 
 def waiting(orphans: RoundRobin[str, Entry]) -> int:
-    return sum(map(len, orphans._items.values()))
+    return sum(map(len, orphans.owners.values()))
 
 
 def test_what_waits_to_be_called_off_keeps_nothing_of_what_has_ended_meanwhile():

@@ -118,7 +118,7 @@ class Delivery:
     def go_on(self) -> None:
         """Begin a step: end more of what was delegated for delegations that have ended, and of what has expired."""
         self.left = SHARE
-        if self._records.waits(self._records.overdue):
+        if not (self.orphans.owners or self.unpumped) or self._records.waits(self._records.overdue):
             return
         for child in self.orphans.take():
             if not child.is_over:

@@ -178,8 +178,12 @@ class Departures:
 
     # -- what is done for them -----------------------------------------------------------------------------------
 
+    def renew(self) -> None:
+        """End a step: the next one has a share again."""
+        self._left = SHARE
+
     def serve(self) -> None:
-        """Rule on the work of the next of them; once in each step."""
+        """Rule on the work of the next of them."""
         self._left = max(self._left, SHARE // 2)
         while self.waiting and self._left > 0:
             for agents in (self._wanted, self.waiting):
@@ -187,7 +191,6 @@ class Departures:
                     agent = next(iter(agents))
                     agents.move_to_end(agent)
                     self._run(agent, min(_TURN, self._left))
-        self._left = SHARE
 
     def settle(self, agent: Registration) -> bool:
         """Rule on the work of an agent that is down, as somebody takes its name: as much as this step may.

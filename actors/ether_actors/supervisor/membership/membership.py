@@ -190,9 +190,10 @@ class Membership:
 
     def serve(self) -> None:
         """Go on with what is done a share a step: once in each."""
-        if not self._records.waits(self._records.departed):
+        if self.is_serving:
             self.departures.serve()
             self.monitors.serve()
+        self.departures.renew()
 
     @property
     def is_serving(self) -> bool:

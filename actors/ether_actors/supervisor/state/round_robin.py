@@ -26,29 +26,26 @@ class RoundRobin(Generic[_K, _T]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._items: OrderedDict[_K, deque[_T]] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._items)
+        self.owners: OrderedDict[_K, deque[_T]] = OrderedDict()
+        """{owner: its items}, the next to be served first; empty when there is none."""
 
     def put(self, owner: _K, item: _T) -> None:
         """Add an item."""
-        items = self._items.get(owner)
+        items = self.owners.get(owner)
         if items is None:
-            items = self._items[owner] = deque()
-            self._items.move_to_end(owner, last=False)
+            items = self.owners[owner] = deque()
+            self.owners.move_to_end(owner, last=False)
         items.append(item)
 
     def take(self, most: int | None = None) -> Iterator[_T]:
         """Take out one step's share: 8 for each owner, if there are as many, and `most` in all."""
-        for _ in range(min(self._most if most is None else most, EACH * len(self._items))):
-            if not self._items:
+        for _ in range(min(self._most if most is None else most, EACH * len(self.owners))):
+            if not self.owners:
                 return
-            owner, items = next(iter(self._items.items()))
+            owner, items = next(iter(self.owners.items()))
             item = items.popleft()
             if items:
-                self._items.move_to_end(owner)
+                self.owners.move_to_end(owner)
             else:
-                del self._items[owner]
+                del self.owners[owner]
             yield item
