@@ -354,6 +354,8 @@ class Auditor:
             return
         if plan.is_volatile and header.flags & Flag.RESENT:
             return  # the broker that is gone may have given it to another agent
+        if self._is_rebooted and request_id in self._past:
+            return  # its node held it for late and began others; by the clock of the machine's new start it is not late
         if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused)):
             return
         key = (plan.source, agent, plan.is_volatile)  # between the two durabilities no order is promised
