@@ -518,7 +518,9 @@ class Auditor:
             channel = session.channel
             kept = channel.last - channel.first + 1 if channel.first else 0
             if supervisor.records.now - session.heard > 2 * HEARTBEAT:
-                kept = 0  # nothing of it arrives, so no acknowledgement either: its connection is made anew, or it is lost
+                kept = (
+                    0  # nothing of it arrives, so no acknowledgement either: its connection is made anew, or it is lost
+                )
             if session.outbox_bytes != sum(map(len, waiting)) or kept > _AT_REST:
                 self.fail(
                     "bounded queues",
