@@ -100,7 +100,7 @@ class Life:
             world.auditor.handed_back.update(work.header.request_id for work in works)
             hand_back(works)
 
-        responder.hand_back = note  # type: ignore[method-assign]
+        responder.hand_back = note  # type: ignore[method-assign]  # to see what is handed back
         self.after(0.001, self._greet)
 
     # -- time ----------------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ class Handler:
         """Turn a delegation's parameters into the method's arguments; each call gets objects of its own.
 
         Raises:
-            Misfit: they do not fit; names the fields.
+            ParameterError: they do not fit; names the fields.
         """
         value = params.thawed()
         if self._field is not None:

@@ -1,8 +1,8 @@
 """How the supervisor rules on delegations, responses, cancellations and deadlines. Sans-IO.
 
-Rulings ──► Selection       whom a delegation goes to
-        ──► Reassignment    what is handed back
-        ──► Delivery        what leaves for specialists and delegators
+DelegationPolicy ──► Selection       whom a delegation goes to
+                 ──► Reassignment    what is handed back
+                 ──► Delivery        what leaves for specialists and delegators
 
 docs/guarantees.md says what holds after each ruling.
 """
@@ -55,6 +55,7 @@ _DUE: Final = 128
 _UNWRITTEN: Final = 192
 """Envelopes of such endings that are not in the journal yet, beyond which a step ends only `_BEHIND` more."""
 _BEHIND: Final = 4
+"""For whoever has few: the first of those who had none come first."""
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
@@ -84,7 +85,7 @@ class DelegationPolicy:
         self.progress = Progress(records, delivery)
         """Signs of running work."""
         self._overdue: RoundRobin[str, Entry] = RoundRobin(_DUE)
-        """What has passed its deadline and has not been ended yet, by the delegator's node."""
+        """What has passed its deadline and has not been ended yet, by whose it is (`owner_of`)."""
 
     # -- delegations ---------------------------------------------------------------------------------------------
 
@@ -353,9 +354,9 @@ class DelegationPolicy:
         delivery, records = self._delivery, self._records
         if self._overdue.owners and not records.waits(records.overdue, _UNWRITTEN):
             return True
-        if delivery.orphans.owners or delivery.unpumped or self.progress.going:
-            return not records.waits(records.overdue)
-        return False
+        if delivery.orphans.owners or delivery.unpumped:
+            return bool(self.progress.going) or not records.waits(records.overdue)
+        return bool(self.progress.going)
 
     def due(self) -> None:
         """End a share of what has passed its deadline, and of what was made for what has ended."""

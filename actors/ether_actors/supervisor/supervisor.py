@@ -2,11 +2,11 @@
 
 who calls whom       SupervisorActor ── step(arrivals, now) ──► Supervisor
                                                                    │ by the envelope's kind
-                     Rulings         delegations, responses  ◄─────┤   ──► Selection, Reassignment, Delivery
-                     └─ Administration  `ether.*`                  │   ──► Leasing, Trimming
+                     DelegationPolicy delegations, responses ◄─────┤   ──► Selection, Reassignment, Delivery
+                     └─ Administration  `ether.*`                  │   ──► LeaseService, JournalGc
                      Membership      nodes, agents, watchers ◄─────┤
-                     Feeding         what observers are sent ◄─────┘
-                     all of them     ──► Records: Router, Registry, Ledger, DeadLetters, Tap
+                     ObserverFeed    what observers are sent ◄─────┘
+                     all of them     ──► BrokerState: SessionTable, Registry, Ledger, DeadLetters, Tap
 """
 
 from __future__ import annotations

@@ -233,10 +233,8 @@ class Handle:
                 status=Status(header.status) if is_interim else Status.FAILED_EXECUTION,
                 error=ErrorInfo(code="unreadable_response", message=message),
             )  # fmt: skip
-        if (
-            not self._sent or response.external_id == self.external_id
-        ):  # what was taken up by its id has that of its answer
-            return response
+        if not self._sent or response.external_id == self.external_id:
+            return response  # what was taken up by its id has that of its answer
         return response.model_copy(update={"external_id": self.external_id})
 
     # -- the node's side -----------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Work:
         """What is asked, whole.
 
         Raises:
-            Misfit: the context slice is not the one that the delegator sealed (G5).
+            ParameterError: the context slice is not the one that the delegator sealed (G5).
             EtherError: it cannot be read.
         """
         request = read_delegation(self.header, self.envelope)
@@ -67,7 +67,7 @@ def check_seal(request: Delegation) -> None:
     """Check that the context slice is the one that the delegator sealed (G5).
 
     Raises:
-        Misfit: it is not.
+        ParameterError: it is not.
     """
     if request.context_sha256 is not None:
         digest = request.context_payload.digest()

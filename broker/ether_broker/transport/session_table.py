@@ -3,7 +3,7 @@
 A node has two sockets on the broker's one ROUTER: `r` + incarnation, on which it listens and says HELLO, and `t` +
 incarnation, on which it talks. The incarnation is random, so a peer cannot take another's place.
 
-    shell                       Router                            supervisor
+    shell                       SessionTable                      supervisor
       |-- arrive(id, frame) ----->| waits; turns: (queue, envelope) -->| rules on them
       |                           |<-------- send(session, envelope) --|
       |                           |<-------- seal(ticket) -------------| the step ends; its journal entry has this ticket
@@ -56,6 +56,7 @@ SILENCE: Final = 3.0
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
 _MOST_ERRORS: Final = 1_000
+"""Refusals that wait to leave, of all peers."""
 
 
 class SessionTable:

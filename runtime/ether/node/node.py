@@ -1,24 +1,24 @@
 """A node: one process's place on the bus. It hosts agents, keeps the handles of what it delegates, and has one link.
 
-Runtime ── delegate ──► Delegating ── link ──► broker        what is asked of others
-broker ── link ──► Node.received ─┬─► Hosting ─► Cell.post              what is asked of its agents
-                                  ├─► Delegating ─► Handle.deliver      what became of what it asked
-                                  ├─► Watching ─► Observing, Monitor    what passed, and who went down
-                                  ├─► Questions                         what control envelopes are answered
+Runtime ── delegate ──► OutgoingDelegations ── link ──► broker        what is asked of others
+broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.post              what is asked of its agents
+                                  ├─► OutgoingDelegations ─► Handle.deliver      what became of what it asked
+                                  ├─► Subscriptions ─► ObserverThread, Monitor    what passed, and who went down
+                                  ├─► ControlCalls                      what control envelopes are answered
                                   └─► Session                           whether the broker knows us
 
 Its parts call each other downwards only:
 
-    Node       ─► Session, Guarding, EventLoopWatch, and those below
-    Session    ─► Hosting, Watching, Delegating, Questions
-    Guarding   ─► Hosting, Timers
-    EventLoopWatch  ─► Hosting
-    Hosting    ─► Questions, Answering
-    Watching   ─► Questions
-    Answering  ─► Delegating
-    Questions, Delegating, and whoever else speaks ─► Sender ─► link
+    Node       ─► Session, AgentSupervision, EventLoopWatch, and those below
+    Session    ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls
+    AgentSupervision ─► AgentHost, Timers
+    EventLoopWatch  ─► AgentHost
+    AgentHost  ─► ControlCalls, Responder
+    Subscriptions ─► ControlCalls
+    Responder  ─► OutgoingDelegations
+    ControlCalls, OutgoingDelegations, and whoever else speaks ─► Sender ─► link
 
-All of them stand on Machinery (threads, loop, clock), Stay (what the broker said) and BrokerClock. What happens in a
+All of them stand on Resources (threads, loop, clock), SessionState (what the broker said) and BrokerClock. What happens in a
 cell and concerns its supervision tree, a crash or a request to stop, comes up through the node.
 """
 

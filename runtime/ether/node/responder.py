@@ -1,6 +1,6 @@
 """What the agents of this node say to the bus: outcomes, progress, refusals.
 
-Cell, Task ──► Answering ──► link
+Cell, Task ──► Responder ──► link
 """
 
 from __future__ import annotations

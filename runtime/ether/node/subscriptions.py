@@ -119,7 +119,7 @@ class Subscriptions:
         """Fire all monitors, as OTP's `noconnection`: nobody knows how their targets are."""
         monitors, self._monitors = self._monitors, {}
         for monitor in monitors.values():
-            self._resources.run(lambda lost=monitor: lost.fire(reason))  # type: ignore[misc]
+            self._resources.run(lambda lost=monitor: lost.fire(reason))  # type: ignore[misc]  # its default is its only argument
 
     def close(self) -> None:
         """End the observers after what is there."""

@@ -1,6 +1,6 @@
 """The supervision trees of this node: a guardian each, which keeps its agents running.
 
-Cell ── crashed ──► Guarding ──► Guardian ── make_cell, announce, leave ──► Hosting
+Cell ── crashed ──► AgentSupervision ──► SupervisionRunner ── make_cell, announce, leave ──► AgentHost
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     Cluster ── add, stop ──► ProcessSupervisor ── step(event) ──► RestartMachine      one supervisor a process, each with
                                 │  ◄── effects ──┘                          a restart budget of its own
-                                ├── Reactor      what is due, and when
+                                ├── ProcessEventLoop  what is due, and when
                                 ├── Process      start, signal, reap
-                                └── Outlet       what they print
+                                └── OutputReader      what they print
 
 One thread owns it all and starts every process, because the kernel ties a child to the thread that started it
 (`ether.lifeline`). When one process has spent its budget, all are ended: half a cluster would answer nobody.

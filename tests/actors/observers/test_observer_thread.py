@@ -38,7 +38,7 @@ def test_an_observer_whose_broker_dies_before_it_answers_begins_where_it_wanted_
             return [reply]
 
     resources = SimpleNamespace(make_observing=ObserverThread)
-    subscriptions = Subscriptions(None, Dying(), resources)  # type: ignore[arg-type]
+    subscriptions = Subscriptions(None, Dying(), resources)  # type: ignore[arg-type]  # as much of them as is used
 
     observing = subscriptions.observe(Observer(), 6769)
     observing.stop()

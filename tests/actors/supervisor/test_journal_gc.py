@@ -33,7 +33,7 @@ def bus() -> Bus:
 def maintenance(bus: Bus) -> Asked:
     asked = Asked()
     bus.records.journal.identity = "journal-1"
-    bus.supervisor.journal_gc.attach(asked)  # type: ignore[arg-type]
+    bus.supervisor.journal_gc.attach(asked)  # type: ignore[arg-type]  # its double
     return asked
 
 

@@ -117,7 +117,7 @@ class JournalMaintenance:
 
 def gc_world() -> tuple[World, Life, Asked, JournalMaintenance]:
     world, maintenance = World(), JournalMaintenance()
-    world.supervisor.journal_gc.attach(maintenance)  # type: ignore[arg-type]
+    world.supervisor.journal_gc.attach(maintenance)  # type: ignore[arg-type]  # its double
     d = world.life("d")
     world.settle()
     asked = d.ask("ether.journal-gc", params={"older_than": 7.5}, timeout=60.0)
@@ -129,7 +129,7 @@ def test_giving_up_the_journals_old_part_is_begun_again():
     world, d, asked, before = gc_world()
     assert [when for when, _ in before.asked] == [7.5]
     world.crash()
-    world.supervisor.journal_gc.attach(after := JournalMaintenance())  # type: ignore[arg-type]
+    world.supervisor.journal_gc.attach(after := JournalMaintenance())  # type: ignore[arg-type]  # its double
     assert [when for when, _ in after.asked] == [7.5]
     back(world)
 

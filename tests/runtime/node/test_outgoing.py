@@ -34,7 +34,7 @@ class Silence:
             is_heard=lambda _now: True,
         )
         self.session_state = session_state
-        self.outgoing = OutgoingDelegations("d", sender, resources, session_state, SimpleNamespace(offset=0.0))  # type: ignore[arg-type]
+        self.outgoing = OutgoingDelegations("d", sender, resources, session_state, SimpleNamespace(offset=0.0))  # type: ignore[arg-type]  # as much of it as is used
 
     def beat_until(self, end: float) -> None:
         """Look for what is overdue each second."""

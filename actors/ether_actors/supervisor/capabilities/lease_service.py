@@ -1,8 +1,8 @@
 """How the bus gives leases (G5): `ether.lease` and `ether.release`, as work of the agent `ether`. Sans-IO.
 
-    Administration ── claim, release, late ──► Leasing ──► Leases      decides
+    Administration ── claim, release, late ──► LeaseService ──► LeaseTable  decides
     Ledger ── a delegation left ────────────►   │
-                                                └──────► Delivery     outcomes; Records: `lease_granted`, `lease_released`
+                                                └──────► Delivery     outcomes; BrokerState: `lease_granted`, `lease_released`
 
 A delegation of `ether.lease` is made for the delegation that is to hold the lease: its parent. It is open until the lease
 is granted. So deadlines, cancelling and duplicates are those of every delegation, and a broker that is started anew goes on

@@ -167,9 +167,7 @@ class History:
 
     def _agent_up(self, body: dict[str, Any]) -> None:
         manifest = self.agents[body["like"]].manifest if "like" in body else body["manifest"]
-        self.agents[body["agent"]] = Present(
-            manifest, body["node"], body["incarnation"], came=self._number
-        )  # fmt: skip
+        self.agents[body["agent"]] = Present(manifest, body["node"], body["incarnation"], came=self._number)
 
     def _agent_down(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])

@@ -1,7 +1,7 @@
 """How the bus does `ether.journal-gc`: it ends when the journal's old part has been given up. Sans-IO.
 
-Administration ── collect ──► Trimming ── collect ──► Upkeep, in its thread
-                              Trimming ◄── done ──────┘ in the supervisor's step ──► Delivery
+Administration ── collect ──► JournalGc ── collect ──► JournalMaintenance, in its thread
+                              JournalGc ◄── done ───────┘ in the supervisor's step ──► Delivery
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The upkeep of a broker's journal, in a thread beside the supervisor: checkpoints, and giving up what is old.
 
-    journal ── what was committed ──► fold, in a process of its own ──► Upkeep ── put_checkpoint, in the supervisor's step
-    Trimming ── collect ──► Upkeep ── SqliteJournal.gc ──► done, in the supervisor's step
+    journal ── what was committed ──► fold, in a process of its own ──► JournalMaintenance ── put_checkpoint, in the step
+    JournalGc ── collect ──► JournalMaintenance ── SqliteJournal.gc ──► done, in the supervisor's step
 
 Without it a broker that runs for long would leave all of its work to the start of the next one. What was committed is read
 back, so the way of an envelope does not know of it.
