@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ether.lab.torture.processes import leak_check as census
-from ether.lab.torture.processes.processes import MARK
+from ether.lab.harness import leak_check as census
+from ether.lab.harness.leak_check import MARK
 from tests.support import wait_until
 
 

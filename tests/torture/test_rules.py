@@ -10,7 +10,7 @@ import pytest
 
 from ether.lab.torture.checker.checker import RULES, check
 from ether.lab.torture.history.history import read_evidence
-from ether.lab.torture.plan.settings import Durability
+from ether.lab.torture.settings import Durability
 from ether_broker.errors import UsageError
 from tests.torture.story import Story, delegation, outcome
 
