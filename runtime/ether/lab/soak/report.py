@@ -84,7 +84,7 @@ def make_report(measured: Measured, settings: Settings) -> Report:
         "processes": [_process(size) for size in measured.sizes],
         "windows": [_window(window) for window in measured.windows],
     }
-    about = {"load": " ".join(f"{load:.1f}" for load in os.getloadavg()), **settings.plain()}
+    about = {"load average": [round(load, 1) for load in os.getloadavg()], **settings.plain()}
     return Report(figures, tables, about, f"not flat: {missed}" if missed else "flat")
 
 

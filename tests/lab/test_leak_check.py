@@ -1,4 +1,4 @@
-"""The census finds each kind of thing that could be left."""
+"""The leak check finds each kind of thing that could be left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ether.lab.harness import leak_check as census
+from ether.lab.harness import leak_check
 from ether.lab.harness.leak_check import MARK
 from tests.support import wait_until
 
@@ -18,13 +18,13 @@ from tests.support import wait_until
 @pytest.fixture
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder whose path is short enough for a socket."""
-    monkeypatch.setattr(census, "_PATIENCE", 0.0)
-    with tempfile.TemporaryDirectory(prefix="ether-census-") as folder:
+    monkeypatch.setattr(leak_check, "_PATIENCE", 0.0)
+    with tempfile.TemporaryDirectory(prefix="ether-leak-") as folder:
         yield Path(folder)
 
 
 def test_nothing_left_is_nothing_found(scratch: Path) -> None:
-    assert census.left_behind("mine", scratch, "ipc:///x") == {"processes": [], "sockets": [], "files": []}
+    assert leak_check.left_behind("mine", scratch, "ipc:///x") == {"processes": [], "sockets": [], "files": []}
 
 
 def test_a_process_is_found_whose_parent_has_died(scratch: Path) -> None:
@@ -34,8 +34,8 @@ def test_a_process_is_found_whose_parent_has_died(scratch: Path) -> None:
     )
     pid = done.stdout.strip()
     try:
-        wait_until(lambda: census.left_behind("mine", scratch, "ipc:///x")["processes"] == [f"{pid} sleep 60"])
-        assert census.left_behind("another", scratch, "ipc:///x")["processes"] == []
+        wait_until(lambda: leak_check.left_behind("mine", scratch, "ipc:///x")["processes"] == [f"{pid} sleep 60"])
+        assert leak_check.left_behind("another", scratch, "ipc:///x")["processes"] == []
     finally:
         subprocess.run(["kill", "-9", pid], check=True)
 
@@ -44,7 +44,7 @@ def test_a_socket_and_its_file_are_found(scratch: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(scratch / "broker.sock"))
         left.listen()
-        found = census.left_behind("mine", scratch, f"ipc://{scratch}/broker.sock")
+        found = leak_check.left_behind("mine", scratch, f"ipc://{scratch}/broker.sock")
 
     assert found["files"] == ["broker.sock"]
     assert "broker.sock" in found["sockets"][0]
@@ -54,5 +54,5 @@ def test_a_port_that_is_listened_at_is_found(scratch: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as left:
         url = f"tcp://127.0.0.1:{left.getsockname()[1]}"
 
-        assert len(census.left_behind("mine", scratch, url)["sockets"]) == 1
-    assert census.left_behind("mine", scratch, url)["sockets"] == []
+        assert len(leak_check.left_behind("mine", scratch, url)["sockets"]) == 1
+    assert leak_check.left_behind("mine", scratch, url)["sockets"] == []
