@@ -7,6 +7,7 @@ command that ends in `&` goes on until the document's end; it gets SIGTERM then.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -171,7 +172,7 @@ def run_document(document: Path, folder: Path, ether: str = ETHER) -> int:
     blocks = blocks_of(document)
     count = 0
     with _sessions(blocks, folder, ether) as sessions:
-        for block, below in zip(blocks, [*blocks[1:], None], strict=True):
+        for block, below in itertools.zip_longest(blocks, blocks[1:]):
             if block.runs or block.file is not None:
                 told = below.code if below is not None and below.language == "text" else None
                 sessions[block.host].run(block, told)
