@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from ether.lab.render import render
 from ether.lab.soak.run import run
 from ether.lab.soak.settings import Settings
 from ether_broker.errors import UsageError
+from tests.cli.command import Command
 from tests.support import process_is_alive
 
 EXACT = (
@@ -40,6 +43,21 @@ def test_a_short_soak_completes_everything_though_a_node_stops_and_an_observer_s
     assert "stops of a node" in render(report)
     assert (tmp_path / "journal.db").exists()
     pids = [int(line.rpartition("pid ")[2].rstrip(")")) for line in told if "is up (pid" in line]
+    assert len(pids) == 3
+    assert not [pid for pid in pids if process_is_alive(pid)]
+
+
+@pytest.mark.slow
+def test_an_interrupted_soak_leaves_no_process_and_says_nothing_of_its_own_end(tmp_path: Path) -> None:
+    with Command(tmp_path, None).started("soak", "--seconds", "6", "--rate", "100") as process:
+        assert process.stderr is not None
+        said = list(itertools.takewhile(lambda line: not line.startswith("    3 s"), process.stderr))
+        process.send_signal(signal.SIGINT)  # a node is stopped most of this third
+        out, rest = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in rest
+    pids = [int(line.rpartition("pid ")[2].rstrip(")\n")) for line in said if "is up (pid" in line]
     assert len(pids) == 3
     assert not [pid for pid in pids if process_is_alive(pid)]
 
