@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ether.lab.bench.measurement.result import Bound, Figure, Report
-from ether.lab.bench.measurement.rounds import amount, interleave, ratio, row
+from ether.lab.bench.rounds import interleave, row
 from ether.lab.harness.role import nearest_rank, summary
 from ether.lab.harness.sample import Sample
+from ether.lab.report import Bound, Figure, Report, amount, ratio
 
 
 def test_every_round_reverses_the_order_of_the_one_before():
@@ -80,12 +80,12 @@ def test_a_row_has_the_medians_of_the_rounds():
 
     found = row("case", "ether", samples)
 
-    assert (found.rate, found.p50, found.p99) == (200.0, 0.2, 0.4)
-    assert found.cpu["broker"] == pytest.approx(2e-6)
+    assert (found["round trips/s"], found["p50 µs"], found["p99 µs"]) == (200.0, 0.2e6, 0.4e6)
+    assert found["CPU µs an envelope"]["broker"] == pytest.approx(2.0)
 
 
 def test_the_median_of_pipelined_samples_is_none():
-    assert row("case", "ether", [Sample(1, 1.0)]).p50 is None
+    assert row("case", "ether", [Sample(1, 1.0)])["p50 µs"] is None
 
 
 @pytest.mark.parametrize(("part", "rank"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.001, 1)])

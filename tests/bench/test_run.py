@@ -7,10 +7,8 @@ import json
 import pytest
 
 from ether.lab.bench import main
-from ether.lab.bench.measurement.settings import Settings
-from ether.lab.bench.renderers.markdown import render_markdown
-from ether.lab.bench.renderers.plain import as_plain
-from ether.lab.bench.renderers.text import render_text
+from ether.lab.bench.settings import Settings
+from ether.lab.render import render
 from ether_broker.errors import MissingExtra, UsageError
 
 TINY = {
@@ -35,10 +33,10 @@ def test_a_case_measures_all_its_contenders(case: str) -> None:
 
     assert report.figures
     assert all(figure.value > 0 for figure in report.figures)
-    for row in report.rows:
-        assert row.rate > 0
-        assert row.cpu
-    contenders = {row.contender for row in report.rows}
+    for row in report.tables["rows"]:
+        assert row["round trips/s"] > 0
+        assert row["CPU µs an envelope"]
+    contenders = {row["contender"] for row in report.tables["rows"]}
     assert contenders >= {"pipelined": {"ether", "nats"}, "bytes": {"ether", "nats", "raw", "proxy"}}.get(case, set())
 
 
@@ -46,7 +44,7 @@ def test_a_case_measures_all_its_contenders(case: str) -> None:
 def test_what_is_left_out_is_not_started_and_not_compared() -> None:
     report = main.run(["pipelined"], Settings(**TINY, without=frozenset({"nats"})))
 
-    assert [row.contender for row in report.rows] == ["ether"]
+    assert [row["contender"] for row in report.tables["rows"]] == ["ether"]
     assert not [figure for figure in report.figures if "nats" in figure.name]
 
 
@@ -54,11 +52,11 @@ def test_what_is_left_out_is_not_started_and_not_compared() -> None:
 def test_a_report_is_the_same_in_every_form() -> None:
     report = main.run(["agents"], Settings(**TINY))
 
-    plain = json.loads(json.dumps(as_plain(report)))
+    plain = json.loads(json.dumps(report.plain()))
     for figure in report.figures:
         assert figure.name in json.dumps(plain)
-        assert figure.name in render_text(report)
-        assert figure.name in render_markdown(report)
+        assert figure.name in render(report)
+        assert figure.name in render(report, markdown=True)
 
 
 def test_an_unknown_case_is_refused_with_the_nearest() -> None:

@@ -101,7 +101,7 @@ def test_only_what_is_drawn_or_run_is_imported() -> None:
         "ether.cluster.cluster",
         "ether.review",
         "ether.review.scout",
-        "ether.lab.torture.processes.processes",
+        "ether.lab.torture.processes",
     )
     code = f"import sys, ether.cli.app; print([name for name in {heavy} if name in sys.modules])"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from ether.lab.bench import main
-from ether.lab.bench.measurement.result import Bound, Figure, Report
-from ether.lab.bench.measurement.settings import Settings
+from ether.lab.bench.settings import Settings
+from ether.lab.report import Bound, Figure, Report
 from tests.cli.command import Command, table
 
 REPORT = Report(

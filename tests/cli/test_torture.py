@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ether.lab.report import Report, Violation
 from ether.lab.torture import campaign
 from ether.lab.torture.campaign import reread
-from ether.lab.torture.checker.rule import Violation
-from ether.lab.torture.plan.settings import Settings, Victim
-from ether.lab.torture.report import Report
+from ether.lab.torture.history.history import read_evidence
+from ether.lab.torture.report import make_report
+from ether.lab.torture.settings import Settings, Victim
 from tests.cli.command import Command
 from tests.hostile_text import HOSTILE, obeyed
 from tests.torture.story import Story
@@ -25,6 +26,11 @@ def kept(tmp_path: Path) -> Path:
     story.end()
     story.write()
     return story.folder
+
+
+def broken(kept: Path, *violations: Violation) -> Report:
+    """The report of the same diaries, with broken promises."""
+    return make_report(read_evidence(kept), violations, kept)
 
 
 @pytest.fixture
@@ -56,29 +62,44 @@ def test_a_good_report_is_code_0_and_has_every_format(alone: Command, runs: list
     assert done.code == 0
     assert done.out.startswith("no promise was broken  seed 7")
     assert alone("torture", "-o", "json").json["ok"] is True
-    assert alone("torture", "-o", "jsonl").lines == []
+    assert alone("torture", "--markdown").out.startswith("no promise was broken  seed 7")
+    assert not [line for line in alone("torture", "-o", "jsonl").lines if "rule" in line]
 
 
 def test_a_broken_promise_is_code_1_with_the_seed_and_the_folder(
     alone: Command, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = replace(reread(kept), violations=(Violation("twice", "it ran twice", "d1"),))
-    monkeypatch.setattr(campaign, "run", lambda _settings: report)
+    monkeypatch.setattr(campaign, "run", lambda _settings: broken(kept, Violation("twice", "it ran twice", "d1")))
 
     done = alone("torture")
 
     assert done.code == 1
     assert "1 broken promises  seed 7" in done.out
     assert str(kept) in done.out
-    assert "it ran twice (d1)" in done.out
-    assert [line["rule"] for line in alone("torture", "-o", "jsonl").lines] == ["twice"]
+    assert "twice  d1          it ran twice" in done.out
+    assert alone("torture", "-o", "jsonl").lines[0] == {"rule": "twice", "text": "it ran twice", "id": "d1"}
+
+
+def test_of_many_violations_of_one_rule_five_are_shown_and_json_has_all(
+    alone: Command, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [Violation("twice", f"it ran {number} times", "d1") for number in range(2, 9)]
+    monkeypatch.setattr(campaign, "run", lambda _settings: broken(kept, *many))
+
+    done = alone("torture")
+
+    assert "it ran 6 times" in done.out
+    assert "it ran 7 times" not in done.out
+    assert "and 2 more; -o json has all" in done.out
+    assert len(alone("torture", "-o", "json").json["violations"]) == 7
 
 
 @pytest.mark.parametrize("output", ["text", "json", "jsonl"])
 def test_what_agents_said_of_a_broken_promise_is_obeyed_by_no_terminal(
     alone: Command, kept: Path, monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
-    report = replace(reread(kept), violations=(Violation("twice", HOSTILE, HOSTILE),), outcomes={HOSTILE: 1})
+    report = broken(kept, Violation("twice", HOSTILE, HOSTILE))
+    report = replace(report, tables={"outcomes": [{"outcome": HOSTILE, "count": 1}]})
     monkeypatch.setattr(campaign, "run", lambda _settings: report)
 
     assert obeyed(alone("torture", "-o", output).out) == []
@@ -93,7 +114,8 @@ def test_kept_diaries_are_checked_again(alone: Command, kept: Path) -> None:
     [
         (["--victims", "brokr"], "There is no victim 'brokr': choose of broker, node, delegator, observer, cluster"),
         (["--transport", "udp"], "choose tcp or ipc"),
-        (["--seconds", "-1"], "cannot be negative"),
+        (["--seconds", "-1"], "seconds=-1.0: it has to be 0 or more"),
+        (["--markdown", "-o", "json"], "--markdown is a format of its own"),
         (["--check", "nowhere"], "campaign.json is missing"),
     ],
 )

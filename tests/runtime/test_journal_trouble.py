@@ -13,8 +13,8 @@ import pytest
 
 from ether import Handle, Rejected, Runtime, Status
 from ether.cluster import Cluster
-from ether.lab.torture.plan.fault_plan import Fault
-from ether.lab.torture.processes.disk import Disk
+from ether.lab.torture.disk import Disk
+from ether.lab.torture.fault_plan import Fault
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import JournalLocked, JournalReadOnly, JournalUnavailable
 from ether_broker.journal.sqlite.journal import SqliteJournal

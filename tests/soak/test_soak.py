@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
-from ether.lab.soak.render import render
+from ether.lab.render import render
 from ether.lab.soak.run import run
 from ether.lab.soak.settings import Settings
 from ether_broker.errors import UsageError
+from tests.cli.command import Command
 from tests.support import process_is_alive
+
+EXACT = (
+    "delegations not completed", "messages missed", "messages that one observer is behind another", "descriptors more",
+)  # fmt: skip
+"""What has to be right however short the soak is."""
 
 
 @pytest.mark.slow
@@ -19,22 +27,37 @@ def test_a_short_soak_completes_everything_though_a_node_stops_and_an_observer_s
     told: list[str] = []
     report = run(Settings(seconds=20.0, rate=200.0, folder=tmp_path, tell=told.append))
 
-    assert report.statuses == {"COMPLETED": report.sent}
-    assert report.sent >= 0.9 * 20 * 200
-    assert {size.process for size in report.sizes} == {
+    figures = {(figure.case, figure.name): figure for figure in report.figures}
+    (outcome,) = report.tables["outcomes"]
+    assert outcome == {"outcome": "COMPLETED", "delegations": figures["soak", "delegations"].value}
+    assert outcome["delegations"] >= 0.9 * 20 * 200
+    assert {row["process"] for row in report.tables["processes"]} == {
         "broker", "node-1", "node-2", "delegator", "observer", "laggard"
     }  # fmt: skip
-    assert report.stops >= 2  # fewer than four where the machine is slow
-    assert report.stalled > 1
-    assert {seen["missed"] for seen in report.observed.values()} == {0}
-    assert len({seen["position"] for seen in report.observed.values()}) == 1
-    assert all(size.descriptors.slope * size.descriptors.span < 1 for size in report.sizes)
-    assert report.latencies
-    assert 1000 < report.stored / report.sent < 10_000
-    assert json.loads(json.dumps(report.plain()))["sent"] == report.sent
-    assert f"node stopped {report.stops} times" in render(report)
+    assert figures["soak", "stops of a node"].value >= 2  # fewer than four where the machine is slow
+    assert figures["soak", "an observer stood still"].value > 1
+    assert all(figure.is_met for figure in report.figures if figure.name in EXACT)
+    assert report.tables["windows"]
+    assert 1000 < figures["soak", "journal a delegation"].value < 10_000
+    assert json.loads(json.dumps(report.plain()))["outcomes"] == [outcome]
+    assert "stops of a node" in render(report)
     assert (tmp_path / "journal.db").exists()
     pids = [int(line.rpartition("pid ")[2].rstrip(")")) for line in told if "is up (pid" in line]
+    assert len(pids) == 3
+    assert not [pid for pid in pids if process_is_alive(pid)]
+
+
+@pytest.mark.slow
+def test_an_interrupted_soak_leaves_no_process_and_says_nothing_of_its_own_end(tmp_path: Path) -> None:
+    with Command(tmp_path, None).started("soak", "--seconds", "6", "--rate", "100") as process:
+        assert process.stderr is not None
+        said = list(itertools.takewhile(lambda line: not line.startswith("    3 s"), process.stderr))
+        process.send_signal(signal.SIGINT)  # a node is stopped most of this third
+        out, rest = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in rest
+    pids = [int(line.rpartition("pid ")[2].rstrip(")\n")) for line in said if "is up (pid" in line]
     assert len(pids) == 3
     assert not [pid for pid in pids if process_is_alive(pid)]
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ether.lab.torture.checker.checker import check
-from ether.lab.torture.history.message import Rolling, passed
-from ether.lab.torture.history.outcome import mark_of
-from ether.lab.torture.plan.settings import Durability, Settings
+from ether.lab.torture.history.message import Rolling, mark_of, passed
+from ether.lab.torture.settings import Durability, Settings
 from ether_broker.envelope.ids import foreign_id, to_text
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status

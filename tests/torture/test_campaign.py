@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ether.lab.harness.leak_check import MARK
+from ether.lab.render import render
 from ether.lab.torture.campaign import reread, run
-from ether.lab.torture.plan.settings import Durability, Settings
-from ether.lab.torture.processes.processes import MARK
-from ether.lab.torture.render import render
+from ether.lab.torture.settings import Durability, Settings
 from ether_broker.errors import UsageError
 from tests.cli.command import Command
 from tests.support import has_environment, processes_with, wait_until
@@ -31,24 +31,25 @@ def test_a_bus_under_torture_keeps_its_promises(
     kills = int(0.7 * seconds)
     settings = Settings(
         delegations=count, seconds=seconds, kills=kills, seed=20_261_122, durability=durability, transport=transport,
-        keep=tmp_path / "kept",
+        folder=tmp_path / "kept",
     )  # fmt: skip
 
     report = run(settings)
 
     assert report.ok, render(report)
-    assert report.delegations == count
-    assert sum(report.outcomes.values()) == count
-    assert report.runs > count / 2
-    assert sum(report.strikes.values()) >= 5
-    assert report.messages > count
+    figures = {figure.name: figure.value for figure in report.figures}
+    assert figures["delegations"] == count
+    assert sum(row["count"] for row in report.tables["outcomes"]) == count
+    assert figures["runs"] > count / 2
+    assert sum(row["count"] for row in report.tables["strikes"]) >= 5
+    assert figures["messages observed"] > count
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_diaries_that_are_kept_can_be_checked_again_and_a_forged_one_is_found(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    settings = Settings(delegations=60, seconds=2.0, kills=0, nodes=1, delegators=1, seed=1, keep=kept)
+    settings = Settings(delegations=60, seconds=2.0, kills=0, nodes=1, delegators=1, seed=1, folder=kept)
     assert run(settings).ok
     assert reread(kept).ok
 
@@ -118,5 +119,5 @@ def test_a_report_is_plain_data(tmp_path: Path) -> None:
 
     plain = json.loads(json.dumps(report.plain(), default=str))
     assert plain["ok"] is True
-    assert plain["outcomes"] == {"ok COMPLETED": 1}
+    assert plain["outcomes"] == [{"outcome": "ok COMPLETED", "count": 1}]
     assert "no promise was broken" in render(report)

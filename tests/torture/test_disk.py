@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from ether.lab.render import render
 from ether.lab.torture.campaign import run
+from ether.lab.torture.disk import Disk
+from ether.lab.torture.fault_plan import Fault, FaultPlan, make_faults
 from ether.lab.torture.history.log import Diary, read_diary
 from ether.lab.torture.history.outage import read_outages
-from ether.lab.torture.plan.fault_plan import Fault, FaultPlan, make_faults
-from ether.lab.torture.plan.settings import Durability, Settings
-from ether.lab.torture.processes.disk import Disk
-from ether.lab.torture.processes.nemesis import Nemesis
-from ether.lab.torture.render import render
+from ether.lab.torture.nemesis import Nemesis
+from ether.lab.torture.settings import Durability, Settings
 from ether.process.process_supervisor import ProcessStatistics
 from ether_broker.errors import JournalLocked, JournalReadOnly, JournalUnavailable, UsageError
 from ether_broker.journal.sqlite.journal import SqliteJournal
@@ -150,11 +150,11 @@ def test_a_fault_that_is_due_while_another_lasts_waits_for_its_end(disk: Disk, t
 @pytest.mark.timeout(240)
 def test_a_bus_whose_disk_fails_while_it_is_killed_keeps_its_promises(tmp_path: Path) -> None:
     settings = Settings(
-        delegations=1_000, seconds=20.0, kills=8, seed=4, journal_faults=True, keep=tmp_path / "kept"
+        delegations=1_000, seconds=20.0, kills=8, seed=4, journal_faults=True, folder=tmp_path / "kept"
     )  # fmt: skip
 
     report = run(settings)
 
     assert report.ok, render(report)
-    assert sum(count for name, count in report.strikes.items() if name.endswith(" disk")) >= 2
+    assert sum(row["count"] for row in report.tables["strikes"] if row["strike"].endswith(" disk")) >= 2
     assert "disk well again" in render(report)

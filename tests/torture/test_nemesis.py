@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from ether.lab.torture.fault_plan import Action, Strike
 from ether.lab.torture.history.log import Diary, Line, read_diary
 from ether.lab.torture.history.outage import read_outages
-from ether.lab.torture.plan.fault_plan import Action, Strike
-from ether.lab.torture.plan.settings import Victim
-from ether.lab.torture.processes.nemesis import Nemesis
+from ether.lab.torture.nemesis import Nemesis
+from ether.lab.torture.settings import Victim
 from ether.process.process_supervisor import ProcessStatistics
 from ether_actors.restarts.tree import Lifecycle
 from tests.support import wait_until
@@ -112,7 +112,7 @@ def test_who_is_down_is_struck_when_it_is_up_again(stage: Sleepers, tmp_path: Pa
 
 
 def test_who_does_not_come_back_is_missed(stage: Sleepers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ether.lab.torture.processes.nemesis._TRIES", 2)
+    monkeypatch.setattr("ether.lab.torture.nemesis._TRIES", 2)
     stage.processes["broker"].kill()
     stage.processes["broker"].wait()
 

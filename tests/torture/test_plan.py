@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.lab.torture.plan.fault_plan import BROKER, Action, delegator_names, make_plan, node_names, observer_names
-from ether.lab.torture.plan.settings import Settings, Victim
-from ether.lab.torture.plan.workload import make_job
+from ether.lab.torture.fault_plan import BROKER, Action, delegator_names, make_plan, node_names, observer_names
+from ether.lab.torture.settings import Settings, Victim
+from ether.lab.torture.workload import make_job
 from ether_broker.errors import UsageError
 
 SEEDS = st.integers(0, 1 << 32)
@@ -77,7 +77,7 @@ def test_the_work_has_both_kinds_of_runs_and_calls_and_deadlines() -> None:
         ({"delegators": -1}, "delegators=-1"),
         ({"observers": -1}, "observers=-1"),
         ({"transport": "udp"}, "choose tcp or ipc"),
-        ({"seconds": -1.0}, "cannot be negative"),
+        ({"seconds": -1.0}, "seconds=-1.0: it has to be 0 or more"),
         ({"victims": ()}, "There is no victim"),
     ],
 )

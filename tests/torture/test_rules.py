@@ -10,7 +10,7 @@ import pytest
 
 from ether.lab.torture.checker.checker import RULES, check
 from ether.lab.torture.history.history import read_evidence
-from ether.lab.torture.plan.settings import Durability
+from ether.lab.torture.settings import Durability
 from ether_broker.errors import UsageError
 from tests.torture.story import Story, delegation, outcome
 
@@ -455,6 +455,24 @@ def test_what_the_broker_could_not_write_may_reach_its_delegator_too_late(kept: 
     _finish(kept)
 
     assert not kept.rules() & {"unfounded", "never-left", "unexpected"}
+
+
+@pytest.mark.parametrize(("begin", "end", "found"), [(115.0, 119.0, {"unfounded"}), (127.0, 131.0, set())])
+@pytest.mark.parametrize("is_disk", [False, True])
+def test_only_what_kept_a_broker_near_the_deadline_makes_it_unreachable(
+    story: Story, begin: float, end: float, found: set[str], is_disk: bool
+) -> None:
+    story.ask("d2", 120.0)
+    story.tell("delegator-1", "unknown", 132.5, id="d2", status="TIMEOUT", code="broker_unreachable", attempt=1)
+    if is_disk:
+        story.happen("fault", begin, begin=begin, number=1, fault="lock", seconds=end - begin)
+        story.happen("mended", end, number=1)
+    else:
+        story.strike("broker", "pause", begin, 5)
+        story.happen("continue", end, name="broker", pid=5)
+    story.end()
+
+    assert story.rules() == found
 
 
 def test_a_lost_node_is_a_reason_for_node_lost_and_for_another_run(story: Story) -> None:

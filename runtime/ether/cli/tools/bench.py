@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import FormatOption, output_of
-from ether.cli.common.output import Column, Format
+from ether.cli.common.options import FormatOption
+from ether.cli.common.output import Column
+from ether.cli.tools.lab_report import MarkdownOption, report_output, show
 from ether_broker.errors import UsageError, nearest
 
 __all__ = ["add_to"]
@@ -49,7 +50,7 @@ def bench(
     transport: Annotated[str | None, typer.Option("--transport", help="tcp or ipc.", show_default="tcp")] = None,
     without: Without = None,
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")] = False,
+    markdown: MarkdownOption = False,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
     output_format: FormatOption = None,
 ) -> None:
@@ -58,33 +59,21 @@ def bench(
     All cases take about ten minutes, `--quick` three.
     """
     from ether.lab.bench.main import CASES, run
-    from ether.lab.bench.measurement.settings import QUICK_KILLS, QUICK_ROUNDS, QUICK_ROWS, QUICK_SECONDS, Settings
-    from ether.lab.bench.renderers.markdown import render_markdown
-    from ether.lab.bench.renderers.plain import as_plain
-    from ether.lab.bench.renderers.text import render_text
+    from ether.lab.bench.settings import QUICK, Settings
 
-    out = output_of(ctx, output_format)
+    out = report_output(ctx, output_format, markdown=markdown)
     if list_cases:
         out.rows([{"case": case.name, "about": case.about} for case in CASES.values()], _CASES)
         return
-    if markdown and not out.is_text:
-        msg = "--markdown is a format of its own: leave out -o."
-        raise UsageError(msg)
-    short: dict[str, Any] = {}
-    if quick:
-        short = {"rounds": QUICK_ROUNDS, "seconds": QUICK_SECONDS, "rows": QUICK_ROWS, "kills": QUICK_KILLS}
     options = {"rounds": rounds, "seconds": seconds, "window": window, "pin": pin, "transport": transport}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     systems = frozenset().union(*(case.systems for case in CASES.values()))
     for system in without or ():
         if system not in systems:
-            msg = f"There is no system {system!r}.{nearest(system, systems)}"
-            raise UsageError(msg)
+            raise UsageError(f"There is no system {system!r}.{nearest(system, systems)}")
+    short: dict[str, Any] = QUICK if quick else {}
     report = run(cases or (), Settings(**{**short, **given}, without=frozenset(without or ()), tell=out.note))
-    if out.format is Format.JSONL:
-        out.rows(as_plain(report)["figures"], ())
-    else:
-        out.value(as_plain(report), (render_markdown if markdown else render_text)(report).rstrip())
+    show(out, report, markdown=markdown)
     if check and report.missed:
         raise typer.Exit(ExitCode.FAILED)
 

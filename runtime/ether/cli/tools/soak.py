@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import FormatOption, output_of
-from ether.cli.common.output import Format
+from ether.cli.common.options import FormatOption
+from ether.cli.tools.lab_report import MarkdownOption, report_output, show
 
 __all__ = ["add_to"]
 
@@ -38,6 +38,7 @@ def soak(
     rate: Rate = None,
     transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
     keep: Folder = None,
+    markdown: MarkdownOption = False,
     output_format: FormatOption = None,
 ) -> None:
     """Hold a steady load, disturb the bus meanwhile, and report how memory, descriptors and latency went.
@@ -45,17 +46,12 @@ def soak(
     The bus is the command's own: a broker with a journal, two nodes, a delegator and two observers. The exit code is 1
     when a process grew beyond its bound, latency rose, or a delegation was not completed.
     """
-    from ether.lab.soak.render import render
     from ether.lab.soak.run import run
     from ether.lab.soak.settings import Settings
 
-    out = output_of(ctx, output_format)
+    out = report_output(ctx, output_format, markdown=markdown)
     settings = Settings(seconds=seconds, load=load, rate=rate, transport=transport, folder=keep, tell=out.note)
     report = run(settings)
-    plain = report.plain()
-    if out.format is Format.JSONL:
-        out.rows(plain["processes"], ())
-    else:
-        out.value(plain, render(report))
-    if report.problems:
+    show(out, report, markdown=markdown)
+    if not report.ok:
         raise typer.Exit(ExitCode.FAILED)

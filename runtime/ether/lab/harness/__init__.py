@@ -1,5 +1,5 @@
-"""Processes under measurement, shared by `bench` and `soak`: peer, role, workload, histogram, /proc.
+"""Processes under measurement, shared by all of the lab: peer, role, workload, histogram, /proc, what was left behind.
 
 May import: only the floors below.
-Used by: `lab.bench`, `lab.soak`.
+Used by: `lab.bench`, `lab.soak`, `lab.torture`.
 """

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Final, Self
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from ether.lab.harness.peer import Peer
 from ether.lab.harness.role import Info
 from ether.lab.harness.sample import Sample
 
-__all__ = ["SYSTEMS", "Deployment", "pinned"]
+__all__ = ["SYSTEMS", "Deployment", "deployed", "pinned"]
 
 SYSTEMS: Final = {
     "raw": ("raw-worker", "raw-client"),
@@ -25,6 +25,7 @@ SYSTEMS: Final = {
     "crowd": ("crowd",),
     "restart": ("restarter",),
     "kill": ("killer",),
+    "soak": ("observer", "laggard", "delegator"),
 }
 """{system: roles of its processes, the one that takes the orders last}."""
 
@@ -43,40 +44,36 @@ def pinned(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-class Deployment:
-    """One system running on the loopback; a context manager.
+@contextlib.contextmanager
+def deployed(system: str, transport: str, **options: Any) -> Iterator[Deployment]:
+    """Run one system on the loopback.
 
     Args:
         system: a key of `SYSTEMS`.
         transport: `tcp` or `ipc`; NATS speaks tcp only.
         options: for the processes, such as `agents`.
     """
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ether-lab-"))
+        told: Info = {"transport": transport, **options, "folder": folder}
+        peers: dict[str, Peer] = {}
+        for role in SYSTEMS[system]:
+            peers[role] = stack.enter_context(contextlib.closing(Peer(role, told)))
+            told.update(peers[role].info)
+        yield Deployment(peers)
 
-    def __init__(self, system: str, transport: str, **options: Any) -> None:
-        self.system = system
-        self.peers: dict[str, Peer] = {}
-        self._stack = contextlib.ExitStack()
-        self._options: Info = {"transport": transport, **options}
 
-    def __enter__(self) -> Self:
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ether-bench-"))
-            options: Info = {**self._options, "folder": folder}
-            for role in SYSTEMS[self.system]:
-                peer = self.peers[role] = stack.enter_context(Peer(role, options))
-                options.update(peer.info)
-            self._stack = stack.pop_all()
-        return self
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One system that runs."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
-        self._stack.close()
+    peers: Mapping[str, Peer]
+    """{role: the process that plays it}, in the order in which they were started."""
 
     @property
     def client(self) -> Peer:
         """The process that takes the orders."""
-        return self.peers[SYSTEMS[self.system][-1]]
+        return list(self.peers.values())[-1]
 
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU that each process has used: {role: seconds}."""
@@ -87,6 +84,4 @@ class Deployment:
         before = self.cpu()
         said = self.client.order(**order)
         used = {role: seconds - before[role] for role, seconds in self.cpu().items()}
-        return Sample(
-            count=said["count"], seconds=said["seconds"], cpu=used, p50=said.get("p50"), p99=said.get("p99")
-        )  # fmt: skip
+        return Sample(said["count"], said["seconds"], used, said.get("p50"), said.get("p99"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 __all__ = ["Histogram"]
@@ -26,14 +26,6 @@ class Histogram:
     def note(self, seconds: float) -> None:
         """Count one."""
         self.counts[int(math.log(max(seconds, _UNIT) / _UNIT) * _STEPS)] += 1
-
-    @classmethod
-    def together(cls, histograms: Iterable[Histogram]) -> Histogram:
-        """All of several in one."""
-        whole = cls()
-        for histogram in histograms:
-            whole.counts.update(histogram.counts)
-        return whole
 
     def __len__(self) -> int:
         return self.counts.total()

@@ -8,8 +8,7 @@ import os
 import select
 import subprocess
 import sys
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ether.lab.harness.procfs import cpu_seconds
 from ether.lab.harness.role import Info
@@ -22,7 +21,7 @@ _GRACE: Final = 15.0
 
 
 class Peer:
-    """A process that plays a role; it ends with its context manager, or with the harness.
+    """A process that plays a role; it ends with `close`, or with the harness.
 
     Args:
         role: a key of `ether.lab.harness.peer_main.ROLES`.
@@ -78,7 +77,7 @@ class Peer:
 
     def _lost(self, what: str) -> errors.InternalError:
         code = self._process.poll()
-        return errors.InternalError(f"The process {self.role!r} of the benchmark {what} (exit code {code}).")
+        return errors.InternalError(f"The process {self.role!r} {what} (exit code {code}).")
 
     def cpu(self) -> float:
         """Seconds of CPU that it has used."""
@@ -97,14 +96,6 @@ class Peer:
             process.kill()
             process.wait()
         process.stdout.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
-        self.close()
 
 
 _ERRORS: Final = {error.code: error for error in (errors.MissingExtra, errors.BrokerUnavailable)}

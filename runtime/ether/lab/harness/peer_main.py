@@ -1,4 +1,4 @@
-"""One process of a benchmark: it plays a role and takes orders as lines of JSON on its standard input.
+"""One process under measurement: it plays a role and takes orders as lines of JSON on its standard input.
 
 harness ── {"window": 256, …} ──► stdin      it ends when its input does, however the harness died
 harness ◄── {"count": …} ──────── stdout     the first line says that it is ready
@@ -18,19 +18,20 @@ from ether_broker.errors import EtherError
 __all__ = ["ROLES", "main"]
 
 ROLES: Final = {
-    "raw-worker": ("ether.lab.bench.roles.baselines.zmq_raw", "Worker"),
-    "raw-client": ("ether.lab.bench.roles.baselines.zmq_raw", "Client"),
-    "proxy": ("ether.lab.bench.roles.baselines.zmq_proxy", "Proxy"),
-    "proxy-worker": ("ether.lab.bench.roles.baselines.zmq_proxy", "Worker"),
-    "nats-server": ("ether.lab.bench.roles.baselines.nats_server", "Server"),
-    "nats-worker": ("ether.lab.bench.roles.baselines.nats_worker", "Worker"),
-    "nats-client": ("ether.lab.bench.roles.baselines.nats_client", "Client"),
+    "raw-worker": ("ether.lab.bench.baselines.sockets", "Worker"),
+    "raw-client": ("ether.lab.bench.baselines.sockets", "Client"),
+    "proxy": ("ether.lab.bench.baselines.sockets", "Proxy"),
+    "proxy-worker": ("ether.lab.bench.baselines.sockets", "ProxyWorker"),
+    "nats-server": ("ether.lab.bench.baselines.nats_server", "Server"),
+    "nats-worker": ("ether.lab.bench.baselines.nats", "Worker"),
+    "nats-client": ("ether.lab.bench.baselines.nats", "Client"),
     "broker": ("ether.lab.bench.roles.broker", "Broker"),
-    "worker": ("ether.lab.bench.roles.worker", "Worker"),
+    "worker": ("ether.lab.bench.roles.node", "Worker"),
+    "host": ("ether.lab.bench.roles.node", "Host"),
     "observer": ("ether.lab.bench.roles.observer", "Watcher"),
+    "laggard": ("ether.lab.bench.roles.observer", "Watcher"),
     "client": ("ether.lab.bench.roles.client", "Client"),
-    "pacer": ("ether.lab.bench.roles.constant_rate_client", "Pacer"),
-    "host": ("ether.lab.bench.roles.idle_agents", "Host"),
+    "delegator": ("ether.lab.bench.roles.constant_rate_client", "Pacer"),
     "crowd": ("ether.lab.bench.roles.crowd", "Crowd"),
     "restarter": ("ether.lab.bench.roles.broker_restarter", "Restarter"),
     "killer": ("ether.lab.bench.roles.process_killer", "Killer"),

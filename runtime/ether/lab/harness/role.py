@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 __all__ = ["CHUNK", "Info", "Role", "nearest_rank", "serial", "summary"]
 
@@ -14,14 +14,23 @@ CHUNK: Final = 64
 """Round trips between two looks at the clock."""
 
 
-class Role(Protocol):
-    """What one process does. It is made with what the processes before it said, such as the broker's `endpoint`."""
+class Role:
+    """What one process does, by itself nothing.
+
+    Args:
+        options: what the processes before it said, such as the broker's `endpoint`.
+    """
+
+    def __init__(self, options: Info) -> None:
+        self.options = options
 
     def start(self) -> Info:
         """Get ready; what it returns goes to the processes after it and to the harness."""
+        return {}
 
     def run(self, order: Info) -> Info:
         """Do what the harness orders, and say how it went; only clients and measuring roles get orders."""
+        return order
 
     def stop(self) -> None:
         """Let go of everything."""

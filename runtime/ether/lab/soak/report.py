@@ -1,84 +1,60 @@
-"""What a soak found, and whether it is within its bounds."""
+"""What a soak found, as figures with the bounds within which a bus counts as flat."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
+from ether.lab.report import Figure, Report, Row, at_most
+from ether.lab.soak.settings import Settings
 from ether.lab.soak.trend import Series
 
-__all__ = ["ALLOWED", "POINTER", "SPREAD", "Latency", "Report", "Size"]
+__all__ = ["Measured", "Size", "Window", "make_report"]
 
-ALLOWED: Final = 4 << 20
-"""Bytes by which a process may grow in any case: allocators take memory by the MiB, and SQLite's caches are of some."""
-POINTER: Final = 8
+_ALLOWED: Final = 4.0
+"""MiB by which a process may grow in any case: allocators take memory by the MiB, and SQLite's caches are of some."""
+_POINTER: Final = 8
 """Bytes a delegation by which it may grow besides: less than one entry of a list, so nothing can be kept for each."""
-SPREAD: Final = 2.0
+_DESCRIPTORS: Final = 0.9
+"""By which the line through the open descriptors may rise."""
+_SPREAD: Final = 2.0
 """What p99 of the last third may be of that of the first."""
 _MINUTE: Final = 60.0
-_TEN_MINUTES: Final = 600.0
-_KIB: Final = 1024
-_POINTS: Final = 100
+_MIB: Final = 1 << 20
+_SOAK: Final = "soak"
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How one process was."""
+    """How one process was, from the end of the warm-up on."""
 
     process: str
     resident: Series
-    """Bytes in RAM, from the end of the warm-up on."""
+    """Bytes in RAM."""
     descriptors: Series
-    """Open descriptors, likewise."""
-    allowed: float
-    """Bytes by which it may have grown meanwhile."""
-
-    @property
-    def grown(self) -> float:
-        """Bytes by which the line through all samples rises."""
-        return self.resident.slope * self.resident.span
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether memory and descriptors stayed as they were; a smaller process is no complaint."""
-        return self.grown <= self.allowed and self.descriptors.slope * self.descriptors.span < 1.0
-
-    def plain(self) -> dict[str, Any]:
-        """What `json.dumps` takes."""
-        return {
-            "process": self.process,
-            "first_bytes": self.resident.values[0],
-            "last_bytes": self.resident.values[-1],
-            "most_bytes": max(self.resident.values),
-            "slope_kib_per_minute": self.resident.slope * _MINUTE / _KIB,
-            "slope_bytes_per_10_minutes": self.resident.slope * _TEN_MINUTES,
-            "grown_bytes": self.grown,
-            "allowed_bytes": self.allowed,
-            "first_descriptors": self.descriptors.values[0],
-            "last_descriptors": self.descriptors.values[-1],
-            "descriptors_per_10_minutes": self.descriptors.slope * _TEN_MINUTES,
-            "flat": self.is_flat,
-            "resident_bytes": [list(pair) for pair in self.resident.thinned(_POINTS)],
-        }
+    """Open descriptors."""
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """One window of the delegator."""
+class Window:
+    """A while of the delegator."""
 
     time: float
-    """Seconds from the begin of the load to the end of the window."""
+    """Seconds from the begin of the load to its end."""
     count: int
     p50: float
     p99: float
     """Seconds from when a delegation was due to its outcome."""
+    resident: Mapping[str, int]
+    """{process: bytes in RAM at its end}."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """One soak."""
+class Measured:
+    """What was seen of one soak."""
 
     seconds: float
     maximum: float | None
@@ -88,8 +64,7 @@ class Report:
     sent: int
     statuses: Mapping[str, int]
     sizes: Sequence[Size]
-    latencies: Sequence[Latency]
-    thirds: tuple[float, float]
+    windows: Sequence[Window]
     stops: int
     """Times that a node was stopped."""
     stalled: float
@@ -98,69 +73,67 @@ class Report:
     """{observer: how many messages it has seen, how many it missed, its position}."""
     stored: int
     """Bytes by which the journal grew."""
-    load: tuple[float, float, float]
-    """The machine's own load average at the end: whatever else runs there disturbs."""
 
-    @property
-    def p99_first(self) -> float:
-        """The median of the first third's windows' p99, in seconds."""
-        return _middle([entry.p99 for entry in self.latencies if entry.time <= self.thirds[0]])
 
-    @property
-    def p99_last(self) -> float:
-        """That of the last third."""
-        return _middle([entry.p99 for entry in self.latencies if entry.time > self.thirds[1]])
+def make_report(measured: Measured, settings: Settings) -> Report:
+    """Hold what was seen against its bounds; a report that is `ok` is of a bus that stayed flat."""
+    figures = (*_load(measured, settings), *(one for size in measured.sizes for one in _growth(size, measured.rate)))
+    missed = sum(figure.is_met is False for figure in figures)
+    tables: dict[str, list[Row]] = {
+        "outcomes": [{"outcome": name, "delegations": count} for name, count in measured.statuses.items()],
+        "processes": [_process(size) for size in measured.sizes],
+        "windows": [_window(window) for window in measured.windows],
+    }
+    about = {"load average": [round(load, 1) for load in os.getloadavg()], **settings.plain()}
+    return Report(figures, tables, about, f"not flat: {missed}" if missed else "flat")
 
-    @property
-    def completed(self) -> int:
-        """Delegations that did what they should."""
-        return self.statuses.get("COMPLETED", 0)
 
-    @property
-    def problems(self) -> list[str]:
-        """What is out of its bounds, in words; none is a soak that passed."""
-        found = [
-            f"{size.process} grew by {size.grown / _KIB:,.0f} KiB, and {size.allowed / _KIB:,.0f} KiB are allowed"
-            for size in self.sizes
-            if size.grown > size.allowed
-        ]
-        found += [
-            f"{size.process} has {size.descriptors.slope * size.descriptors.span:.1f} descriptors more"
-            for size in self.sizes
-            if size.descriptors.slope * size.descriptors.span >= 1.0
-        ]
-        if self.p99_last > SPREAD * self.p99_first:
-            found.append(f"p99 rose from {self.p99_first * 1e3:.1f} to {self.p99_last * 1e3:.1f} ms")
-        if self.completed != self.sent:
-            found.append(f"{self.sent - self.completed:,} of {self.sent:,} delegations were not completed")
-        found += [
-            f"{name} missed {seen['missed']:,} messages" for name, seen in self.observed.items() if seen["missed"]
-        ]
-        if len({seen["position"] for seen in self.observed.values()}) > 1:
-            found.append(f"an observer has not caught up: {self.observed}")
-        return found
+def _load(measured: Measured, settings: Settings) -> Iterator[Figure]:
+    """The load itself: whether it was done, seen and as fast in the end as in the beginning."""
+    if measured.maximum is not None:
+        yield Figure(_SOAK, "maximum rate", measured.maximum, "delegations/s")
+    yield Figure(_SOAK, "rate", measured.rate, "delegations/s")
+    yield Figure(_SOAK, "load held", measured.seconds, "s")
+    yield Figure(_SOAK, "delegations", measured.sent, "")
+    left = measured.sent - measured.statuses.get("COMPLETED", 0)
+    yield Figure(_SOAK, "delegations not completed", left, "", at_most(0))
+    begin, end = settings.thirds
+    first = _middle([window.p99 for window in measured.windows if window.time <= begin])
+    last = _middle([window.p99 for window in measured.windows if window.time > end])
+    yield Figure(_SOAK, "p99 in the first third", first * 1e3, "ms")
+    yield Figure(_SOAK, "p99 in the last third", last * 1e3, "ms")
+    yield Figure(_SOAK, "p99, last third / first", last / first if first else 0.0, bound=at_most(_SPREAD))
+    for name, seen in measured.observed.items():
+        yield Figure(name, "messages missed", seen["missed"], "", at_most(0))
+    positions = {seen["position"] for seen in measured.observed.values()}
+    yield Figure(_SOAK, "messages that one observer is behind another", max(positions) - min(positions), "", at_most(0))
+    yield Figure(_SOAK, "stops of a node", measured.stops, "")
+    yield Figure(_SOAK, "an observer stood still", measured.stalled, "s")
+    yield Figure(_SOAK, "journal a delegation", measured.stored / max(measured.sent, 1), "bytes")
 
-    def plain(self) -> dict[str, Any]:
-        """What `json.dumps` takes."""
-        return {
-            "flat": not self.problems,
-            "problems": self.problems,
-            "seconds": self.seconds,
-            "maximum": self.maximum,
-            "rate": self.rate,
-            "sent": self.sent,
-            "statuses": dict(self.statuses),
-            "processes": [size.plain() for size in self.sizes],
-            "p99_first_third": self.p99_first,
-            "p99_last_third": self.p99_last,
-            "windows": [asdict(entry) for entry in self.latencies],
-            "stops": self.stops,
-            "stalled": self.stalled,
-            "observed": {name: dict(seen) for name, seen in self.observed.items()},
-            "journal_bytes": self.stored,
-            "journal_bytes_per_delegation": self.stored / self.sent if self.sent else 0.0,
-            "load": self.load,
-        }
+
+def _growth(size: Size, rate: float) -> Iterator[Figure]:
+    """A process that becomes smaller is no complaint."""
+    allowed = at_most(_ALLOWED + _POINTER * rate * size.resident.span / _MIB)
+    yield Figure(size.process, "memory grown", size.resident.slope * size.resident.span / _MIB, "MiB", allowed)
+    more = size.descriptors.slope * size.descriptors.span
+    yield Figure(size.process, "descriptors more", more, "", at_most(_DESCRIPTORS))
+
+
+def _process(size: Size) -> Row:
+    resident, descriptors = size.resident.values, size.descriptors.values
+    return {
+        "process": size.process, "first MiB": resident[0] / _MIB, "last MiB": resident[-1] / _MIB,
+        "most MiB": max(resident) / _MIB, "KiB/min": size.resident.slope * _MINUTE / 1024,
+        "first descriptors": int(descriptors[0]), "last descriptors": int(descriptors[-1]),
+    }  # fmt: skip
+
+
+def _window(window: Window) -> Row:
+    sizes = {f"{name} MiB": size / _MIB for name, size in window.resident.items()}
+    return {
+        "until s": window.time, "outcomes": window.count, "p50 ms": window.p50 * 1e3, "p99 ms": window.p99 * 1e3, **sizes,
+    }  # fmt: skip
 
 
 def _middle(values: Sequence[float]) -> float:

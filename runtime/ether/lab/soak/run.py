@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
+from ether.cluster.cluster import Cluster
+from ether.lab.harness.deployment import Deployment, deployed
 from ether.lab.harness.histogram import Histogram
-from ether.lab.harness.workload import OPAQUE
-from ether.lab.soak.processes import Stage
-from ether.lab.soak.report import ALLOWED, POINTER, Latency, Report, Size
+from ether.lab.harness.procfs import open_descriptors, resident_bytes
+from ether.lab.harness.workload import OPAQUE, EchoAgent
+from ether.lab.report import Report
+from ether.lab.soak.report import Measured, Size, Window, make_report
 from ether.lab.soak.settings import Settings
 from ether.lab.soak.trend import Series
 
@@ -21,8 +28,11 @@ _LOOK: Final = 1.0
 _MEASURED: Final = 5.0
 """Seconds for which the maximum is taken, behind as many to get going."""
 _OPEN: Final = 256
+_NODES: Final = 2
+_VICTIM: Final = "node-2"
+"""The node that is stopped."""
 _STOPPED: Final = 1.5
-"""Seconds for which a node is stopped: half of the silence after which it counts as lost."""
+"""Seconds for which it is: half of the silence after which it counts as lost."""
 _STOPS: Final = 4
 _CATCH_UP: Final = 120.0
 
@@ -31,35 +41,53 @@ def run(settings: Settings) -> Report:
     """Soak a bus of one's own.
 
     Raises:
-        EtherError: it did not start, or a process of it broke.
+        UsageError: the folder is not empty.
+        EtherError: the bus did not start, or a process of it broke.
         FileNotFoundError: a process of it ended.
     """
-    with Stage(settings) as stage:
-        maximum = None
-        if settings.rate is None:
-            maximum = _maximum(stage, min(_MEASURED, settings.seconds / 4))
-            settings.tell(f"the maximum is {maximum:,.0f} delegations a second")
-        rate = settings.rate or max(1.0, maximum * settings.load if maximum else 1.0)
-        return _Soak(stage, settings, rate, maximum).hold()
+    bind = "tcp://127.0.0.1:*" if settings.transport == "tcp" else None
+    with tempfile.TemporaryDirectory(prefix="ether-soak-") as own:
+        journal = Path(settings.make_folder() or own, "journal.db")
+        with (
+            Cluster(
+                _NODES, [EchoAgent], bind=bind, journal=str(journal), drain=0.0, on_event=settings.tell
+            ) as cluster,
+            deployed("soak", settings.transport, endpoint=cluster.url) as deployment,
+        ):  # fmt: skip
+            pids = {entry.name: entry.pid for entry in cluster.statistics() if entry.pid is not None}
+            pids |= {name: peer.pid for name, peer in deployment.peers.items()}
+            maximum = None
+            if settings.rate is None:
+                maximum = _maximum(deployment, min(_MEASURED, settings.seconds / 4))
+                settings.tell(f"the maximum is {maximum:,.0f} delegations a second")
+            rate = settings.rate or max(1.0, maximum * settings.load if maximum else 1.0)
+            soak = _Soak(deployment, settings, rate, pids, journal)
+            try:
+                return make_report(soak.hold(maximum), settings)
+            finally:
+                soak.go_on()
 
 
-def _maximum(stage: Stage, seconds: float) -> float:
+def _maximum(deployment: Deployment, seconds: float) -> float:
     """Delegations a second with many open."""
     said = {}
     for _ in range(2):
-        said = stage.delegator.order(body=OPAQUE, window=_OPEN, seconds=seconds)
+        said = deployment.client.order(body=OPAQUE, window=_OPEN, seconds=seconds)
     return float(said["count"]) / float(said["seconds"])
 
 
 @dataclass(slots=True)
 class _Soak:
-    stage: Stage
+    deployment: Deployment
     settings: Settings
     rate: float
-    maximum: float | None
+    pids: dict[str, int]
+    """{process: its id}"""
+    journal: Path
     times: list[float] = field(default_factory=list)
-    sizes: list[dict[str, tuple[int, int]]] = field(default_factory=list)
-    latencies: list[Latency] = field(default_factory=list)
+    resident: dict[str, list[float]] = field(default_factory=dict)
+    descriptors: dict[str, list[float]] = field(default_factory=dict)
+    windows: list[Window] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
     sent: int = 0
     stops: int = 0
@@ -67,25 +95,32 @@ class _Soak:
     _since: float = 0.0
     _stopped_at: float = 0.0
 
-    def hold(self) -> Report:
-        settings, stage = self.settings, self.stage
+    def hold(self, maximum: float | None) -> Measured:
+        settings, delegator = self.settings, self.deployment.client
         settings.tell(f"holding {self.rate:,.0f} delegations a second for {settings.seconds:g} s")
-        before = stage.stored()
-        stage.delegator.order(do="begin", rate=self.rate)
+        before = self._stored()
+        delegator.order(do="begin", rate=self.rate)
         start, window = time.monotonic(), settings.window
         now = 0.0
         while now < settings.seconds:
             self._disturb(now)
-            self.times.append(now)
-            self.sizes.append(stage.sizes())
+            self._look(now)
             if now >= window:
-                self._take(stage.delegator.order(do="window"), now)
+                self._take(delegator.order(do="window"), now)
                 window += settings.window
             now = self._sleep(start, now)
-        self._calm(now)
-        self._take(stage.delegator.order(do="end"), settings.seconds)
+        self.go_on()
+        self._stall(max(now, settings.seconds))
+        self._take(delegator.order(do="end"), settings.seconds)
         observed = self._settle()
-        return self._report(now, stage.stored() - before, observed)
+        sizes = [
+            Size(name, self._series(self.resident[name]), self._series(self.descriptors[name])) for name in self.pids
+        ]
+        return Measured(
+            seconds=now, maximum=maximum, rate=self.rate, sent=self.sent, statuses=self.statuses, sizes=sizes,
+            windows=self.windows, stops=self.stops, stalled=self.stalled, observed=observed,
+            stored=self._stored() - before,
+        )  # fmt: skip
 
     def _sleep(self, start: float, now: float) -> float:
         """Until the next look, or the end of a stop, whichever is sooner."""
@@ -100,12 +135,12 @@ class _Soak:
     def _disturb(self, now: float) -> None:
         """An observer stands still for the first half of the middle third, and a node stops now and then in all of it."""
         begin, end = self.settings.thirds
-        if self._stopped_at and now >= self._stopped_at + _STOPPED:
-            self._go_on()
+        if now >= self._stopped_at + _STOPPED:
+            self.go_on()
         self._stall(now)
         due = begin + self.stops * (end - begin) / _STOPS
         if due <= now < end and self.stops < _STOPS and not self._stopped_at:
-            self.stage.stop_node()
+            os.kill(self.pids[_VICTIM], signal.SIGSTOP)
             self._stopped_at = now
             self.stops += 1
 
@@ -113,54 +148,51 @@ class _Soak:
         """In the warm-up too: what the broker may keep for an observer that stands still is full then."""
         should = any(begin <= now < end for begin, end in self.settings.stalls)
         if should and not self._since:
-            self.stage.laggard.order(do="stall")
+            self.deployment.peers["laggard"].order(do="stall")
             self._since = now
         elif self._since and not should:
-            self.stage.laggard.order(do="go")
+            self.deployment.peers["laggard"].order(do="go")
             self.stalled, self._since = self.stalled + now - self._since, 0.0
 
-    def _go_on(self) -> None:
-        self.stage.go_on()
-        self._stopped_at = 0.0
-
-    def _calm(self, now: float) -> None:
+    def go_on(self) -> None:
+        """Let the node go on, if it is stopped."""
         if self._stopped_at:
-            self._go_on()
-        self._stall(max(now, self.settings.seconds))
+            self._stopped_at = 0.0
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pids[_VICTIM], signal.SIGCONT)
 
     # -- what came of it -----------------------------------------------------------------------------------------
+
+    def _look(self, now: float) -> None:
+        self.times.append(now)
+        for name, pid in self.pids.items():
+            self.resident.setdefault(name, []).append(float(resident_bytes(pid)))
+            self.descriptors.setdefault(name, []).append(float(open_descriptors(pid)))
+
+    def _series(self, values: list[float]) -> Series:
+        return Series(self.times, values).since(self.settings.warm_up)
+
+    def _stored(self) -> int:
+        """Bytes of the journal's files."""
+        return sum(file.stat().st_size for file in self.journal.parent.glob(f"{self.journal.name}*"))
 
     def _take(self, told: dict[str, dict[str, int]], now: float) -> None:
         histogram = Histogram({int(bucket): count for bucket, count in told["latencies"].items()})
         self.statuses.update(told["statuses"])
         self.sent = int(str(told["sent"]))
         if len(histogram):
-            entry = Latency(now, len(histogram), histogram.percentile(0.5), histogram.percentile(0.99))
-            self.latencies.append(entry)
+            p50, p99 = histogram.percentile(0.5), histogram.percentile(0.99)
+            sizes = {name: int(values[-1]) for name, values in self.resident.items()}
+            self.windows.append(Window(now, len(histogram), p50, p99, sizes))
             self.settings.tell(
-                f"{now:5.0f} s  {entry.count:,} outcomes, p50 {entry.p50 * 1e3:.1f} ms, p99 {entry.p99 * 1e3:.1f} ms"
+                f"{now:5.0f} s  {len(histogram):,} outcomes, p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms"
             )
 
     def _settle(self) -> dict[str, dict[str, int]]:
         """Wait until the observers have seen all that passed."""
-        observers = {"observer": self.stage.observer, "laggard": self.stage.laggard}
         limit = time.monotonic() + _CATCH_UP
         while True:
-            told = {name: peer.order(do="look") for name, peer in observers.items()}
+            told = {name: self.deployment.peers[name].order(do="look") for name in ("observer", "laggard")}
             if len({entry["position"] for entry in told.values()}) == 1 or time.monotonic() > limit:
                 return told
             time.sleep(_LOOK)
-
-    def _report(self, seconds: float, stored: int, observed: dict[str, dict[str, int]]) -> Report:
-        settings = self.settings
-        sizes = []
-        for name in self.stage.pids:
-            resident = Series(self.times, [float(entry[name][0]) for entry in self.sizes]).since(settings.warm_up)
-            descriptors = Series(self.times, [float(entry[name][1]) for entry in self.sizes]).since(settings.warm_up)
-            allowed = ALLOWED + POINTER * self.rate * resident.span
-            sizes.append(Size(name, resident, descriptors, allowed))
-        return Report(
-            seconds=seconds, maximum=self.maximum, rate=self.rate, sent=self.sent, statuses=dict(self.statuses),
-            sizes=sizes, latencies=self.latencies, thirds=settings.thirds, stops=self.stops, stalled=self.stalled,
-            observed=observed, stored=stored, load=os.getloadavg(),
-        )  # fmt: skip

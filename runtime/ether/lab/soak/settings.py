@@ -2,54 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
 
-from ether_broker.errors import UsageError
+from ether.lab.settings import Settings as Common
+from ether.lab.settings import setting
 
 __all__ = ["Settings"]
 
-_LEAST: Final = 5.0
 _WARM: Final = 150.0
 _WINDOW: Final = 10.0
 
 
-def _silent(_line: str) -> None:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a soak is run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Common):
+    """How a soak is run; the journal is made in the folder.
 
     Raises:
         UsageError: a value that cannot be; the message names it.
     """
 
-    seconds: float = 600.0
+    seconds: float = setting(600.0, least=5)
     """For which the load is held."""
-    load: float = 0.5
+    load: float = setting(0.5, above=0, most=1)
     """The part of the measured maximum rate that is held."""
-    rate: float | None = None
+    rate: float | None = setting(None, least=1)
     """Delegations a second that are held; None measures the maximum first."""
-    transport: str = "ipc"
-    """`ipc`, or `tcp` on the loopback."""
-    folder: Path | None = None
-    """Where the journal is made, and left; None is a temporary folder that goes with the soak."""
-    tell: Callable[[str], None] = field(default=_silent)
-    """Called with a line for people as it goes on."""
-
-    def __post_init__(self) -> None:
-        if not _LEAST <= self.seconds < float("inf"):
-            raise UsageError(f"seconds={self.seconds!r}: give {_LEAST:g} or more.")
-        if not 0 < self.load <= 1:
-            raise UsageError(f"load={self.load!r}: give a part of the maximum, above 0 and at most 1.")
-        if self.rate is not None and not 1 <= self.rate < float("inf"):
-            raise UsageError(f"rate={self.rate!r}: give delegations a second, 1 or more.")
-        if self.transport not in {"tcp", "ipc"}:
-            raise UsageError(f"transport={self.transport!r}: choose tcp or ipc.")
 
     @property
     def warm_up(self) -> float:

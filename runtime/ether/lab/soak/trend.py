@@ -21,11 +21,6 @@ class Series:
         kept = [index for index, at in enumerate(self.times) if at >= time]
         return Series([self.times[index] for index in kept], [self.values[index] for index in kept])
 
-    def thinned(self, most: int) -> list[tuple[float, float]]:
-        """About so many of the samples, spread evenly: (time, value)."""
-        step = max(1, len(self.times) // most)
-        return list(zip(self.times[::step], self.values[::step], strict=True))
-
     @property
     def span(self) -> float:
         """Seconds from the first sample to the last."""

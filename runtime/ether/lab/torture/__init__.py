@@ -1,13 +1,13 @@
 """`ether torture`: a kill campaign on real processes, and an independent checker of what they wrote down.
 
-    campaign.run ──► processes broker, nodes, delegators, observers: each a process, started anew when it dies
-                 ──► Nemesis   kills, pauses and restarts them by a plan that the seed makes
-                 ──► Census    what is left afterwards: processes, sockets, files
-                 ──► check     reads the folder and nothing else: histories, run logs, the nemesis' own log, the journal
+    campaign.run ──► Processes    broker, nodes, delegators, observers: started anew when they die
+                 ──► Nemesis      kills, pauses and restarts them by a plan that the seed makes
+                 ──► left_behind  what is left afterwards: processes, sockets, files
+                 ──► judge        reads the folder and nothing else: histories, run logs, the nemesis' own log, the journal
 
 After Jepsen: clients write down what they asked and what they were told, as it happens; no answer is *unknown*, never
 *failed*; what must hold is decided afterwards, by code that shares no state with the bus.
 
-May import: its own rooms, the floors below.
+May import: its own rooms, `lab.harness`, `lab.settings`, `lab.report`, `cluster`, `process`, the floors below.
 Used by: `cli.tools`.
 """

@@ -8,21 +8,20 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from ether.lab.harness.leak_check import left_behind
+from ether.lab.report import Report
 from ether.lab.torture.checker.checker import judge
+from ether.lab.torture.fault_plan import delegator_names, make_faults, make_plan
 from ether.lab.torture.history.history import read_evidence
 from ether.lab.torture.history.log import Diary, read_diary
-from ether.lab.torture.plan.fault_plan import delegator_names, make_faults, make_plan
-from ether.lab.torture.plan.settings import Settings
-from ether.lab.torture.processes.leak_check import left_behind
-from ether.lab.torture.processes.nemesis import Nemesis
-from ether.lab.torture.processes.processes import Stage
-from ether.lab.torture.report import Report, make_report
+from ether.lab.torture.nemesis import Nemesis
+from ether.lab.torture.processes import Processes
+from ether.lab.torture.report import make_report
+from ether.lab.torture.settings import Settings
 from ether_actors.restarts.tree import Lifecycle
-from ether_broker.errors import UsageError
 
 __all__ = ["reread", "run"]
 
@@ -39,19 +38,17 @@ def run(settings: Settings) -> Report:
         UsageError: the folder that is to be kept is there already, and not empty.
         EtherError: the processes did not come up.
     """
-    folder = _folder(settings)
-    is_kept = settings.keep is not None
+    kept = settings.make_folder()
+    folder = kept or Path(tempfile.mkdtemp(prefix="ether-torture-diaries-"))
     try:
         _perform(settings, folder)
-        report = reread(folder)
-        is_kept = is_kept or not report.ok
-    except BaseException:
-        if not is_kept:
+        evidence = read_evidence(folder)
+        violations = judge(evidence)
+        kept = folder if violations else kept
+    finally:
+        if kept is None:
             shutil.rmtree(folder, ignore_errors=True)
-        raise
-    if not is_kept:
-        shutil.rmtree(folder)
-    return report if is_kept else replace(report, folder=None)
+    return make_report(evidence, violations, kept)
 
 
 def reread(folder: Path) -> Report:
@@ -64,30 +61,21 @@ def reread(folder: Path) -> Report:
     return make_report(evidence, judge(evidence), folder)
 
 
-def _folder(settings: Settings) -> Path:
-    if settings.keep is None:
-        return Path(tempfile.mkdtemp(prefix="ether-torture-diaries-"))
-    if settings.keep.exists() and any(settings.keep.iterdir()):
-        raise UsageError(f"{settings.keep} is not empty: name another folder for the diaries.")
-    settings.keep.mkdir(parents=True, exist_ok=True)
-    return settings.keep.resolve()
-
-
 def _perform(settings: Settings, folder: Path) -> None:
     (folder / "campaign.json").write_text(json.dumps(settings.plain(), indent=2), encoding="utf-8")
     with (
         contextlib.closing(Diary(folder / "output.jsonl")) as output,
-        Stage(settings, folder, lambda name, line: _note(output, name, line)) as stage,
+        Processes(settings, folder, lambda name, line: _note(output, name, line)) as processes,
     ):
-        url = stage.cluster.url
+        url = processes.cluster.url
         settings.tell(f"seed {settings.seed}: the cluster is up at {url}")
         try:
-            _torture(settings, folder, stage)
-            stage.end()
+            _torture(settings, folder, processes)
+            processes.end()
         except BaseException:
-            stage.abandon()
+            processes.end(at_once=True)
             raise
-        left = left_behind(stage.mark, stage.scratch, url)
+        left = left_behind(processes.mark, processes.scratch, url)
     (folder / "after.json").write_text(json.dumps(left, indent=2), encoding="utf-8")
 
 
@@ -95,22 +83,22 @@ def _note(output: Diary, name: str, line: str) -> None:
     output.write("output", name=name, line=line)
 
 
-def _torture(settings: Settings, folder: Path, stage: Stage) -> None:
+def _torture(settings: Settings, folder: Path, processes: Processes) -> None:
     """Let the nemesis loose, and wait until it is done and the delegators are, or out of patience."""
-    began = stage.begin()
+    began = processes.begin()
     plan = make_plan(settings)
-    faults = make_faults(settings, stage.disk.faults) if stage.disk is not None else ()
+    faults = make_faults(settings, processes.disk.faults) if processes.disk is not None else ()
     with (
         contextlib.closing(Diary(folder / "nemesis.jsonl")) as diary,
-        Nemesis(stage, plan, began, diary, disk=stage.disk, faults=faults) as nemesis,
+        Nemesis(processes, plan, began, diary, disk=processes.disk, faults=faults) as nemesis,
     ):
         settings.tell(f"{len(plan)} strikes and {settings.delegations:,} delegations in {settings.seconds:g} s")
-        if stage.disk is not None:
-            cannot = "" if stage.disk.is_mounted else "; it cannot be filled: that needs the right to mount"
+        if processes.disk is not None:
+            cannot = "" if processes.disk.is_mounted else "; it cannot be filled: that needs the right to mount"
             settings.tell(f"the journal's disk fails {len(faults)} times{cannot}")
         limit = began + settings.seconds + _PATIENCE
         told = time.monotonic()
-        while not (nemesis.done.is_set() and all(_finished(folder, settings)) and _are_up(stage)):
+        while not (nemesis.done.is_set() and all(_finished(folder, settings)) and _are_up(processes)):
             if time.monotonic() > limit and nemesis.done.is_set():
                 return
             if time.monotonic() - told > _TELL:
@@ -119,18 +107,14 @@ def _torture(settings: Settings, folder: Path, stage: Stage) -> None:
             time.sleep(_POLL)
 
 
-def _are_up(stage: Stage) -> bool:
+def _are_up(processes: Processes) -> bool:
     """Whether everybody is back from the last strikes, such as an observer that has not seen everything yet."""
-    return all(one.state is Lifecycle.RUNNING for one in stage.statistics())
+    return all(one.state is Lifecycle.RUNNING for one in processes.statistics())
 
 
 def _finished(folder: Path, settings: Settings) -> Iterator[bool]:
     """Of each delegator, whether its life of this moment has got through its share."""
     for name in delegator_names(settings):
         path = folder / "history" / f"{name}.jsonl"
-        last = [line["event"] for line in _tail(path) if line["event"] in {"life", "finished"}]
+        last = [line["event"] for line in read_diary(path) if line["event"] in {"life", "finished"}]
         yield last[-1:] == ["finished"]
-
-
-def _tail(path: Path) -> list[dict[str, object]]:
-    return read_diary(path) if path.exists() else []

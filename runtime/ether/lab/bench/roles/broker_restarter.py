@@ -9,7 +9,7 @@ from pathlib import Path
 import zmq
 
 from ether.lab.bench.roles.old_journal import write_past
-from ether.lab.harness.role import Info
+from ether.lab.harness.role import Info, Role
 from ether.node.embedded_broker import EmbeddedBroker
 from ether_actors.supervisor.journal.history import History
 from ether_broker.journal.sqlite.journal import SqliteJournal
@@ -17,17 +17,14 @@ from ether_broker.journal.sqlite.journal import SqliteJournal
 __all__ = ["Restarter"]
 
 
-class Restarter:
+class Restarter(Role):
     """Has a journal of a long past, and copies of it, because each start leaves its traces."""
 
     def __init__(self, options: Info) -> None:
+        super().__init__(options)
         self._past = Path(options["folder"], "past.db")
         self._copy = Path(options["folder"], "journal.db")
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-
-    def start(self) -> Info:
-        """Nothing to get ready."""
-        return {}
 
     def run(self, order: Info) -> Info:
         """Write the past (`write`), take the parts of a recovery (`parts`), or start a broker on it (`start`)."""

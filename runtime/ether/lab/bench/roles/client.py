@@ -7,9 +7,9 @@ import time
 from collections import deque
 from collections.abc import Iterator
 
+from ether.lab.bench.roles.node import Node
 from ether.lab.harness.role import CHUNK, Info, serial
 from ether.lab.harness.workload import body_of, capability_of
-from ether.runtime import Runtime
 from ether_actors.task.handle import Handle
 
 __all__ = ["Client"]
@@ -17,17 +17,8 @@ __all__ = ["Client"]
 _PATIENCE = 30.0
 
 
-class Client:
+class Client(Node):
     """Delegates from plain code."""
-
-    def __init__(self, options: Info) -> None:
-        self._bus = Runtime.connect(options["endpoint"], drain=0.0, keys=options.get("keys"))
-        self._names: list[str] = options.get("names", [])
-
-    def start(self) -> Info:
-        """Join."""
-        self._bus.open()
-        return {}
 
     def run(self, order: Info) -> Info:
         """Delegate for so many seconds with so many delegations open.
@@ -35,7 +26,7 @@ class Client:
         With `by_name` they go to each agent in turn; else the registry chooses.
         """
         capability, body, bus = capability_of(order["body"]), body_of(order["body"]), self._bus
-        targets: Iterator[str | None] = itertools.cycle(self._names if order.get("by_name") else [None])
+        targets: Iterator[str | None] = itertools.cycle(self.options["names"] if order.get("by_name") else [None])
 
         def delegate() -> Handle:
             return bus.delegate(capability, body, to=next(targets), timeout=60.0)
@@ -58,7 +49,3 @@ class Client:
         for handle in open_:
             handle.result(_PATIENCE).unwrap()
         return {"count": count, "seconds": now - start}
-
-    def stop(self) -> None:
-        """Leave."""
-        self._bus.close()

@@ -90,10 +90,18 @@ class Pacer(Client):
             statuses, self._statuses = self._statuses, Counter()
         return {"latencies": latencies.counts, "statuses": statuses, "sent": self._sent, "open": self._open}
 
-    def _end(self) -> None:
+    def stop(self) -> None:
+        """Delegate no more, and leave."""
+        self._halt()
+        super().stop()
+
+    def _halt(self) -> None:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+
+    def _end(self) -> None:
+        self._halt()
         limit = time.monotonic() + 2 * _PATIENCE
         while self._open and time.monotonic() < limit:
             self._settle()

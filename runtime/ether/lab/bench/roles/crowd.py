@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ether.lab.harness.role import Info
+from ether.lab.harness.role import Info, Role
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
@@ -26,22 +26,15 @@ _FAR: Final = _NOW + 1e6
 _WORK: Final = b"crowd.work"
 
 
-class Crowd:
+class Crowd(Role):
     """Neither sockets nor processes: frames go into the supervisor's step, and what it sends is dropped."""
-
-    def __init__(self, _options: Info) -> None:
-        self._bus = _Bus()
-
-    def start(self) -> Info:
-        """Nothing to get ready."""
-        return {}
 
     def run(self, order: Info) -> Info:
         """Fill a bus with `agents`: CPU seconds for each registered, each choice among them, and each that leaves.
 
         The first choice is taken by itself: it finds everybody with more to do than when they were last looked at.
         """
-        bus = self._bus = _Bus()
+        bus = _Bus()
         boss, busy, leaving = (bus.join(name) for name in ("boss", "busy", "leaving"))
         count = order["agents"]
         bus.take(boss, [_register(b"asks")])
@@ -58,9 +51,6 @@ class Crowd:
         return {
             "register": registering / count, "first": first, "choose": choosing / _CHOICES, "leave": going / _LEAVING,
         }  # fmt: skip
-
-    def stop(self) -> None:
-        """Nothing to let go of."""
 
 
 class _Bus:
@@ -101,8 +91,7 @@ class _Bus:
         """
         found = len(self._supervisor.records.ledger)
         if found != count:
-            msg = f"{found:,} delegations are open on the bus that is measured, and {count:,} should be."
-            raise InternalError(msg)
+            raise InternalError(f"{found:,} delegations are open on the bus, and {count:,} should be.")
 
 
 _ids: Final = itertools.count(1 << 64)

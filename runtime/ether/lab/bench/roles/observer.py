@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from ether.lab.bench.roles.node import Node
 from ether.lab.harness.role import Info
-from ether.runtime import Runtime
 from ether_actors.observers.observer import Observation, Observer
 
 __all__ = ["Watcher"]
@@ -25,16 +25,16 @@ class _Counter(Observer):
         self.seen[kind] = self.seen.get(kind, 0) + 1
 
 
-class Watcher:
+class Watcher(Node):
     """Observes all that passes."""
 
     def __init__(self, options: Info) -> None:
-        self._bus = Runtime.connect(options["endpoint"], drain=0.0, keys=options.get("keys"))
+        super().__init__(options)
         self._observer = _Counter()
 
     def start(self) -> Info:
         """Join and observe."""
-        self._bus.open()
+        super().start()
         self._bus.observe(self._observer)
         return {}
 
@@ -58,4 +58,4 @@ class Watcher:
     def stop(self) -> None:
         """Leave."""
         self._observer.going.set()
-        self._bus.close()
+        super().stop()

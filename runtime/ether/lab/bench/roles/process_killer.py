@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ether.cluster.cluster import Cluster
-from ether.lab.harness.role import Info
+from ether.lab.harness.role import Info, Role
 from ether.lab.harness.workload import OPAQUE, Holder, body_of, capability_of
 from ether.runtime import Runtime
 from ether_actors.restarts.child_spec import Backoff
@@ -24,10 +24,11 @@ _PATIENCE: Final = 60.0
 _LOOK: Final = 0.01
 
 
-class Killer:
-    """Three nodes, each with an agent, and a broker with a journal, under a warden that starts them again at once."""
+class Killer(Role):
+    """Three nodes, each with an agent, and a broker with a journal, each started again at once."""
 
     def __init__(self, options: Info) -> None:
+        super().__init__(options)
         bind = "tcp://127.0.0.1:*" if options["transport"] == "tcp" else f"ipc://{options['folder']}/broker"
         self._cluster = Cluster(
             _NODES, [Holder], bind=bind, journal=str(Path(options["folder"], "journal.db")), drain=0.0,
@@ -64,8 +65,7 @@ class Killer:
         start = self._kill(next(entry["node"] for entry in bus.agents() if entry["agent"] == agent))
         lost, elsewhere = once.result(_PATIENCE), again.result(_PATIENCE)
         if lost.error is None or lost.error.code != "node_lost" or elsewhere.unwrap().data != 2:  # noqa: PLR2004  its attempt
-            msg = f"A node was killed, and the outcomes were {lost} and {elsewhere}."
-            raise InternalError(msg)
+            raise InternalError(f"A node was killed, and the outcomes were {lost} and {elsewhere}.")
         self._wait(lambda: len(at) == 2, "both outcomes are noted")  # noqa: PLR2004  both
         return {"lost": at[once] - start, "elsewhere": at[again] - start}
 

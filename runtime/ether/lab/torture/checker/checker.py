@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+from ether.lab.report import Violation
 from ether.lab.torture.checker import deadlines as times
 from ether.lab.torture.checker import disk, outcomes
 from ether.lab.torture.checker import executions as runs
 from ether.lab.torture.checker import observations as sights
 from ether.lab.torture.checker import processes as lives
-from ether.lab.torture.checker.rule import Rule, Violation
 from ether.lab.torture.history.history import Evidence, read_evidence
 
 __all__ = ["RULES", "check", "judge"]
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[Callable[[Evidence], Iterable[Violation]], ...]] = (
     outcomes.lost, outcomes.double, outcomes.other, outcomes.uncollected, outcomes.never_left,
     outcomes.progress_in_order,
     runs.twice, runs.same_attempt, runs.invented, runs.unasked, runs.contradicted, runs.given_up,

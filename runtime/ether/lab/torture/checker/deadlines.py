@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ether.lab.torture.checker.rule import Violation
+from ether.lab.report import Violation
 from ether.lab.torture.history.history import Evidence
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Kind
@@ -42,25 +42,21 @@ def overdue(evidence: Evidence) -> Iterator[Violation]:
             allowed = WINDOW + evidence.outages.stopped(due, message.at, "broker", "disk")
             if message.at - due > allowed:
                 said = Status(message.status).name
-                yield Violation(
-                    "overdue", f"{said} passed {late:.3f} s after the deadline, {allowed:.3f} s allowed", message.id
-                )
+                text = f"{said} passed {late:.3f} s after the deadline, {allowed:.3f} s allowed"
+                yield Violation("overdue", text, message.id)
 
 
 def early(evidence: Evidence) -> Iterator[Violation]:
     """By the delegator's own clock too, TIMEOUT does not come before the time that it gave."""
-    for op in evidence.ops.values():
-        if op.parent is not None:
-            continue  # its deadline is its parent's, which only the handler knows
+    for op in evidence.roots:  # the deadline of the others is their parent's, which only the handler knows
         for ending in evidence.endings.get(op.id, ()):
             if ending.kind != "ok" or ending.status != "TIMEOUT":
                 continue
             short = op.at + op.timeout - ending.at
             allowed = _CLOCK + evidence.outages.stopped(op.at - _MEMORY, ending.at, "broker", op.by)
             if short > allowed:
-                yield Violation(
-                    "early", f"{op.by} was told TIMEOUT {short:.3f} s early, {allowed:.3f} s allowed", op.id
-                )
+                text = f"{op.by} was told TIMEOUT {short:.3f} s early, {allowed:.3f} s allowed"
+                yield Violation("early", text, op.id)
 
 
 def expired(evidence: Evidence) -> Iterator[Violation]:
@@ -70,6 +66,5 @@ def expired(evidence: Evidence) -> Iterator[Violation]:
             late = run.start - (op.at + op.timeout)
             allowed = WINDOW + evidence.outages.stopped(op.at - _MEMORY, run.start, "broker", run.node, op.by)
             if late > allowed:
-                yield Violation(
-                    "expired", f"{op.capability} was started {late:.3f} s after the deadline on {run.node}", op.id
-                )
+                text = f"{op.capability} was started {late:.3f} s after the deadline on {run.node}"
+                yield Violation("expired", text, op.id)

@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
-from ether.lab.torture.checker.rule import Violation
+from ether.lab.report import Violation
+from ether.lab.torture.fault_plan import BROKER
 from ether.lab.torture.history.history import Evidence
 from ether.lab.torture.history.outage import DiskFault
-from ether.lab.torture.plan.fault_plan import BROKER
 
 __all__ = ["back", "disk_recoveries"]
 
@@ -25,7 +25,7 @@ def back(evidence: Evidence) -> Iterator[Violation]:
     """Work is done again within 5 s of the end of a fault, unless the broker is struck or the disk fails again meanwhile."""
     for fault, after in disk_recoveries(evidence):
         stalled = evidence.outages.stopped(fault.end, fault.end + _BACK)
-        asked = sum(fault.end < op.at < fault.end + _BACK for op in evidence.ops.values() if op.parent is None)
+        asked = sum(fault.end < op.at < fault.end + _BACK for op in evidence.roots)
         if after > _BACK + stalled and asked >= _ENOUGH:
             said = "never" if after == math.inf else f"{after:.1f} s later"
             yield Violation("back", f"the disk was well again at {fault.end:.3f} ({fault.fault}), work was done {said}")
@@ -33,12 +33,7 @@ def back(evidence: Evidence) -> Iterator[Violation]:
 
 def disk_recoveries(evidence: Evidence) -> Iterator[tuple[DiskFault, float]]:
     """Each fault that ended, with the seconds from then to the next COMPLETED: 5 at most, or nothing else was in its way."""
-    done = sorted(
-        ending.at
-        for endings in evidence.endings.values()
-        for ending in endings
-        if ending.kind == "ok" and ending.status == "COMPLETED"
-    )
+    done = sorted(ending.at for ending in evidence.told if ending.kind == "ok" and ending.status == "COMPLETED")
     for fault in evidence.outages.disk:
         if fault.end < math.inf:
             index = bisect_left(done, fault.end)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ether.lab.torture.checker.rule import Violation
+from ether.lab.report import Violation
+from ether.lab.torture.fault_plan import Action
 from ether.lab.torture.history.history import Evidence
-from ether.lab.torture.plan.fault_plan import Action
 
 MAX_ATTEMPTS: Final = 5
 """As docs/guarantees.md has it."""
@@ -32,51 +32,41 @@ def same_attempt(evidence: Evidence) -> Iterator[Violation]:
     for request_id, runs in evidence.runs.items():
         for attempt, count in Counter(run.attempt for run in runs).items():
             if count > 1 and runs[0].capability.endswith("again"):
-                yield Violation(
-                    "attempt", f"{runs[0].capability} was started {count} times as attempt {attempt}", request_id
-                )
+                text = f"{runs[0].capability} was started {count} times as attempt {attempt}"
+                yield Violation("attempt", text, request_id)
 
 
 def invented(evidence: Evidence) -> Iterator[Violation]:
     """COMPLETED means that a run of that attempt has returned."""
-    for request_id, endings in evidence.endings.items():
-        for ending in endings:
-            if ending.kind == "ok" and ending.status == "COMPLETED":
-                returned = [run for run in evidence.runs.get(request_id, ()) if run.how == "returned"]
-                if not returned:
-                    yield Violation("invented", "the delegator was told COMPLETED, and no run has returned", request_id)
+    for ending in evidence.told:
+        returned = [run for run in evidence.runs.get(ending.id, ()) if run.how == "returned"]
+        if ending.kind == "ok" and ending.status == "COMPLETED" and not returned:
+            yield Violation("invented", "the delegator was told COMPLETED, and no run has returned", ending.id)
 
 
 def contradicted(evidence: Evidence) -> Iterator[Violation]:
     """What was refused before any work, or expired before it began, has not been started."""
-    for request_id, endings in evidence.endings.items():
-        runs = evidence.runs.get(request_id, ())
-        for ending in endings:
-            is_unstarted = ending.code == "expired" or ending.status.startswith("REJECTED_")
-            if runs and is_unstarted and ending.kind == "ok" and len(runs) == 1 and runs[0].attempt == ending.attempt:
-                yield Violation(
-                    "contradicted", f"{ending.status} {ending.code}, and it ran on {runs[0].node}", request_id
-                )
+    for ending in evidence.told:
+        runs = evidence.runs.get(ending.id, ())
+        is_unstarted = ending.code == "expired" or ending.status.startswith("REJECTED_")
+        if is_unstarted and ending.kind == "ok" and len(runs) == 1 and runs[0].attempt == ending.attempt:
+            yield Violation("contradicted", f"{ending.status} {ending.code}, and it ran on {runs[0].node}", ending.id)
 
 
 def given_up(evidence: Evidence) -> Iterator[Violation]:
     """An idempotent delegation is run again when its node is lost, until it has had its attempts, or its agent leaves."""
-    for request_id, endings in evidence.endings.items():
-        op = evidence.ops.get(request_id)
-        for ending in endings:
-            if op is None or not op.idempotent or ending.code != "node_lost" or ending.attempt >= MAX_ATTEMPTS:
-                continue
-            restarts = [outage for outage in evidence.outages.of("node") if outage.action is Action.RESTART]
-            if ending.attempt == 1 or not any(ending.at - _LEFT < outage.begin < ending.at for outage in restarts):
-                yield Violation(
-                    "given-up", f"node_lost after {ending.attempt} attempts, and it may run again", request_id
-                )
+    restarts = [outage for outage in evidence.outages.of("node") if outage.action is Action.RESTART]
+    for ending in evidence.told:
+        op = evidence.ops.get(ending.id)
+        if op is None or not op.idempotent or ending.code != "node_lost" or ending.attempt >= MAX_ATTEMPTS:
+            continue
+        if ending.attempt == 1 or not any(ending.at - _LEFT < outage.begin < ending.at for outage in restarts):
+            yield Violation("given-up", f"node_lost after {ending.attempt} attempts, and it may run again", ending.id)
 
 
 def unasked(evidence: Evidence) -> Iterator[Violation]:
     """Nothing runs that nobody has asked for."""
     for request_id, runs in evidence.runs.items():
         if request_id not in evidence.ops:
-            yield Violation(
-                "unasked", f"{runs[0].capability} ran on {runs[0].node} and nobody had asked for it", request_id
-            )
+            text = f"{runs[0].capability} ran on {runs[0].node} and nobody had asked for it"
+            yield Violation("unasked", text, request_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ether.lab.torture.checker.rule import Violation
+from ether.lab.report import Violation
 from ether.lab.torture.history.history import Evidence
 
 __all__ = ["chain", "faces", "gaps", "resumed", "rolling", "settled"]
@@ -21,9 +21,8 @@ def resumed(evidence: Evidence) -> Iterator[Violation]:
                 yield Violation("gap", f"{sight.name} was shown number {after.first} after number {before.next - 1}")
             missing = (before.next, after.first - 1)
             if after.first > before.next and missing not in after.reported:
-                yield Violation(
-                    "gap", f"{sight.name} came back and was not shown the numbers {missing[0]} to {missing[1]}"
-                )
+                text = f"{sight.name} came back and was not shown the numbers {missing[0]} to {missing[1]}"
+                yield Violation("gap", text)
 
 
 def rolling(evidence: Evidence) -> Iterator[Violation]:
@@ -59,26 +58,20 @@ def gaps(evidence: Evidence) -> Iterator[Violation]:
             for one, other in pairwise(numbers):
                 if other <= one:
                     yield Violation("gap", f"{sight.name} was shown number {other} after number {one}")
-            missing = (
-                stretch.next - stretch.first - len(numbers) - sum(last - first + 1 for first, last in stretch.breaks)
-            )
-            if missing:
+            skipped = sum(last - first + 1 for first, last in stretch.breaks)
+            if missing := stretch.next - stretch.first - len(numbers) - skipped:
                 yield Violation("gap", f"{sight.name} lacks {missing} messages from number {stretch.first} on")
 
 
 def faces(evidence: Evidence) -> Iterator[Violation]:
     """A number has one message: the same for each observer, and the journal's where there is one."""
-    for tape in evidence.tapes:
-        if not tape.whole:
-            continue
+    for tape in (tape for tape in evidence.tapes if tape.whole):
         known = {message.number: message.digest for message in tape.messages}
         for sight in evidence.sights:
-            for stretch in sight.stretches:
-                for message in stretch.messages:
-                    if known.get(message.number) != message.digest:
-                        yield Violation(
-                            "faces", f"{sight.name} saw another message {message.number} than {tape.source} has"
-                        )
+            for message in (message for stretch in sight.stretches for message in stretch.messages):
+                if known.get(message.number) != message.digest:
+                    text = f"{sight.name} saw another message {message.number} than {tape.source} has"
+                    yield Violation("faces", text)
 
 
 def settled(evidence: Evidence) -> Iterator[Violation]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from ether.lab.torture.checker.rule import Violation
-from ether.lab.torture.history.history import Ending, Evidence
+from ether.lab.report import Violation
+from ether.lab.torture.history.history import Evidence
 from ether.lab.torture.history.message_log import Message, Tape
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Kind
@@ -26,11 +26,9 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
 
     What it has given up itself is not sent again, and the broker need not know of it.
     """
-    for op in evidence.ops.values():
-        if op.parent is None and not evidence.endings.get(op.id):
-            lives = evidence.lives[op.by]
-            if op.life == len(lives):
-                yield Violation("lost", f"{op.by} asked for {op.capability} and was never told an outcome", op.id)
+    for op in evidence.roots:
+        if not evidence.endings.get(op.id) and op.life == len(evidence.lives[op.by]):
+            yield Violation("lost", f"{op.by} asked for {op.capability} and was never told an outcome", op.id)
     for request_id, endings in evidence.endings.items():
         asked = evidence.ops.get(request_id)
         if asked is not None and endings[0].kind == "unheard" and endings[0].life == asked.life:
@@ -40,9 +38,8 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
             ended = {message.id for message in tape.messages if message.is_outcome}
             for message in tape.messages:
                 if message.kind == Kind.DELEGATION and message.id not in ended:
-                    yield Violation(
-                        "lost", f"number {message.number} of {tape.source} was accepted and never ended", message.id
-                    )
+                    text = f"number {message.number} of {tape.source} was accepted and never ended"
+                    yield Violation("lost", text, message.id)
 
 
 def double(evidence: Evidence) -> Iterator[Violation]:
@@ -57,12 +54,8 @@ def double(evidence: Evidence) -> Iterator[Violation]:
         if len({ending.mark for ending in told}) > 1:
             said = ", ".join(ending.status for ending in told)
             yield Violation("double", f"the delegator was told different outcomes: {said}", request_id)
-        elif any(_again(one, other) for one, other in pairwise(told)):
+        elif any(one.life == other.life for one, other in pairwise(told)):
             yield Violation("double", f"one life of the delegator was told twice: {told[0].status}", request_id)
-
-
-def _again(one: Ending, other: Ending) -> bool:
-    return one.life == other.life
 
 
 def uncollected(evidence: Evidence) -> Iterator[Violation]:
@@ -81,22 +74,15 @@ def uncollected(evidence: Evidence) -> Iterator[Violation]:
 
 def other(evidence: Evidence) -> Iterator[Violation]:
     """What the delegator was told is what passed the broker."""
-    told = {
-        request_id: ending for request_id, endings in evidence.endings.items() for ending in endings
-        if ending.kind == "ok" and ending.code != _UNWRITTEN
-    }  # fmt: skip
+    told = {ending.id: ending for ending in evidence.told if ending.kind == "ok" and ending.code != _UNWRITTEN}
     for tape in evidence.tapes:
         outcomes = _outcomes(tape)
         for request_id, ending in told.items():
-            found = outcomes.get(request_id)
-            if found and all(message.more != ending.mark for message in found):
-                said = Status(found[0].status).name
+            found = outcomes.get(request_id, ())
+            if all(message.more != ending.mark for message in found) and (found or tape.whole):
+                said = Status(found[0].status).name if found else "nothing"
                 yield Violation(
                     "other", f"the delegator was told {ending.status}, {tape.source} has {said}", request_id
-                )
-            elif not found and tape.whole:
-                yield Violation(
-                    "other", f"the delegator was told {ending.status}, {tape.source} has nothing", request_id
                 )
 
 
@@ -104,20 +90,18 @@ def never_left(evidence: Evidence) -> Iterator[Violation]:
     """What a full link refused was not accepted, nor what the bus says it knows nothing of."""
     for tape in evidence.tapes:
         passed = {message.id for message in tape.messages if message.kind == Kind.DELEGATION}
-        for request_id, endings in evidence.endings.items():
-            for ending in endings:
-                is_refused = ending.kind == "ok" and ending.code == _UNWRITTEN
-                why = "it was refused without a journal" if is_refused else _NEVER.get(ending.kind)
-                if request_id in passed and why is not None:
-                    yield Violation("never-left", f"{why}, and {tape.source} has it", request_id)
+        for ending in evidence.told:
+            is_refused = ending.kind == "ok" and ending.code == _UNWRITTEN
+            why = "it was refused without a journal" if is_refused else _NEVER.get(ending.kind)
+            if ending.id in passed and why is not None:
+                yield Violation("never-left", f"{why}, and {tape.source} has it", ending.id)
 
 
 def progress_in_order(evidence: Evidence) -> Iterator[Violation]:
     """The progress of one run comes in its order (G9)."""
-    for request_id, endings in evidence.endings.items():
-        for ending in endings:
-            if ending.disordered:
-                yield Violation("order", f"{ending.disordered} steps of its progress came out of order", request_id)
+    for ending in evidence.told:
+        if ending.disordered:
+            yield Violation("order", f"{ending.disordered} steps of its progress came out of order", ending.id)
 
 
 def _outcomes(tape: Tape) -> dict[str, list[Message]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ether.lab.torture.checker.rule import Violation
+from ether.lab.report import Violation
+from ether.lab.torture.fault_plan import Action
 from ether.lab.torture.history.history import Ending, Evidence
-from ether.lab.torture.plan.fault_plan import Action
 
 __all__ = ["crashed", "orphans", "unexpected", "unfinished", "unfounded"]
 
@@ -35,9 +35,8 @@ _EXPECTED: Final = frozenset({
 def crashed(evidence: Evidence) -> Iterator[Violation]:
     """A process ends because it was struck, and for no other reason."""
     for crash in evidence.outages.crashes:
-        yield Violation(
-            "crashed", f"{crash.name} (process {crash.pid}) ended at {crash.at:.3f}, and nobody had struck it"
-        )
+        text = f"{crash.name} (process {crash.pid}) ended at {crash.at:.3f}, and nobody had struck it"
+        yield Violation("crashed", text)
 
 
 def unfinished(evidence: Evidence) -> Iterator[Violation]:
@@ -56,51 +55,41 @@ def orphans(evidence: Evidence) -> Iterator[Violation]:
 
 def unexpected(evidence: Evidence) -> Iterator[Violation]:
     """No outcome but those that such work can have."""
-    for request_id, endings in evidence.endings.items():
-        for ending in endings:
-            if ending.kind in {"ok", "unknown"} and (ending.status, ending.code) not in _EXPECTED:
-                yield Violation("unexpected", f"{ending.status} {ending.code}", request_id)
+    for ending in evidence.told:
+        if ending.kind in {"ok", "unknown"} and (ending.status, ending.code) not in _EXPECTED:
+            yield Violation("unexpected", f"{ending.status} {ending.code}", ending.id)
 
 
 def unfounded(evidence: Evidence) -> Iterator[Violation]:
     """What blames a loss is said where somebody was away for long enough, and nowhere else."""
-    for request_id, endings in evidence.endings.items():
-        op = evidence.ops.get(request_id)
-        for ending in endings:
-            if op is not None and (ending.status, ending.code) == _UNWRITTEN:
-                if not _was_troubled(evidence, op.at + op.timeout - _BACK, ending):
-                    yield Violation("unfounded", "journal_unavailable, and nothing was wrong with the disk", request_id)
-                continue
-            if op is None or ending.code not in _BLAMING:
-                continue
-            if ending.code == "broker_lost" and evidence.has_journal:
-                yield Violation("unfounded", "broker_lost, and there is a journal", request_id)
-                continue
+    for ending in evidence.told:
+        op = evidence.ops.get(ending.id)
+        if op is None:
+            continue
+        near_deadline = op.at + op.timeout - _BACK
+        if (ending.status, ending.code) == _UNWRITTEN:
+            if not _was_troubled(evidence, near_deadline, ending):
+                yield Violation("unfounded", "journal_unavailable, and nothing was wrong with the disk", ending.id)
+        elif ending.code == "broker_lost" and evidence.has_journal:
+            yield Violation("unfounded", "broker_lost, and there is a journal", ending.id)
+        elif ending.code in _BLAMING:
             names = ("broker", "node") if ending.code == "node_lost" else ("broker", op.by)
-            since = op.at - _NOTICED
-            if ending.code == "broker_unreachable":  # which is said near the deadline only
-                since = op.at + op.timeout - _BACK
-            if ending.code == "broker_unreachable" and _was_troubled(evidence, since, ending):
+            is_late = ending.code == "broker_unreachable"  # which is said near the deadline only
+            if is_late and _was_troubled(evidence, near_deadline, ending):
                 continue
-            if not _was_away(evidence, since, ending, names):
-                yield Violation("unfounded", f"{ending.code}, and none of {', '.join(names)} had been away", request_id)
+            if not _was_away(evidence, near_deadline if is_late else op.at - _NOTICED, ending, names):
+                yield Violation("unfounded", f"{ending.code}, and none of {', '.join(names)} had been away", ending.id)
 
 
 def _was_away(evidence: Evidence, since: float, ending: Ending, names: tuple[str, ...]) -> bool:
+    pause = _GRACE if ending.code == "broker_unreachable" else _SILENCE
     return any(
-        outage.begin < ending.at
-        and outage.end > since
-        and outage.end - outage.begin > _shortest(outage.action, ending.code)
+        outage.begin < ending.at and outage.end > since
+        and outage.end - outage.begin > (pause if outage.action is Action.PAUSE else 0.0)
         for outage in evidence.outages.of(*names)
-    )
+    )  # fmt: skip
 
 
 def _was_troubled(evidence: Evidence, since: float, ending: Ending) -> bool:
     """Whether the broker had an outcome, and could not say so because its disk did not take it."""
     return any(fault.begin < ending.at and fault.end > since for fault in evidence.outages.disk)
-
-
-def _shortest(action: Action, code: str) -> float:
-    if action is not Action.PAUSE:
-        return 0.0
-    return _GRACE if code == "broker_unreachable" else _SILENCE

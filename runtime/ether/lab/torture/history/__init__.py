@@ -1,5 +1,5 @@
 """What the processes of a campaign wrote down, and its reader.
 
-May import: `lab.torture.plan`.
+May import: `lab.torture.fault_plan`, `lab.torture.settings`, the ground floor.
 Used by: `lab.torture` and its rooms.
 """

@@ -112,6 +112,16 @@ class Evidence:
     """What was left when all was over: {kind: what}."""
 
     @property
+    def roots(self) -> list[Op]:
+        """What delegators asked; the rest are sub-delegations."""
+        return [op for op in self.ops.values() if op.parent is None]
+
+    @property
+    def told(self) -> list[Ending]:
+        """All endings of all delegations."""
+        return [ending for endings in self.endings.values() for ending in endings]
+
+    @property
     def has_journal(self) -> bool:
         """Whether what was accepted had to survive the broker."""
         return str(self.settings["durability"]) == "journal"
@@ -133,8 +143,7 @@ def read_evidence(folder: Path) -> Evidence:
         _read_history(path.stem, read_diary(path), evidence)
     for path in sorted(folder.glob("runs/*.jsonl")):
         _read_runs(read_diary(path), evidence)
-    nemesis = folder / "nemesis.jsonl"
-    evidence.outages = read_outages(read_diary(nemesis) if nemesis.exists() else [])
+    evidence.outages = read_outages(read_diary(folder / "nemesis.jsonl"))
     evidence.sights = [read_sights(path.stem, read_diary(path)) for path in sorted(folder.glob("observed/*.jsonl"))]
     journal = folder / "journal.db"
     evidence.tapes = [read_journal(journal)] if journal.exists() else [tape_of(sight) for sight in evidence.sights]

@@ -47,12 +47,14 @@ class Diary:
 
 
 def read_diary(path: Path) -> list[Line]:
-    """All whole lines of a diary in their order; one that a kill has torn is left out.
+    """All whole lines of a diary in their order; one that a kill has torn is left out. None where there is no file.
 
     Raises:
         UsageError: a line is JSON, but no line of a diary.
     """
     lines: list[Line] = []
+    if not path.exists():
+        return lines
     for number, text in enumerate(path.read_bytes().split(b"\n"), 1):
         try:
             line = json.loads(text)

@@ -1,4 +1,4 @@
-"""A message that passed the broker, as a diary has it; an observer and the checker write it the same way."""
+"""A message that passed the broker, and an outcome, as a diary has them; whoever writes them does so in the same way."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from ether.lab.torture.history.outcome import mark_of
 from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import EtherError
 from ether_broker.wire.codec import read_response
 from ether_broker.wire.frame import Kind, read_header
 
-__all__ = ["Rolling", "digest_of", "passed"]
+__all__ = ["Rolling", "mark_of", "outcome_fields", "passed"]
 
 
 class Rolling:
@@ -35,9 +35,27 @@ class Rolling:
         return self._digest.hexdigest()
 
 
-def digest_of(envelope: bytes) -> str:
-    """A short digest of an envelope's bytes."""
-    return hashlib.sha256(envelope).hexdigest()[:16]
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def mark_of(response: Response) -> str:
+    """A short digest of what the response says; equal for equal outcomes, whatever way they went."""
+    parts = (
+        response.request_id, response.status.name, response.from_agent, response.attempt, response.summary,
+        response.error.code if response.error else "", response.data_payload.digest(),
+    )  # fmt: skip
+    return _digest(repr(parts).encode())
+
+
+def outcome_fields(response: Response) -> dict[str, Any]:
+    """What a diary says of an outcome: as much as tells whether two of them are the same."""
+    return {
+        "status": response.status.name,
+        "code": response.error.code if response.error else "",
+        "attempt": response.attempt,
+        "mark": mark_of(response),
+    }
 
 
 def passed(number: int, envelope: bytes) -> list[Any]:
@@ -56,4 +74,4 @@ def passed(number: int, envelope: bytes) -> list[Any]:
             more = error.code
     elif header.kind == Kind.EVENT:
         more = dict(unpack(envelope[header.body :])).get("event")
-    return [number, header.kind, header.request_id.hex(), header.status, digest_of(envelope), more]
+    return [number, header.kind, header.request_id.hex(), header.status, _digest(envelope), more]

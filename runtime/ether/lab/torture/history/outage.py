@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from ether.lab.torture.fault_plan import Action, Fault
 from ether.lab.torture.history.log import Line
-from ether.lab.torture.plan.fault_plan import Action, Fault
-from ether.lab.torture.plan.settings import Victim
+from ether.lab.torture.settings import Victim
 
 __all__ = ["Crash", "DiskFault", "Outage", "Outages", "read_outages"]
 

@@ -1,0 +1,41 @@
+"""How `ether bench`, `ether soak` and `ether torture` show their reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ether.cli.common.options import output_of
+from ether.cli.common.output import Format, Output
+from ether_broker.errors import UsageError
+
+if TYPE_CHECKING:
+    from ether.lab.report import Report
+
+__all__ = ["MarkdownOption", "report_output", "show"]
+
+MarkdownOption = Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")]
+
+
+def report_output(ctx: typer.Context, output_format: Format | None, *, markdown: bool) -> Output:
+    """Where the report goes, made before anything is started.
+
+    Raises:
+        UsageError: Markdown and another format are asked for.
+    """
+    out = output_of(ctx, output_format)
+    if markdown and not out.is_text:
+        raise UsageError("--markdown is a format of its own: leave out -o.")
+    return out
+
+
+def show(out: Output, report: Report, *, markdown: bool) -> None:
+    """Print a report; with jsonl each broken promise and each figure is a line."""
+    from ether.lab.render import render
+
+    plain = report.plain()
+    if out.format is Format.JSONL:
+        out.rows([*plain["violations"], *plain["figures"]], ())
+    else:
+        out.value(plain, render(report, markdown=markdown).rstrip())

@@ -1,0 +1,118 @@
+"""The two ends of the NATS contender, each with a connection in an event loop: what asks, and what answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from ether.lab.bench.baselines.nats_envelope import PLAIN, Notation, notation_of
+from ether.lab.harness.role import Info, Role, summary
+from ether.lab.harness.workload import BODIES
+from ether_broker.errors import MissingExtra
+
+__all__ = ["Client", "Worker"]
+
+_PATIENCE: Final = 30.0
+
+
+class _End(Role):
+    """A connection, and the loop that it lives in.
+
+    Raises:
+        MissingExtra: nats-py is not installed.
+    """
+
+    def __init__(self, options: Info) -> None:
+        super().__init__(options)
+        try:
+            import nats
+        except ImportError:
+            msg = "nats-py is not installed: `pip install 'agent-ether[dev]'` brings it, or leave out what needs NATS."
+            raise MissingExtra(msg) from None
+        self._nats = nats
+        self._loop = asyncio.new_event_loop()
+        self._connection: Any = None
+
+    def start(self) -> Info:
+        """Connect."""
+        self._connection = self._do(self._nats.connect(self.options["url"]))
+        return {}
+
+    def _do(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine to its end."""
+        return self._loop.run_until_complete(coroutine)
+
+    def stop(self) -> None:
+        """Disconnect, and close the loop."""
+        if self._connection is not None:
+            self._do(self._connection.close())
+        self._loop.close()
+
+
+class Worker(_End):
+    """Answers in a thread: a subscription with a callback for each kind of body."""
+
+    def __init__(self, options: Info) -> None:
+        super().__init__(options)
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def start(self) -> Info:
+        """Subscribe, then answer."""
+        super().start()
+        for kind in (*BODIES, PLAIN):
+            notation = notation_of(kind)
+            self._do(self._connection.subscribe(notation.subject, cb=_responder(notation)))
+        self._do(self._connection.flush())
+        self._thread.start()
+        return {}
+
+    def stop(self) -> None:
+        """Stop answering, and disconnect."""
+        if self._thread.ident is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        super().stop()
+
+
+def _responder(notation: Notation) -> Any:
+    async def answer(message: Any) -> None:
+        await message.respond(notation.answer(message.data))
+
+    return answer
+
+
+class Client(_End):
+    """Asks from the main thread by `request` of nats-py, one task for each question that is open at a time."""
+
+    def run(self, order: Info) -> Info:
+        """Ask for so many seconds with so many questions open."""
+        notation = notation_of(order["body"])
+        result: Info = self._do(_ask(self._connection, notation, order["window"], order["seconds"]))
+        return result
+
+
+async def _ask(connection: Any, notation: Notation, window: int, seconds: float) -> Info:
+    clock = time.perf_counter
+    times: list[float] = []
+    start = clock()
+    end = start + seconds
+    within = 0
+
+    async def one_after_another() -> None:
+        nonlocal within
+        before = clock()
+        while before < end:
+            answer = await connection.request(notation.subject, notation.ask(), timeout=_PATIENCE)
+            notation.check(answer.data)
+            after = clock()
+            times.append(after - before)
+            before = after
+            within += after < end
+
+    await asyncio.gather(*(one_after_another() for _ in range(window)))
+    if window == 1:
+        return summary(times, clock() - start)
+    return {"count": within, "seconds": seconds}

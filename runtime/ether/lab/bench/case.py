@@ -1,0 +1,24 @@
+"""A case: what is run and which figures come of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ether.lab.bench.settings import Settings
+from ether.lab.report import Report
+
+__all__ = ["Case"]
+
+
+class Case(Protocol):
+    """Something that can be measured by itself."""
+
+    name: str
+    """By which it is chosen."""
+    about: str
+    """One line for people."""
+    systems: frozenset[str]
+    """The systems that it starts."""
+
+    def run(self, settings: Settings) -> Report:
+        """Start what is needed, measure, and stop it."""

@@ -1,0 +1,201 @@
+"""What a delegator's process runs: it asks for its share of the work, and writes down what it asks and what it is told.
+
+A life that was killed is followed by another under the same name: it collects what the earlier ones had asked and not been
+told, and goes on with the next piece of its share. When that is done, it collects once more what it gave up waiting for.
+Without a journal there is nothing to collect: what a dead life had open stays *unknown*.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from ether.cluster.node_main import join
+from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.message import outcome_fields
+from ether.lab.torture.workload import Job, make_job
+from ether.process.parent_link import ParentLink, end
+from ether.process.signals import Stopping
+from ether.runtime import Runtime
+from ether_actors.task.handle import Handle
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
+from ether_broker.errors import EtherError
+from ether_broker.wire.codec import read_response
+
+__all__ = ["Delegator", "main"]
+
+WINDOW: Final = 64
+"""Delegations that are open at a time."""
+_TICK: Final = 0.005
+_JOIN: Final = 60.0
+_COLLECT: Final = 20.0
+
+
+class Delegator:
+    """The loop of one life.
+
+    Args:
+        bus: joined under the delegator's name.
+        path: of the diary of all its lives.
+        diary: it.
+        request: the name, the seed, the share, the rate, and when the load began.
+        index: of the next piece of the share.
+    """
+
+    def __init__(self, bus: Runtime, path: Path, diary: Diary, request: dict[str, Any], index: int) -> None:
+        self._bus = bus
+        self._path = path
+        self._diary = diary
+        self._request = request
+        self._index = index
+        self._open = 0
+        self._lock = threading.Lock()
+        self._cancels: list[tuple[float, int, Handle]] = []
+        self._numbers = itertools.count()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the whole share is asked, and everything that this life asked is answered."""
+        return self._index >= self._request["share"] and not self._open
+
+    def turn(self) -> None:
+        """Ask for what is due, as far as the window allows, and call off what is to be called off."""
+        now = time.monotonic()
+        due = min(self._request["share"], int((now - self._request["began"]) * self._request["rate"]) + 1)
+        while self._index < due and self._open < WINDOW:
+            self._ask(make_job(self._request["seed"], self._bus.name, self._index))
+            self._index += 1
+        while self._cancels and self._cancels[0][0] <= now:
+            heapq.heappop(self._cancels)[2].cancel()
+
+    def _ask(self, job: Job) -> None:
+        request_id = to_text(new_id())
+        self._diary.write(
+            "invoke", id=request_id, index=self._index, capability=job.capability, timeout=job.timeout, by=self._bus.name
+        )  # fmt: skip
+        try:
+            handle = self._bus.delegate(job.capability, job.params, timeout=job.timeout, request_id=request_id)
+        except EtherError as error:
+            self._diary.write("fail", id=request_id, code=error.code)
+            return
+        with self._lock:
+            self._open += 1
+        if job.cancel_after is not None:
+            heapq.heappush(self._cancels, (time.monotonic() + job.cancel_after, next(self._numbers), handle))
+        progress = Progress()
+        handle.listen(progress.take)
+        handle.add_done_callback(lambda done: self._told(done, progress))
+
+    def collect(self) -> bool:
+        """Ask for what no life of this name was told; False when there is nothing like that."""
+        missing = unanswered(self._path) if self._request["durability"] != "memory" else []
+        if not missing:
+            return False
+        try:
+            handles = self._bus.collect(missing, timeout=_COLLECT)
+        except EtherError as error:
+            self._diary.write("trouble", code=error.code, message=str(error))
+            return True
+        self._diary.write("collect", missing=len(missing), found=len(handles))
+        wanted = set(missing)
+        for handle in handles:
+            if handle.id in wanted:
+                with self._lock:
+                    self._open += 1
+                handle.add_done_callback(self._told_late)
+        return True
+
+    def _told_late(self, handle: Handle) -> None:
+        response = handle.outcome()
+        if response.error is not None and response.error.code == "broker_lost":  # the broker knows nothing of it
+            self._diary.write("unheard", id=handle.id)
+        else:
+            note_outcome(self._diary, self._bus.name, response, collected=True)
+        with self._lock:
+            self._open -= 1
+
+    def _told(self, handle: Handle, progress: Progress) -> None:
+        note_outcome(
+            self._diary, self._bus.name, handle.outcome(), progress=progress.count, disordered=progress.disordered
+        )
+        with self._lock:
+            self._open -= 1
+
+
+class Progress:
+    """What a delegator hears of one delegation before its outcome."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.disordered = 0
+        """Steps that did not come after those before them, in one run."""
+        self._last = (0, -1)
+
+    def take(self, update: Any) -> None:
+        """Take an update; None is the end."""
+        if update is None:
+            return
+        header, envelope = update
+        if header.status != Status.PROGRESS:
+            return
+        self.count += 1
+        step = (header.attempt, read_response(header, envelope).data["step"])
+        self.disordered += step <= self._last
+        self._last = step
+
+
+def unanswered(path: Path) -> list[str]:
+    """The request ids in a diary that may have an outcome which it does not tell."""
+    asked: dict[str, None] = {}
+    for line in read_diary(path):
+        match line["event"]:
+            case "invoke":
+                asked[line["id"]] = None
+            case "ok" | "fail" | "unheard":
+                asked.pop(line["id"], None)
+    return list(asked)
+
+
+def note_outcome(diary: Diary, name: str, response: Response, **more: object) -> None:
+    """Write down an outcome: *ok* if the bus said it, *unknown* if this process only gave up waiting.
+
+    A link that was full is neither: what never left has certainly not been accepted.
+    """
+    fields = outcome_fields(response)
+    event = "ok" if response.from_agent != name else "fail" if fields["code"] == "link_full" else "unknown"
+    diary.write(event, id=response.request_id, **fields, **more)
+
+
+def main() -> None:
+    """Delegate as a child of a campaign."""
+    parent_link = ParentLink()
+    request = parent_link.request
+    path = Path(request["folder"], "history", f"{request['name']}.jsonl")
+    index = sum(line["event"] == "invoke" for line in read_diary(path))
+    diary = Diary(path)
+    with Stopping(lambda number: os._exit(128 + number)) as stopping:
+        bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
+        diary.write("life", index=index)
+        parent_link.ready()
+        delegator = Delegator(bus, path, diary, request, index)
+        delegator.collect()
+        is_told = False
+        while stopping.wait(_TICK) is None:
+            delegator.turn()
+            if delegator.finished and not is_told and not delegator.collect():
+                is_told = True
+                diary.write("finished")
+        diary.write("leaving")
+        bus.close()
+    end(0)
+
+
+if __name__ == "__main__":
+    main()

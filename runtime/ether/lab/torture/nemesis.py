@@ -1,0 +1,175 @@
+"""The nemesis: it does to the processes what the plan says, and writes down what it did and who was down when."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, Self
+
+from ether.lab.torture.disk import Disk
+from ether.lab.torture.fault_plan import Action, FaultPlan, Strike
+from ether.lab.torture.history.log import Diary
+from ether.process.process_supervisor import ProcessStatistics
+from ether_actors.restarts.tree import Lifecycle
+
+__all__ = ["Nemesis", "Target"]
+
+_LOOK: Final = 0.02
+_STALL: Final = 0.05
+"""Seconds by which a look may be late before it counts: then the machine was busy, and nobody's clock is to blame."""
+_RETRY: Final = 0.5
+_TRIES: Final = 10
+_SIGNALS: Final = {Action.KILL: signal.SIGKILL, Action.PAUSE: signal.SIGSTOP, Action.RESTART: signal.SIGTERM}
+
+
+class Target(Protocol):
+    """What the nemesis needs of the processes."""
+
+    def signal(self, name: str, number: int) -> int | None:
+        """Send a signal to a process; None when it is between two lives."""
+
+    def statistics(self) -> list[ProcessStatistics]:
+        """How each process stands."""
+
+
+class Nemesis:
+    """Executes a plan in a thread of its own; a context manager. Whoever it has paused goes on when it ends.
+
+    Args:
+        target: where the processes are.
+        plan: what is to be done.
+        began: when the load began; the plan's times count from there.
+        diary: where it says what it did.
+        disk: under the journal.
+        faults: what goes wrong with that.
+    """
+
+    def __init__(
+        self, target: Target, plan: Iterable[Strike], began: float, diary: Diary, *, disk: Disk | None = None,
+        faults: Iterable[FaultPlan] = (),
+    ) -> None:  # fmt: skip
+        self._disk = disk
+        self._target = target
+        self._diary = diary
+        self._numbers = itertools.count()
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._paused: list[str] = []
+        self._up: dict[str, int] = {}
+        self._ended: set[int] = set()
+        """Processes that were told to end, and may not have yet."""
+        self._stop = threading.Event()
+        self.done = threading.Event()
+        """Set when the whole plan is executed and nobody is paused any more."""
+        self.struck = 0
+        """Strikes so far."""
+        for strike in plan:
+            self._push(began + strike.at, lambda strike=strike: self._strike(strike, strike.names, _TRIES))  # type: ignore[misc]
+        for fault in faults:
+            self._push(began + fault.at, lambda fault=fault: self._break_disk(fault))  # type: ignore[misc]
+        self._thread = threading.Thread(target=self._run, name="ether-nemesis", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        for name in self._paused:
+            self._continue(name)
+        if self._disk is not None:
+            self._disk.mend()
+
+    def _push(self, at: float, call: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (at, next(self._numbers), call))
+
+    def _run(self) -> None:
+        expected = time.monotonic() + _LOOK
+        while not self._stop.wait(max(0.0, expected - time.monotonic())):
+            now = time.monotonic()
+            if now - expected > _STALL:
+                self._diary.write("stall", seconds=now - expected)
+            self._look()
+            while self._events and self._events[0][0] <= now:
+                heapq.heappop(self._events)[2]()
+            if not self._events:
+                self.done.set()
+            expected = time.monotonic() + _LOOK
+
+    def _look(self) -> None:
+        """Write down who came up and who went down since the last look."""
+        for seen in self._target.statistics():
+            pid = seen.pid if seen.state is Lifecycle.RUNNING else None
+            before = self._up.get(seen.name)
+            if pid == before:
+                continue
+            if before is not None:
+                self._diary.write("down", name=seen.name, pid=before)
+                del self._up[seen.name]
+            if pid is not None:
+                self._diary.write("up", name=seen.name, pid=pid)
+                self._ended.discard(pid)
+                self._up[seen.name] = pid
+
+    def _strike(self, strike: Strike, names: tuple[str, ...], tries: int) -> None:
+        """Strike the named ones; who is not up just now is tried again, for a while."""
+        missing = []
+        for name in names:
+            at = time.monotonic()
+            is_up = name in self._up and self._up[name] not in self._ended
+            pid = self._target.signal(name, _SIGNALS[strike.action]) if is_up else None
+            if pid is None:
+                missing.append(name)
+                continue
+            if strike.action is not Action.PAUSE:
+                self._ended.add(pid)
+            self._diary.write(
+                "strike", number=strike.number, action=strike.action, victim=strike.victim, name=name, pid=pid,
+                begin=at, seconds=strike.seconds,
+            )  # fmt: skip
+            if strike.action is Action.PAUSE:
+                self._paused.append(name)
+                self._push(at + strike.seconds, lambda name=name: self._resume(name))  # type: ignore[misc]
+        if missing and tries:
+            left = tuple(missing)
+            self._push(time.monotonic() + _RETRY, lambda: self._strike(strike, left, tries - 1))
+            return
+        self.struck += 1
+        for name in missing:
+            self._diary.write("missed", number=strike.number, action=strike.action, victim=strike.victim, name=name)
+
+    def _break_disk(self, plan: FaultPlan) -> None:
+        assert self._disk is not None
+        at = time.monotonic()
+        if self._disk.is_broken:  # the plan's times have all come at once, as when the processes were long in coming up
+            self._push(at + _RETRY, lambda: self._break_disk(plan))
+            return
+        try:
+            self._disk.break_by(plan.fault)
+        except (
+            OSError,
+            sqlite3.Error,
+        ) as error:  # such as a lock that the broker has, or a journal that is not made yet
+            self._diary.write("missed", number=plan.number, action=plan.fault, victim="disk", name=str(error))
+            return
+        self._diary.write("fault", number=plan.number, fault=plan.fault, begin=at, seconds=plan.seconds)
+        self._push(at + plan.seconds, lambda: self._mend_disk(plan))
+
+    def _mend_disk(self, plan: FaultPlan) -> None:
+        assert self._disk is not None
+        self._disk.mend()
+        self._diary.write("mended", number=plan.number)
+
+    def _resume(self, name: str) -> None:
+        self._paused.remove(name)
+        if name not in self._paused:
+            self._continue(name)
+
+    def _continue(self, name: str) -> None:
+        pid = self._target.signal(name, signal.SIGCONT)
+        self._diary.write("continue", name=name, pid=pid)

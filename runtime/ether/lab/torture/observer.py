@@ -1,0 +1,76 @@
+"""What an observer's process runs: it writes down the number and the digest of every message that it is shown.
+
+With a journal, a life goes on with the number that the one before it waited for. Without one it begins with what passes now:
+another broker may have begun to count anew.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from ether.cluster.node_main import join
+from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.message import Rolling, passed
+from ether.process.parent_link import ParentLink, end
+from ether.process.signals import Stopping
+from ether.runtime import Runtime
+from ether_actors.observers.observer import Observer
+from ether_broker.tap import ReadBatch
+
+__all__ = ["Witness", "main"]
+
+_JOIN: Final = 60.0
+_SETTLE: Final = 20.0
+
+
+class Witness(Observer):
+    """Writes down what it sees.
+
+    Args:
+        diary: of all lives of the process.
+    """
+
+    def __init__(self, diary: Diary) -> None:
+        self._diary = diary
+        self._rolling = Rolling()
+
+    def observe(self, batch: ReadBatch) -> None:
+        """Write down a batch, and before it what was missed."""
+        if batch.first < self.position:
+            self._rolling = Rolling()  # another broker, which counts anew
+        super().observe(batch)
+        self._rolling.add(envelope for _, envelope in batch.envelopes)
+        messages = [passed(number, envelope) for number, envelope in batch.envelopes]
+        self._diary.write(
+            "batch", first=batch.first, next=batch.next, time=batch.time, rolling=self._rolling.text, messages=messages
+        )  # fmt: skip
+
+    def on_gap(self, first: int, last: int) -> None:
+        """Write down what was missed."""
+        self._diary.write("gap", first=first, last=last)
+
+
+def main() -> None:
+    """Observe as a child of a campaign; SIGINT is the end, when the delegators have left."""
+    parent_link = ParentLink()
+    request = parent_link.request
+    path = Path(request["folder"], "observed", f"{request['name']}.jsonl")
+    seen = [line["next"] for line in read_diary(path) if line["event"] == "batch"]
+    since = 0 if request["durability"] == "memory" else max(seen, default=1)
+    diary = Diary(path)
+    with Stopping(lambda number: os._exit(128 + number)) as stopping:
+        bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
+        diary.write("life", since=since)
+        witness = bus.observe(Witness(diary), since=since)
+        parent_link.ready()
+        reason = stopping.wait()
+        if reason == "SIGINT":
+            diary.write("settled", whole=bus.settle(witness, _SETTLE), next=witness.position)
+        bus.close()
+    end(0)
+
+
+if __name__ == "__main__":
+    main()
