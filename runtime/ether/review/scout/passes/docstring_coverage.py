@@ -10,27 +10,19 @@ from typing import Any, Final
 
 from ether.review.scout.files.words import words
 from ether.review.scout.findings.bounded_table import table
-from ether.review.scout.findings.finding import Finding, Severity
-from ether.review.scout.findings.rule import Rule
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import RULES
 from ether.review.scout.python.module import PythonModule
 from ether.review.scout.python.outline import Symbol
 
-__all__ = ["RULES", "Coverage"]
+__all__ = ["Coverage"]
 
-UNEXPLAINED = Rule(
-    "missing-docstring",
-    Severity.INFO,
-    "users see it, and nothing says what it promises",
-    "Say in one line what it does, and then what a caller cannot guess.",
-    codes=("D100", "D101", "D102", "D103", "C0114", "C0115", "C0116"),
-)
-RULES: Final = (UNEXPLAINED,)
 
 _SAME_TEXT: Final = words("overload setter deleter override overrides")
 """Decorators of definitions whose docstring stands elsewhere."""
-_LONG_ENOUGH: Final = 20
+_LONG_ENOUGH: Final = 40
 """Lines: a shorter one may explain itself."""
-_MAX_FINDINGS: Final = 25
+_MAX_FINDINGS: Final = 5
 """The largest are told one by one; the tables count the rest."""
 
 
@@ -92,7 +84,7 @@ class Coverage:
         gaps = [one for one in self._public() if not one.symbol.documented and one.symbol.lines >= _LONG_ENOUGH]
         gaps.sort(key=lambda one: (-one.symbol.lines, one.path, one.symbol.line))
         return [
-            UNEXPLAINED.on(
+            RULES["missing-docstring"].on(
                 one.path,
                 one.symbol.line,
                 f"The {one.symbol.kind} `{one.symbol.qualname}` ({one.symbol.lines} lines) has no docstring",

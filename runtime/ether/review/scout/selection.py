@@ -1,0 +1,241 @@
+"""Selection: which findings are worth a maintainer's time, of all that ruff and the checks can tell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from ether.review.scout.files.words import words
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import RULES, RULES_OF_RUFF, Rule
+from ether.review.scout.python.module import PythonModule, last_name
+from ether.review.scout.ruff import Diagnostic
+
+__all__ = ["is_told", "select"]
+
+_NOQA: Final = re.compile(r"#\s*noqa(?P<codes>:\s*[A-Za-z0-9_\-, ]+)?", re.IGNORECASE)
+_PYLINT: Final = re.compile(r"#\s*pylint:\s*disable=(?P<codes>[\w\-, ]+)")
+_FILE_WIDE: Final = re.compile(r"#\s*(?:flake8|ruff):\s*noqa\s*(?::\s*(?P<codes>[A-Z0-9, ]+))?\s*$", re.IGNORECASE)
+
+
+def select(module: PythonModule, diagnostics: Iterable[Diagnostic]) -> Iterator[Finding]:
+    """The findings of ruff in a module that are worth telling; without those that a comment settles."""
+    for one in diagnostics:
+        rule = RULES_OF_RUFF[one.code]
+        keep = _KEEP.get(rule.name)
+        if keep is None or keep(module, one):
+            symbol = module.symbol(module.function_at(one.line))
+            what = one.message if "`" in one.message else f"{one.message} (`{_brief(_text(module, one))}`)"
+            finding = rule.on(module.name, one.line, what, column=one.column, symbol=symbol)
+            if is_told(module, finding):
+                yield finding
+
+
+def is_told(module: PythonModule, finding: Finding) -> bool:
+    """Whether a finding concerns the file, and its maintainer has not decided otherwise in a comment."""
+    rule = RULES[finding.rule]
+    if module.source.is_test and not rule.in_tests:
+        return False
+    comment = module.comments.get(finding.line, "")
+    marks = [_NOQA.search(comment), _PYLINT.search(comment), *map(_FILE_WIDE.search, module.comments.values())]
+    about_security = any(code.startswith("S") and code[1:].isdigit() for code in rule.ruff)
+    return not (("nosec" in comment and about_security) or any(_speaks_of(rule, mark) for mark in marks))
+
+
+def _speaks_of(rule: Rule, mark: re.Match[str] | None) -> bool:
+    """Whether a comment speaks of the rule; without codes it speaks of all."""
+    if mark is None or mark["codes"] is None:
+        return mark is not None
+    named = {code.lower() for code in re.split(r"[,\s:]+", mark["codes"])}
+    return not named.isdisjoint(name.lower() for name in (rule.name, *rule.ruff, *rule.codes))
+
+
+_EXPLAINS: Final = re.compile(r"re-?export|side.?effect|unused|compat|registers?\b|public api|for api", re.IGNORECASE)
+_FACADES: Final = words("__init__.py conftest.py compat.py _compat.py api.py setup.py")
+_OWN_EQUALITY: Final = words("sqlalchemy numpy pandas peewee django polars pyspark ibis dask xarray torch pony sympy")
+"""Libraries whose `==` with None builds an expression; there `is` would be the bug."""
+_MOMENT: Final = re.compile(r"(?:\b|`)(?:time|now|utcnow|today|monotonic|uuid[14]|random|getcwd|getenv|cwd)`")
+_FILLED_IN: Final = re.compile(r"""\b[fF]["']|["']\s*%|\.format\(|["']\s*\+|\+\s*["']""")
+_READ_AT_ONCE: Final = words("read readlines readline readall write load loads safe_load reader DictReader parse list")
+_PLACEHOLDER: Final = re.compile(
+    r"example|change|dummy|placeholder|your|test|fake|sample|default|secret|passw|token|xxx|[<>{}$%*.\s/:]",
+    re.IGNORECASE,
+)
+_MIN_SECRET: Final = 8
+_PROBE: Final = 2
+"""Statements: so short a body asks whether something works, which is mostly meant."""
+_SLIP: Final = re.compile(r"""(["'])[\w.-]{1,40}\1\s*\n\s*(["'])[\w.-]{1,40}\2""")
+"""Two short words on two lines: longer literals side by side are one text, broken over lines on purpose."""
+_CHANGING: Final = words("append extend insert add update setdefault pop popitem remove discard clear sort reverse")
+_KEEPING: Final = words("append add insert setdefault connect add_done_callback call_later call_soon register bind")
+_REMOVES: Final = re.compile(r"\.(?:remove|pop|popitem|discard|clear)\(|^del\b")
+_SHOWING: Final = words(
+    "print debug info warning warn error exception critical ValueError TypeError RuntimeError KeyError Exception"
+)
+
+
+def _text(module: PythonModule, one: Diagnostic) -> str:
+    lines = module.source.lines[one.line - 1 : one.end_line]
+    lines[-1] = lines[-1][: one.end_column - 1]
+    return "\n".join([lines[0][one.column - 1 :], *lines[1:]])
+
+
+def _brief(text: str) -> str:
+    return " ".join(text.split())[:40]
+
+
+def _is_no_facade(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether the module does more than to offer what others define, and the line does not say why it imports."""
+    if module.name.rpartition("/")[2] in _FACADES or _EXPLAINS.search(module.comments.get(one.line, "")):
+        return False
+    rest = (node for node in module.tree.body if not isinstance(node, (ast.Import, ast.ImportFrom)))
+    quiet = (ast.Expr, ast.Assign, ast.AnnAssign, ast.If, ast.Try)
+    return not all(isinstance(node, quiet) for node in rest)
+
+
+def _is_unsettled(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a handler is no probe, and no comment in it or above it says why it is silent."""
+    handler = next((node for node in module.of(ast.ExceptHandler) if node.lineno == one.line), None)
+    statement = module.parent(handler) if handler else None
+    if handler is None or not isinstance(statement, (ast.Try, ast.TryStar)):
+        return True
+    if any(line in module.comments for line in range(handler.lineno - 1, (handler.end_lineno or 0) + 1)):
+        return False
+    function = module.function(handler)
+    if getattr(function, "name", "") == "__del__":
+        return False
+    body = [part for top in statement.body for part in ast.walk(top) if isinstance(part, ast.stmt)]
+    silent = all(isinstance(part, (ast.Pass, ast.Continue)) for part in handler.body)
+    return len(body) > _PROBE or (handler.type is None and silent and one.code == "E722")
+
+
+def _is_read_at_once(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether nobody has the file afterwards to close it, as in `open(path).read()`."""
+    calls = [call for call in module.of(ast.Call) if (call.lineno, module.column(call)) == (one.line, one.column)]
+    holders = [module.parent(call) for call in calls]
+    return any(last_name(holder) in _READ_AT_ONCE or isinstance(holder, ast.For) for holder in holders)
+
+
+def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
+    symbol = module.symbol(module.function_at(one.line))
+    about = any(word in f"{module.name} {symbol}".lower() for word in ("debug", "pdb", "trace", "breakpoint"))
+    calls = [call for call in module.of(ast.Call) if call.lineno == one.line]
+    asked = any(isinstance(above, ast.If) for call in calls for above in module.ancestors(call))
+    return one.message.startswith("Trace") and not about and not asked
+
+
+def _is_secret(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a literal looks chosen at random: letters and digits, and no word of an example."""
+    text = _text(module, one).rpartition("=")[2].strip("'\" ")
+    mixed = any(character.isdigit() for character in text) and any(character.isalpha() for character in text)
+    return mixed and len(text) >= _MIN_SECRET and not _PLACEHOLDER.search(text)
+
+
+def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
+    function = module.function_at(one.line)
+    plain = function is not None and not function.decorator_list and function.args.kwarg is None
+    return plain and one.message.partition("`")[2][:1].islower()
+
+
+def _is_kept(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether the function changes, returns or stores the object: only then a later call sees it."""
+    function = module.function_at(one.line)
+    if function is None:
+        return True
+    spec = function.args
+    pairs = [*zip(reversed([*spec.posonlyargs, *spec.args]), reversed(spec.defaults), strict=False)]
+    pairs += [(arg, value) for arg, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if value]
+    names = {arg.arg for arg, value in pairs if (value.lineno, module.column(value)) == (one.line, one.column)}
+    uses = (node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in names)
+    return any(_outlives(module, use) for use in uses)
+
+
+def _outlives(module: PythonModule, use: ast.Name) -> bool:
+    match module.parent(use):
+        case ast.Attribute(attr=attr):
+            return attr in _CHANGING
+        case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.AugAssign() | ast.Return():
+            return True
+        case ast.Assign(targets=targets):
+            return any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in targets)
+        case _:
+            return False
+
+
+def _is_shown(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a text with braces goes to people: it is printed, logged or raised, and fills in nothing itself."""
+    texts = [node for node in module.of(ast.Constant) if (node.lineno, module.column(node)) == (one.line, one.column)]
+    holders = [module.parent(text) for text in texts]
+    return any(isinstance(holder, ast.Call) and last_name(holder) in _SHOWING for holder in holders)
+
+
+def _is_stored(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a function made in a loop is visibly kept beyond the iteration that made it.
+
+    One that is called in the same iteration, as `sorted(key=...)` does, sees the right value.
+    """
+    lambdas = [node for node in module.of(ast.Lambda) if node.lineno <= one.line <= (node.end_lineno or 0)]
+    function = module.function_at(one.line)
+    names = [node for node in module.of(ast.Name) if function and node.id == function.name]
+    return any(_keeps(module.parent(use), use) for use in (lambdas[-1:] or names))
+
+
+def _keeps(holder: ast.AST, use: ast.expr) -> bool:
+    match holder:
+        case ast.Assign(targets=[ast.Subscript() | ast.Attribute(), *_]):
+            return True
+        case ast.Call(func=ast.Attribute(attr=attr), args=args):
+            return use in args and attr in _KEEPING
+        case _:
+            return False
+
+
+def _returns_a_value(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether it is no `return super().__init__(...)`, which returns None."""
+    returns = (node for node in module.of(ast.Return) if node.lineno == one.line)
+    return not any(isinstance(node.value, ast.Call) for node in returns)
+
+
+def _is_no_helper(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a method without parameters is not one that the body of its class calls itself."""
+    function = module.function_at(one.line)
+    calls = (call.func for call in module.of(ast.Call))
+    return not any(isinstance(name, ast.Name) and function and name.id == function.name for name in calls)
+
+
+def _is_asked(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a name is bound nowhere, and stands in no code that asks first, nor in a test that expects the error."""
+    names = [node for node in module.of(ast.Name) if (node.lineno, module.column(node)) == (one.line, one.column)]
+    bound = {node.id for node in module.of(ast.Name) if isinstance(node.ctx, ast.Store)}
+    elsewhere = any(name.id in bound or module.is_guarded(name) for name in names)
+    return not elsewhere and "NameError" not in module.source.text
+
+
+_KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
+    "bare-except": _is_unsettled,
+    "cached-method": lambda module, one: re.search(r"maxsize=None|\bcache$|\(None", _text(module, one)) is not None,
+    "changed-while-iterated": lambda module, one: _REMOVES.search(_text(module, one)) is not None,
+    "default-evaluated-once": lambda _, one: bool(_MOMENT.search(one.message)),
+    "forgotten-f": _is_shown,
+    "init-returns-value": _returns_a_value,
+    "leftover-breakpoint": _is_no_debugger,
+    "loop-closure": _is_stored,
+    "missing-comma": lambda module, one: _SLIP.fullmatch(_text(module, one)) is not None,
+    "missing-self": _is_no_helper,
+    "mutable-default": _is_kept,
+    "none-comparison": lambda module, _: all(
+        origin.partition(".")[0] not in _OWN_EQUALITY for origin in module.origins.values()
+    ),
+    "secret-in-source": _is_secret,
+    "self-assignment": lambda module, one: module.function_at(one.line) is not None,
+    "shell-injection": lambda module, one: bool(_FILLED_IN.search(_text(module, one))),
+    "stale-parameter": _has_known_signature,
+    "swallowed-exception": _is_unsettled,
+    "unclosed-file": _is_read_at_once,
+    "undefined-name": _is_asked,
+    "unused-import": _is_no_facade,
+    "unused-variable": lambda module, one: "except" not in module.source.lines[one.line - 1],
+}
+"""{rule: whether a finding of it is worth telling}; those of other rules always are."""
