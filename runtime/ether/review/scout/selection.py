@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -38,7 +39,9 @@ def is_told(module: PythonModule, finding: Finding) -> bool:
     rule = RULES[finding.rule]
     if module.source.is_test and not rule.in_tests:
         return False
-    comment = module.comments.get(finding.line, "")
+    around = [node for node in module.of(ast.ImportFrom) if node.lineno <= finding.line <= (node.end_lineno or 0)]
+    lines = [finding.line, *(node.end_lineno or 0 for node in around)]
+    comment = " ".join(module.comments.get(line, "") for line in lines)
     marks = [_NOQA.search(comment), _PYLINT.search(comment), *map(_FILE_WIDE.search, module.comments.values())]
     about_security = any(code.startswith("S") and code[1:].isdigit() for code in rule.ruff)
     return not (("nosec" in comment and about_security) or any(_speaks_of(rule, mark) for mark in marks))
@@ -58,10 +61,14 @@ _OWN_EQUALITY: Final = words("sqlalchemy numpy pandas peewee django polars pyspa
 """Libraries whose `==` with None builds an expression; there `is` would be the bug."""
 _MOMENT: Final = re.compile(r"(?:\b|`)(?:time|now|utcnow|today|monotonic|uuid[14]|random|getcwd|getenv|cwd)`")
 _FILLED_IN: Final = re.compile(r"""\b[fF]["']|["']\s*%|\.format\(|["']\s*\+|\+\s*["']""")
-_READ_AT_ONCE: Final = words("read readlines readline readall write load loads safe_load reader DictReader parse list")
 _PLACEHOLDER: Final = re.compile(
     r"example|change|dummy|placeholder|your|test|fake|sample|default|secret|passw|token|xxx|[<>{}$%*.\s/:]",
     re.IGNORECASE,
+)
+_PASSES_ON: Final = words("exc_info _exit exit abort set_exception print_exc format_exc excepthook exception fail")
+"""Calls in a handler that keep the exception, or end the program: nothing is lost then."""
+_SECRET_NAME: Final = re.compile(
+    r"""["_](?:password|passwd|pwd|secret|api_?key|auth_?token|access_?token|private_?key)"$""", re.IGNORECASE
 )
 _MIN_SECRET: Final = 8
 _PROBE: Final = 2
@@ -82,6 +89,16 @@ def _text(module: PythonModule, one: Diagnostic) -> str:
     return "\n".join([lines[0][one.column - 1 :], *lines[1:]])
 
 
+def _calls_at(module: PythonModule, one: Diagnostic) -> list[ast.Call]:
+    """The calls that begin at a place, the longest first: ruff often points at the name that is called."""
+    return [call for call in module.of(ast.Call) if (call.lineno, module.column(call)) == (one.line, one.column)]
+
+
+def _code(module: PythonModule, one: Diagnostic) -> str:
+    """The whole call that begins at a place, or the text that ruff points at."""
+    return next((ast.unparse(call) for call in _calls_at(module, one)), _text(module, one))
+
+
 def _brief(text: str) -> str:
     return " ".join(text.split())[:40]
 
@@ -92,7 +109,18 @@ def _is_no_facade(module: PythonModule, one: Diagnostic) -> bool:
         return False
     rest = (node for node in module.tree.body if not isinstance(node, (ast.Import, ast.ImportFrom)))
     quiet = (ast.Expr, ast.Assign, ast.AnnAssign, ast.If, ast.Try)
-    return not all(isinstance(node, quiet) for node in rest)
+    return not all(isinstance(node, quiet) for node in rest) and not _is_mentioned(module, one)
+
+
+def _is_mentioned(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether the name stands elsewhere too: in a comment about types, a doctest, a text, a second import of it.
+
+    A submodule that is imported for its effect counts, and what a module takes from a private one to offer it.
+    """
+    name = re.findall(r"\w+", one.message.partition("` ")[0])[-1]
+    line = module.source.lines[one.line - 1]
+    offers = "from ._" in line or (line.lstrip().startswith("import ") and "." in line)
+    return offers or len(re.findall(rf"\b{name}\b", module.source.text)) > 1
 
 
 def _is_unsettled(module: PythonModule, one: Diagnostic) -> bool:
@@ -106,16 +134,23 @@ def _is_unsettled(module: PythonModule, one: Diagnostic) -> bool:
     function = module.function(handler)
     if getattr(function, "name", "") == "__del__":
         return False
+    if any(isinstance(part, ast.Raise) or last_name(part) in _PASSES_ON for part in ast.walk(handler)):
+        return False
     body = [part for top in statement.body for part in ast.walk(top) if isinstance(part, ast.stmt)]
-    silent = all(isinstance(part, (ast.Pass, ast.Continue)) for part in handler.body)
-    return len(body) > _PROBE or (handler.type is None and silent and one.code == "E722")
+    return len(body) > _PROBE or one.code == "E722"
 
 
-def _is_read_at_once(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether nobody has the file afterwards to close it, as in `open(path).read()`."""
-    calls = [call for call in module.of(ast.Call) if (call.lineno, module.column(call)) == (one.line, one.column)]
-    holders = [module.parent(call) for call in calls]
-    return any(last_name(holder) in _READ_AT_ONCE or isinstance(holder, ast.For) for holder in holders)
+def _is_never_closed(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a function keeps the file in a variable, only reads or writes it, and never closes it."""
+    function = module.function_at(one.line)
+    holders = [module.parent(call) for call in _calls_at(module, one)]
+    names = {target.id for holder in holders if isinstance(holder, ast.Assign) for target in holder.targets
+             if isinstance(target, ast.Name)}  # fmt: skip
+    if function is None or not names:
+        return False
+    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in names]
+    reads = [module.parent(use) for use in uses if isinstance(use.ctx, ast.Load)]
+    return all(isinstance(read, ast.Attribute) and read.attr != "close" for read in reads)
 
 
 def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
@@ -130,7 +165,8 @@ def _is_secret(module: PythonModule, one: Diagnostic) -> bool:
     """Whether a literal looks chosen at random: letters and digits, and no word of an example."""
     text = _text(module, one).rpartition("=")[2].strip("'\" ")
     mixed = any(character.isdigit() for character in text) and any(character.isalpha() for character in text)
-    return mixed and len(text) >= _MIN_SECRET and not _PLACEHOLDER.search(text)
+    named = _SECRET_NAME.search(one.message) is not None
+    return named and mixed and len(text) >= _MIN_SECRET and not _PLACEHOLDER.search(text)
 
 
 def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
@@ -148,8 +184,10 @@ def _is_kept(module: PythonModule, one: Diagnostic) -> bool:
     pairs = [*zip(reversed([*spec.posonlyargs, *spec.args]), reversed(spec.defaults), strict=False)]
     pairs += [(arg, value) for arg, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if value]
     names = {arg.arg for arg, value in pairs if (value.lineno, module.column(value)) == (one.line, one.column)}
-    uses = (node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in names)
-    return any(_outlives(module, use) for use in uses)
+    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in names]
+    rebound = any(isinstance(use.ctx, ast.Store) and isinstance(module.parent(use), ast.Assign) for use in uses)
+    is_cache = any(name.startswith("_") for name in names)
+    return not rebound and not is_cache and any(_outlives(module, use) for use in uses)
 
 
 def _outlives(module: PythonModule, use: ast.Name) -> bool:
@@ -176,10 +214,22 @@ def _is_stored(module: PythonModule, one: Diagnostic) -> bool:
 
     One that is called in the same iteration, as `sorted(key=...)` does, sees the right value.
     """
+    if _leaves_after(module, one.line):
+        return False
     lambdas = [node for node in module.of(ast.Lambda) if node.lineno <= one.line <= (node.end_lineno or 0)]
     function = module.function_at(one.line)
     names = [node for node in module.of(ast.Name) if function and node.id == function.name]
     return any(_keeps(module.parent(use), use) for use in (lambdas[-1:] or names))
+
+
+def _leaves_after(module: PythonModule, line: int) -> bool:
+    """Whether the block that holds a line leaves the loop afterwards: then there is one value only."""
+    blocks = (getattr(node, "body", None) for node in ast.walk(module.tree))
+    for block in (block for block in blocks if isinstance(block, list)):
+        for place, statement in enumerate(block):
+            if statement.lineno == line and any(isinstance(one, (ast.Break, ast.Return)) for one in block[place + 1 :]):
+                return True
+    return False
 
 
 def _keeps(holder: ast.AST, use: ast.expr) -> bool:
@@ -188,6 +238,8 @@ def _keeps(holder: ast.AST, use: ast.expr) -> bool:
             return True
         case ast.Call(func=ast.Attribute(attr=attr), args=args):
             return use in args and attr in _KEEPING
+        case ast.ListComp(elt=made) | ast.SetComp(elt=made) | ast.DictComp(value=made):
+            return made is use
         case _:
             return False
 
@@ -201,8 +253,27 @@ def _returns_a_value(module: PythonModule, one: Diagnostic) -> bool:
 def _is_no_helper(module: PythonModule, one: Diagnostic) -> bool:
     """Whether a method without parameters is not one that the body of its class calls itself."""
     function = module.function_at(one.line)
+    if function is None:
+        return False
     calls = (call.func for call in module.of(ast.Call))
-    return not any(isinstance(name, ast.Name) and function and name.id == function.name for name in calls)
+    owner = module.symbol(module.parent(function)).rpartition(".")[2]
+    helper = any(isinstance(name, ast.Name) and name.id == function.name for name in calls)
+    return not helper and f"{owner}.{function.name}(" not in module.source.text
+
+
+def _is_no_trial(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a statement stands in no `try` or `with`: there it may be meant to raise."""
+    statements = (node for node in module.of(ast.Expr) if node.lineno == one.line)
+    kinds = (ast.With, ast.AsyncWith, ast.Try)
+    return not any(isinstance(above, kinds) for node in statements for above in module.ancestors(node))
+
+
+def _is_no_registration(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether no decorator has kept the definition that is replaced."""
+    name = one.message.partition("`")[2].partition("`")[0]
+    functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*module.of(ast.FunctionDef)]
+    functions += module.of(ast.AsyncFunctionDef)
+    return not any(function.name == name and function.decorator_list for function in functions)
 
 
 def _is_asked(module: PythonModule, one: Diagnostic) -> bool:
@@ -210,17 +281,28 @@ def _is_asked(module: PythonModule, one: Diagnostic) -> bool:
     names = [node for node in module.of(ast.Name) if (node.lineno, module.column(node)) == (one.line, one.column)]
     bound = {node.id for node in module.of(ast.Name) if isinstance(node.ctx, ast.Store)}
     elsewhere = any(name.id in bound or module.is_guarded(name) for name in names)
-    return not elsewhere and "NameError" not in module.source.text
+    later = "annotations" in module.origins and any(_is_annotation(module, name) for name in names)
+    return not elsewhere and not later and not re.search(r"NameError|globals\(\)", module.source.text)
+
+
+def _is_annotation(module: PythonModule, name: ast.Name) -> bool:
+    above = [name, *module.ancestors(name)]
+    return any(
+        isinstance(one, (ast.arg, ast.AnnAssign)) or getattr(holder, "returns", None) is one
+        for one, holder in itertools.pairwise(above)
+    )
 
 
 _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "bare-except": _is_unsettled,
-    "cached-method": lambda module, one: re.search(r"maxsize=None|\bcache$|\(None", _text(module, one)) is not None,
-    "changed-while-iterated": lambda module, one: _REMOVES.search(_text(module, one)) is not None,
+    "cached-method": lambda module, one: re.search(r"maxsize=None|\bcache$|\(None", _code(module, one)) is not None,
+    "changed-while-iterated": lambda module, one: _REMOVES.search(_code(module, one)) is not None,
     "default-evaluated-once": lambda _, one: bool(_MOMENT.search(one.message)),
+    "exception-not-raised": _is_no_trial,
     "forgotten-f": _is_shown,
     "init-returns-value": _returns_a_value,
     "leftover-breakpoint": _is_no_debugger,
+    "logging-format": lambda module, one: "%" in _code(module, one),
     "loop-closure": _is_stored,
     "missing-comma": lambda module, one: _SLIP.fullmatch(_text(module, one)) is not None,
     "missing-self": _is_no_helper,
@@ -228,13 +310,20 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "none-comparison": lambda module, _: all(
         origin.partition(".")[0] not in _OWN_EQUALITY for origin in module.origins.values()
     ),
+    "redefinition": _is_no_registration,
+    "request-without-timeout": lambda module, one: "**" not in _code(module, one),
     "secret-in-source": _is_secret,
     "self-assignment": lambda module, one: module.function_at(one.line) is not None,
-    "shell-injection": lambda module, one: bool(_FILLED_IN.search(_text(module, one))),
+    "shell-injection": lambda module, one: (
+        bool(_FILLED_IN.search(_code(module, one))) and "quote" not in _code(module, one)
+    ),
     "stale-parameter": _has_known_signature,
     "swallowed-exception": _is_unsettled,
-    "unclosed-file": _is_read_at_once,
+    "unclosed-file": _is_never_closed,
+    "undefined-export": lambda module, _: "def __getattr__" not in module.source.text,
     "undefined-name": _is_asked,
+    "unsafe-yaml": lambda module, one: "**" not in "".join(module.source.lines[one.line - 1 : one.end_line]),
+    "unused-comparison": _is_no_trial,
     "unused-import": _is_no_facade,
     "unused-variable": lambda module, one: "except" not in module.source.lines[one.line - 1],
 }
