@@ -67,6 +67,7 @@ _PLACEHOLDER: Final = re.compile(
 )
 _PASSES_ON: Final = words("exc_info _exit exit abort set_exception print_exc format_exc excepthook exception fail")
 """Calls in a handler that keep the exception, or end the program: nothing is lost then."""
+_ITSELF: Final = re.compile(r"\s*([\w.]+) = \1\s*(?:#.*)?")
 _SECRET_NAME: Final = re.compile(
     r"""["_](?:password|passwd|pwd|secret|api_?key|auth_?token|access_?token|private_?key)"$""", re.IGNORECASE
 )
@@ -155,7 +156,7 @@ def _is_never_closed(module: PythonModule, one: Diagnostic) -> bool:
 
 def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
     symbol = module.symbol(module.function_at(one.line))
-    about = any(word in f"{module.name} {symbol}".lower() for word in ("debug", "pdb", "trace", "breakpoint"))
+    about = any(word in f"{module.name} {symbol}".lower() for word in ("debug", "pdb", "rdb", "trace", "breakpoint"))
     calls = [call for call in module.of(ast.Call) if call.lineno == one.line]
     asked = any(isinstance(above, ast.If) for call in calls for above in module.ancestors(call))
     return one.message.startswith("Trace") and not about and not asked
@@ -310,17 +311,22 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "none-comparison": lambda module, _: all(
         origin.partition(".")[0] not in _OWN_EQUALITY for origin in module.origins.values()
     ),
+    "positional-flags": lambda module, one: re.search(r", re\.[A-Z][A-Z re.|]*\)$", _code(module, one)) is not None,
     "redefinition": _is_no_registration,
     "request-without-timeout": lambda module, one: "**" not in _code(module, one),
     "secret-in-source": _is_secret,
-    "self-assignment": lambda module, one: module.function_at(one.line) is not None,
+    "self-assignment": lambda module, one: (
+        module.function_at(one.line) is not None and bool(_ITSELF.fullmatch(module.source.lines[one.line - 1]))
+    ),
     "shell-injection": lambda module, one: (
         bool(_FILLED_IN.search(_code(module, one))) and "quote" not in _code(module, one)
     ),
     "stale-parameter": _has_known_signature,
     "swallowed-exception": _is_unsettled,
     "unclosed-file": _is_never_closed,
-    "undefined-export": lambda module, _: "def __getattr__" not in module.source.text,
+    "undefined-export": lambda module, _: (
+        not module.is_init and not re.search(r"def __getattr__|sys\.modules|globals\(\)", module.source.text)
+    ),
     "undefined-name": _is_asked,
     "unsafe-yaml": lambda module, one: "**" not in "".join(module.source.lines[one.line - 1 : one.end_line]),
     "unused-comparison": _is_no_trial,

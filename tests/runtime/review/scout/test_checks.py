@@ -15,6 +15,7 @@ from ether.review.scout.selection import _KEEP
 from tests.runtime.review.scout.support import findings_in, rules_in
 
 FOUND: dict[str, list[str]] = {
+    "positional-flags": ["import re\ndef f(x):\n    return re.sub('a', 'b', x, re.IGNORECASE)\n"],
     "mutable-default": [
         "def add(x, to=[]):\n    to += [x]\n",
         "def add(x, to=[]):\n    to.append(x)\n    return len(to)\n",
@@ -227,6 +228,7 @@ FOUND: dict[str, list[str]] = {
     ],
 }
 LET_PASS: dict[str, list[str]] = {
+    "positional-flags": ["import re\ndef f(x):\n    return re.split('a', x, 1)\n"],
     "mutable-default": [
         "def show(x, names=[]):\n    for name in names:\n        print(name, x)\n",
         "def add(x, to=[]):\n    to = list(to)\n    to.append(x)\n    return to\n",

@@ -167,9 +167,9 @@ def test_a_long_chain_of_imports_is_no_trouble():
 
 
 def test_a_large_file_is_told_unless_it_is_a_table(tmp_path):
-    table = "X = {\n" + "".join(f"    {n}: {n},\n" for n in range(1_600)) + "}\n"
-    many = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(400))
+    table = "X = {\n" + "".join(f"    {n}: {n},\n" for n in range(2_600)) + "}\n"
+    many = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(600))
     write_tree(tmp_path, {"table.py": table, "many.py": many})
     (finding,) = [one for one in structure(tmp_path)["findings"] if one["rule"] == "large-file"]
     assert finding["path"] == "many.py"
-    assert textwrap.shorten(finding["message"], 60).startswith("The file has 1,600 lines and 400 functions")
+    assert textwrap.shorten(finding["message"], 60).startswith("The file has 2,400 lines and 600 functions")

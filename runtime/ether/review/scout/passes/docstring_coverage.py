@@ -22,7 +22,7 @@ _SAME_TEXT: Final = words("overload setter deleter override overrides")
 """Decorators of definitions whose docstring stands elsewhere."""
 _LONG_ENOUGH: Final = 40
 """Lines: a shorter one may explain itself."""
-_MAX_FINDINGS: Final = 5
+_MAX_FINDINGS: Final = 3
 """The largest are told one by one; the tables count the rest."""
 
 
@@ -31,6 +31,11 @@ class _Public:
     path: str
     symbol: Symbol
     owner_has_bases: bool
+
+    @property
+    def may_inherit(self) -> bool:
+        """Whether `help` may show the docstring of a base."""
+        return self.owner_has_bases or (self.symbol.kind == "class" and "(" in self.symbol.signature)
 
     @property
     def top(self) -> str:
@@ -80,8 +85,9 @@ class Coverage:
         ]
 
     def findings(self) -> list[Finding]:
-        """The largest public symbols without a docstring."""
-        gaps = [one for one in self._public() if not one.symbol.documented and one.symbol.lines >= _LONG_ENOUGH]
+        """The largest public symbols without a docstring of their own or of a base."""
+        large = [one for one in self._public() if one.symbol.lines >= _LONG_ENOUGH and not one.symbol.documented]
+        gaps = [one for one in large if not one.may_inherit]
         gaps.sort(key=lambda one: (-one.symbol.lines, one.path, one.symbol.line))
         return [
             RULES["missing-docstring"].on(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 SCOPES: Final = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 """What opens a namespace of its own (comprehensions aside, whose code runs where it stands)."""
+_VERSION: Final = re.compile(r"version_info$|^(?:is_?)?py(?:thon)?_?[23]|^pypy", re.IGNORECASE)
 _FILENAME: Final = "ether_scout_source.py"
 _WARNING_FILTER: Final = r"ether_scout_source\Z"
 
@@ -159,7 +161,7 @@ def _asks(node: ast.AST) -> bool:
         return False
     names = {last_name(part) for part in ast.walk(node.test)}
     known = {"hexversion", "version_info", "hasattr", "PY2", "PY3", "WINDOWS", "platform", "TYPE_CHECKING"}
-    return bool(names & known) or any(name.endswith("version_info") for name in names)
+    return bool(names & known) or any(_VERSION.search(name) for name in names)
 
 
 def parse(source: Source) -> PythonModule | SyntaxProblem:
