@@ -135,6 +135,9 @@ def _is_unsettled(module: PythonModule, one: Diagnostic) -> bool:
     function = module.function(handler)
     if getattr(function, "name", "") == "__del__":
         return False
+    clauses = statement.handlers[: statement.handlers.index(handler)]
+    if any(isinstance(clause.body[0], ast.Raise) for clause in clauses):
+        return False  # Ctrl-C has its own clause
     if any(isinstance(part, ast.Raise) or last_name(part) in _PASSES_ON for part in ast.walk(handler)):
         return False
     body = [part for top in statement.body for part in ast.walk(top) if isinstance(part, ast.stmt)]
@@ -269,8 +272,25 @@ def _is_no_trial(module: PythonModule, one: Diagnostic) -> bool:
     return not any(isinstance(above, kinds) for node in statements for above in module.ancestors(node))
 
 
+def _is_no_search(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether the loop does not return what it looks for: then its `else` reads as what it is."""
+    loops: list[ast.For | ast.While] = [*module.of(ast.For), *module.of(ast.While)]
+    found = [loop for loop in loops if loop.orelse and loop.lineno <= one.line <= loop.orelse[0].lineno]
+    return not any(isinstance(part, ast.Return) for loop in found for part in ast.walk(loop))
+
+
+def _is_no_query(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a comparison is one, and builds no condition of a query."""
+    if any(origin.partition(".")[0] in _OWN_EQUALITY for origin in module.origins.values()):
+        return False
+    compares = (node for node in module.of(ast.Compare) if node.lineno <= one.line <= (node.end_lineno or 0))
+    return not any(isinstance(module.parent(node), ast.Call) for node in compares)
+
+
 def _is_no_registration(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether no decorator has kept the definition that is replaced."""
+    """Whether a function or class is replaced that no decorator has kept."""
+    if not re.match(r"\s*(?:async |def |class |@)", module.source.lines[one.line - 1]):
+        return False
     name = one.message.partition("`")[2].partition("`")[0]
     functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*module.of(ast.FunctionDef)]
     functions += module.of(ast.AsyncFunctionDef)
@@ -299,6 +319,7 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "cached-method": lambda module, one: re.search(r"maxsize=None|\bcache$|\(None", _code(module, one)) is not None,
     "changed-while-iterated": lambda module, one: _REMOVES.search(_code(module, one)) is not None,
     "default-evaluated-once": lambda _, one: bool(_MOMENT.search(one.message)),
+    "else-without-break": _is_no_search,
     "exception-not-raised": _is_no_trial,
     "forgotten-f": _is_shown,
     "init-returns-value": _returns_a_value,
@@ -308,9 +329,7 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "missing-comma": lambda module, one: _SLIP.fullmatch(_text(module, one)) is not None,
     "missing-self": _is_no_helper,
     "mutable-default": _is_kept,
-    "none-comparison": lambda module, _: all(
-        origin.partition(".")[0] not in _OWN_EQUALITY for origin in module.origins.values()
-    ),
+    "none-comparison": _is_no_query,
     "positional-flags": lambda module, one: re.search(r", re\.[A-Z][A-Z re.|]*\)$", _code(module, one)) is not None,
     "redefinition": _is_no_registration,
     "request-without-timeout": lambda module, one: "**" not in _code(module, one),

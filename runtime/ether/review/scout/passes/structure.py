@@ -64,7 +64,7 @@ class StructurePass:
         for symbol in symbols:
             if symbol.kind != "class":
                 told = _COMPLEXITY.search(complexities[symbol.line].message) if symbol.line in complexities else None
-                self._take(source.name, symbol.line, symbol.qualname, symbol.lines, int(told[1]) if told else 0)
+                self._take(source.name, symbol.line, symbol.qualname, symbol.body_lines, int(told[1]) if told else 0)
         if source.line_count > _LARGE and len(symbols) >= _SUBJECTS:
             what = f"The file has {source.line_count:,} lines and {len(symbols)} functions and classes"
             self._findings.append(RULES["large-file"].on(source.name, 1, what))

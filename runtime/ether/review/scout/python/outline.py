@@ -25,6 +25,8 @@ class Symbol:
     signature: str
     decorators: tuple[str, ...]
     documented: bool
+    body_lines: int = 0
+    """Lines of a function without its signature and docstring: long ones make nothing harder to change."""
     children: tuple[Symbol, ...] = field(default=())
 
     @property
@@ -95,6 +97,8 @@ def _class(module: PythonModule, node: ast.ClassDef, prefix: str) -> Symbol:
 
 def _function(module: PythonModule, node: Function, prefix: str, *, in_class: bool) -> Symbol:
     qualname = prefix + node.name
+    documented = ast.get_docstring(node, clean=False) is not None
+    body = node.body[documented:]
     return Symbol(
         kind="method" if in_class else "function",
         name=node.name,
@@ -103,7 +107,8 @@ def _function(module: PythonModule, node: Function, prefix: str, *, in_class: bo
         end_line=node.end_lineno or node.lineno,
         signature=_signature(node),
         decorators=_decorators(node),
-        documented=ast.get_docstring(node, clean=False) is not None,
+        documented=documented,
+        body_lines=(node.end_lineno or node.lineno) - body[0].lineno + 1 if body else 0,
         children=tuple(_symbols(module, node.body, qualname + ".", in_class=False)),
     )
 
