@@ -260,7 +260,10 @@ def _is_no_helper(module: PythonModule, one: Diagnostic) -> bool:
     if function is None:
         return False
     calls = (call.func for call in module.of(ast.Call))
-    owner = module.symbol(module.parent(function)).rpartition(".")[2]
+    holder = module.parent(function)
+    if any(last_name(base).endswith("Interface") for base in getattr(holder, "bases", ())):
+        return False  # zope's interfaces declare methods as they are called
+    owner = module.symbol(holder).rpartition(".")[2]
     helper = any(isinstance(name, ast.Name) and name.id == function.name for name in calls)
     return not helper and f"{owner}.{function.name}(" not in module.source.text
 

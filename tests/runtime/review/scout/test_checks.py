@@ -248,6 +248,7 @@ LET_PASS: dict[str, list[str]] = {
         "def _():\n    return 1\ndef _():\n    return 2\n",
     ],
     "missing-self": [
+        "class IBox(Interface):\n    def size():\n        pass\n",
         "class A:\n    @staticmethod\n    def size():\n        return 1\n    def other(self):\n        return 2\n",
         "class A:\n    def make():\n        return 1\n    x = make()\n    def other(self):\n        return self.x\n",
         "class A:\n    def one(*args):\n        return args\n    def other(self):\n        return 2\n",
