@@ -9,7 +9,6 @@ from ether.review.scout.explore import PassName, make_pass, see_all, see_file
 from ether.review.scout.files.discovery import Candidate
 from ether.review.scout.files.language import language_of
 from ether.review.scout.files.limits import Limits
-from ether.review.scout.files.other_languages import count_lines
 from ether.review.scout.files.source import Source, Unreadable, read
 from ether.review.scout.findings.finding import Finding
 from ether.review.scout.findings.truncation import bounded_findings, size_of
@@ -22,7 +21,7 @@ def examine(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
     """Look at one file in all three ways. A generated file is measured and not judged, as in `explore`.
 
     Returns:
-        A JSON object: `path`, `readable`, `language`, `size` (bytes), `lines` ({total, blank, comment}),
+        A JSON object: `path`, `readable`, `language`, `size` (bytes), `lines`,
         `counts`, `by_rule`, `findings`, `findings_omitted`, `symbols` (the outline), `symbols_omitted` and
         `notes`.
 
@@ -50,13 +49,12 @@ def examine(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
     }
     if isinstance(file, Unreadable):
         return {**result, "readable": False, "notes": [f"{file.name}: {file.reason}.", *notes]}
-    count = count_lines(file)
     return {
         **result,
         "readable": True,
         "language": file.language,
         "size": file.size,
-        "lines": {"total": count.total, "blank": count.blank, "comment": count.comment},
+        "lines": file.line_count,
         **_bounded_symbols(seen[0], limits),
     }
 

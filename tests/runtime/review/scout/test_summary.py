@@ -156,7 +156,7 @@ def test_one_file_is_examined_in_all_three_ways(tmp_path):
         '''})  # fmt: skip
     result = examine(tmp_path / "a.py")
     assert set(result["by_rule"]) == {"is-literal", "stale-parameter"}
-    assert (result["language"], result["readable"], result["lines"]["total"]) == ("Python", True, 7)
+    assert (result["language"], result["readable"], result["lines"]) == ("Python", True, 7)
     assert [symbol["name"] for symbol in result["symbols"]] == ["fetch"]
 
 
