@@ -25,8 +25,8 @@ def test_a_missing_ruff_is_named_with_the_command_that_installs_it(tmp_path, mon
 
 
 def test_settings_beside_the_code_and_in_the_environment_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setenv("RUFF_OUTPUT_FORMAT", "concise")
-    write_tree(tmp_path, {"a.py": BAD, "ruff.toml": "exclude = ['*.py']\n", "pyproject.toml": "[tool.ruff]\nx = 1\n"})
+    monkeypatch.setenv("RUFF_OUTPUT_FILE", str(tmp_path / "elsewhere"))
+    write_tree(tmp_path, {"a.py": BAD, "ruff.toml": "[lint.per-file-ignores]\n'*.py' = ['ALL']\n"})
     assert set(by_rule(explore(tmp_path, [PassName.BUGS]), "bugs")) == {"is-literal"}
 
 
