@@ -20,6 +20,7 @@ from ether.review.progress import Display
 from ether.review.progress_lines import PlainDisplay
 from ether.review.scout.explore import PassName
 from ether.review.scout.findings.finding import Finding
+from ether.review.scout.ruff import require_ruff
 from ether.review.scout.summary import Group, summarise
 from ether.text_io.terminal import is_drawn, put, say
 from ether_broker.envelope.status import Status
@@ -106,6 +107,7 @@ def review(
 
     Raises:
         UsageError: a directory or an argument is wrong; nothing was started.
+        MissingExtra: the extra `review`, which brings ruff, is not installed; nothing was started.
         EtherError: the bus did not start.
     """
     started = time.monotonic()
@@ -115,6 +117,8 @@ def review(
         raise UsageError(f"timeout={timeout}: give each task some seconds, such as {DEFAULT_TIMEOUT:g}.")
     tasks = plan(reviewed, passes)
     nodes = _processes(processes, len(tasks))
+    if open_bus is None:
+        require_ruff()
     with (open_bus or _open_bus)(nodes) as bus:
         with _display(stream or sys.stderr, len(tasks)) as display:
             outcomes = run_tasks(bus, tasks, display, timeout=timeout, window=max(4, 2 * nodes))

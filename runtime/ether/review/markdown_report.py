@@ -154,8 +154,8 @@ def _findings(result: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[
 def _structure(data: dict[str, Any]) -> list[str]:
     imports = data["imports"]
     return [
-        *_rows(data["languages"], ("language", "files", "lines", "comment_percent"), "Languages"),
-        *_rows(data["most_complex_functions"], ("path:line", "name", "complexity", "lines", "nesting"), "Most complex"),
+        *_rows(data["languages"], ("language", "files", "lines"), "Languages"),
+        *_rows(data["most_complex_functions"], ("path:line", "name", "complexity", "lines"), "Most complex"),
         *_rows(data["longest_functions"], ("path:line", "name", "lines", "complexity"), "Longest"),
         *_rows(imports["most_imported"], ("module", "path", "importers"), "Most imported"),
         *_steps(imports["cycles"]),

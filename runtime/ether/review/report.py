@@ -21,7 +21,7 @@ from ether_broker.envelope.status import Status
 
 __all__ = ["SCHEMA", "build"]
 
-SCHEMA: Final = "ether.review/1.0"
+SCHEMA: Final = "ether.review/2.0"
 """The form of the report; the first number grows when a field goes or changes its meaning."""
 
 _SHOWN_NOTES: Final = 5

@@ -18,8 +18,8 @@ from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask, Target, plan, targets
 from ether.review.scout.explore import PassName, explore
 from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.rule import RULES
 from ether.review.scout.findings.truncation import bounded_findings
-from ether.review.scout.rule_catalogue import RULES
 from ether.review.scout.summary import Group, summarise
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status

@@ -4,12 +4,13 @@ General layout, from the bottom up:
 
     files/                                        from a directory to decoded text
     python/                                       parsed modules, and what is measured of them
-    findings/, checks/                            what is wrong in one Python module
+    findings/, checks/                            rules and findings; the checks that ruff lacks
+    ruff, selection                               ruff as a program, and which of its findings are worth telling
     passes/                                       structure, bugs, documentation: over a whole directory
     explore, examine, search, summary             one file for each action of the agent
     agent                                         the actions as capabilities; the only module that knows the bus
 
-Nothing analysed is ever imported or run.
+Nothing analysed is ever imported or run, and no file of settings of it is read.
 
 May import: its own rooms, the face, the floors below.
 Used by: `review`, and by its name any bus.

@@ -38,7 +38,7 @@ class Scout(Agent):
     cut short by the deadline, a bound or a cancellation is PARTIAL.
     """
 
-    tools = ("ast", "tokenize", "re")
+    tools = ("ruff", "ast", "tokenize", "re")
     artifacts_produced = ("findings", "outline")
 
     @capability("scout.explore_directory", confidence=0.9, idempotent=True, latency_weight=5.0)

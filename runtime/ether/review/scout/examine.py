@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ether.review.scout.explore import PassName, make_pass, see_file
+from ether.review.scout.explore import PassName, make_pass, see_all, see_file
 from ether.review.scout.files.discovery import Candidate
 from ether.review.scout.files.language import language_of
 from ether.review.scout.files.limits import Limits
-from ether.review.scout.files.other_languages import blocks_in, count_lines
 from ether.review.scout.files.source import Source, Unreadable, read
 from ether.review.scout.findings.finding import Finding
 from ether.review.scout.findings.truncation import bounded_findings, size_of
@@ -23,7 +21,7 @@ def examine(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
     """Look at one file in all three ways. A generated file is measured and not judged, as in `explore`.
 
     Returns:
-        A JSON object: `path`, `readable`, `language`, `size` (bytes), `lines` ({total, blank, comment}),
+        A JSON object: `path`, `readable`, `language`, `size` (bytes), `lines`,
         `counts`, `by_rule`, `findings`, `findings_omitted`, `symbols` (the outline), `symbols_omitted` and
         `notes`.
 
@@ -34,12 +32,13 @@ def examine(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
     file = _read(path, limits)
     findings: list[Finding] = []
     notes: list[str] = []
+    seen = [] if isinstance(file, Unreadable) else see_all([file], notes)
     for name in PassName:
         one = make_pass(name, limits)
         if isinstance(file, Unreadable):
             one.miss(file)
-        else:
-            see_file(one, Seen.of(file), notes)
+        for sight in seen:
+            see_file(one, sight, notes)
         report = one.finish(path.parent)
         findings += [finding for finding in report.findings if finding.path == file.name]
         notes += report.notes
@@ -50,19 +49,18 @@ def examine(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
     }
     if isinstance(file, Unreadable):
         return {**result, "readable": False, "notes": [f"{file.name}: {file.reason}.", *notes]}
-    count = count_lines(file)
     return {
         **result,
         "readable": True,
         "language": file.language,
         "size": file.size,
-        "lines": {"total": count.total, "blank": count.blank, "comment": count.comment},
-        **_bounded_symbols(Seen.of(file), limits),
+        "lines": file.line_count,
+        **_bounded_symbols(seen[0], limits),
     }
 
 
 def structure_of(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
-    """The outline of one file: classes and functions, nested as in the text.
+    """The outline of one Python file: classes and functions, nested as in the text.
 
     Returns:
         A JSON object: `path`, `language`, `symbols`, `symbols_omitted`, and `notes`, which say why there are
@@ -83,7 +81,9 @@ def structure_of(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
             "notes": [file.reason],
         }
     seen = Seen.of(file)
-    notes = [f"Line {seen.problem.line}: {seen.problem.message}."] if seen.problem else []
+    notes = [] if seen.module else [f"Only Python has an outline, and this is {file.language}."]
+    if seen.problem:
+        notes = [f"Line {seen.problem.line}: {seen.problem.message}."]
     return {"path": str(path), "language": file.language, **_bounded_symbols(seen, limits), "notes": notes}
 
 
@@ -98,11 +98,7 @@ def _read(path: Path, limits: Limits) -> Source | Unreadable:
 
 def _bounded_symbols(seen: Seen, limits: Limits) -> dict[str, Any]:
     """The outline as JSON: at most `limits.findings` symbols, and half of `limits.result_bytes`."""
-    if seen.module:
-        symbols = [symbol.to_json() for symbol in seen.symbols]
-    else:
-        symbols = [asdict(block) for block in blocks_in(seen.source)]
-    kept = symbols[: limits.findings]
+    kept = [symbol.to_json() for symbol in seen.symbols[: limits.findings]]
     while size_of(kept) > limits.result_bytes // 2:
         kept = kept[: len(kept) // 2]
-    return {"symbols": kept, "symbols_omitted": len(symbols) - len(kept)}
+    return {"symbols": kept, "symbols_omitted": len(seen.symbols) - len(kept)}

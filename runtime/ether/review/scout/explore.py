@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ether.review.scout.files.discovery import Candidate, Discovery, discover
+from ether.review.scout.files.discovery import Discovery, discover
 from ether.review.scout.files.limits import Limits
-from ether.review.scout.files.source import Unreadable, read
+from ether.review.scout.files.source import Source, read
 from ether.review.scout.findings.truncation import bounded_findings, fit
 from ether.review.scout.passes.bugs import BugPass
 from ether.review.scout.passes.documentation import DocumentationPass
 from ether.review.scout.passes.pass_report import Pass, PassReport, Seen
 from ether.review.scout.passes.structure import StructurePass
+from ether.review.scout.ruff import check_files
+from ether.review.scout.selection import select
 
-__all__ = ["PassName", "Progress", "explore", "make_pass", "see_file"]
+__all__ = ["PassName", "Progress", "explore", "make_pass", "see_all", "see_file"]
 
 Progress = Callable[[float, str], None]
 """Called with the part done, 0 to 1, and what is being done."""
+
+
+_BATCH: Final = 100
+"""Files in memory at a time, and for each run of ruff."""
 
 
 class PassName(StrEnum):
@@ -52,14 +58,14 @@ def explore(
 ) -> dict[str, Any]:
     """Look at a directory in one or several ways.
 
-    Every file is read and parsed once, whatever the number of passes, and let go before the next. Nothing is
+    Every file is read and parsed once, whatever the number of passes, and let go with its batch. Nothing is
     imported or run. What cannot be read becomes a note, never an exception.
 
     Args:
         root: an existing directory.
         passes: which passes; each once, in this order.
         limits: the bounds; `Limits()` unless given.
-        progress: told after every few files.
+        progress: told at every 100 files.
         cancelled: asked before each file; when true, the passes finish with what they have and `complete` is
         false.
 
@@ -70,6 +76,7 @@ def explore(
 
     Raises:
         NotADirectoryError: `root` is no directory.
+        MissingExtra: the extra `review`, which brings ruff, is not installed.
     """
     if not root.is_dir():
         raise NotADirectoryError(f"{root} is not a directory.")
@@ -101,39 +108,58 @@ def _read_all(
 ) -> _Survey:
     survey = _Survey()
     total = sum(candidate.size for candidate in found.files) or 1
-    step = max(1, len(found.files) // 50)
-    for number, candidate in enumerate(found.files):
-        if cancelled():
-            survey.cut_short = f"Stopped early, after {number} of {len(found.files)} files."
+    for start in range(0, len(found.files), _BATCH):
+        progress(min(survey.size / total, 0.99), found.files[start].name)
+        sources = list(_read_some(found, start, passes, survey, limits, cancelled))
+        for seen in see_all(sources, found.notes, cancelled):
+            for one in passes:
+                see_file(one, seen, found.notes)
+        if survey.cut_short:
             break
-        if survey.size + candidate.size > limits.total_bytes:
-            survey.cut_short = f"Stopped at {limits.total_bytes:,} bytes, after {number} of {len(found.files)} files."
-            break
-        survey.size += candidate.size
-        if number % step == 0:
-            progress(min(survey.size / total, 0.99), candidate.name)
-        _read_one(candidate, found, passes, survey)
     progress(1.0, f"{survey.files} files read")
     return survey
 
 
-def _read_one(candidate: Candidate, found: Discovery, passes: list[Pass], survey: _Survey) -> None:
-    file = read(candidate)
-    if isinstance(file, Unreadable):
-        if file.reason == "binary":
-            found.skipped["binary"] += 1
+def _read_some(  # noqa: PLR0917
+    found: Discovery, start: int, passes: list[Pass], survey: _Survey, limits: Limits, cancelled: Callable[[], bool]
+) -> Iterator[Source]:
+    """Read the files of one batch, up to a bound."""
+    for number, candidate in enumerate(found.files[start : start + _BATCH], start):
+        if cancelled():
+            survey.cut_short = f"Stopped early, after {number} of {len(found.files)} files."
             return
-        found.notes.append(f"{file.name}: {file.reason}.")
-        for one in passes:
-            one.miss(file)
-        return
-    survey.files += 1
-    survey.lines += file.line_count
-    if file.note:
-        found.notes.append(f"{file.name}: {file.note}.")
-    seen = Seen.of(file)
-    for one in passes:
-        see_file(one, seen, found.notes)
+        if survey.size + candidate.size > limits.total_bytes:
+            survey.cut_short = f"Stopped at {limits.total_bytes:,} bytes, after {number} of {len(found.files)} files."
+            return
+        survey.size += candidate.size
+        file = read(candidate)
+        if isinstance(file, Source):
+            survey.files += 1
+            survey.lines += file.line_count
+            if file.note:
+                found.notes.append(f"{file.name}: {file.note}.")
+            yield file
+        elif file.reason == "binary":
+            found.skipped["binary"] += 1
+        else:
+            found.notes.append(f"{file.name}: {file.reason}.")
+            for one in passes:
+                one.miss(file)
+
+
+def see_all(sources: Sequence[Source], notes: list[str], cancelled: Callable[[], bool] = bool) -> list[Seen]:
+    """Parse files and have ruff check those in Python whose maintainer can act on it.
+
+    Raises:
+        MissingExtra: as `require_ruff`.
+    """
+    every = [Seen.of(source) for source in sources]
+    checked = [seen.source for seen in every if seen.module and seen.source.is_ours]
+    diagnostics = check_files(checked, notes, cancelled)
+    return [
+        replace(seen, found=list(select(seen.module, diagnostics.get(seen.source.name, ())))) if seen.module else seen
+        for seen in every
+    ]
 
 
 def see_file(one: Pass, seen: Seen, notes: list[str]) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ether.review.scout.checks.catalogue import BUG_RULES
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Finding, Severity
-from ether.review.scout.rule_catalogue import RULES
+from ether.review.scout.findings.rule import RULES
 
 __all__ = ["Group", "summarise"]
 
@@ -56,7 +55,7 @@ def summarise(groups: Sequence[Group], top: int = _MAX_TOP) -> dict[str, Any]:
     # What is equally grave and sure: bugs before documents and structure.
     ranked = sorted(
         ((finding, group.source) for group in groups for finding in group.findings),
-        key=lambda pair: (*pair[0].order[:2], pair[0].rule not in BUG_RULES, pair[1], *pair[0].order[2:]),
+        key=lambda pair: (*pair[0].order[:2], _is_no_bug(pair[0]), pair[1], *pair[0].order[2:]),
     )
     total = sum(counts.values())
     return {
@@ -76,6 +75,10 @@ def _sentence(counts: Counter[str], total: int) -> str:
         return "Nothing was found."
     parts = ", ".join(plural(counts[severity.value], severity.value) for severity in Severity)
     return f"{plural(total, 'finding')}: {parts}."
+
+
+def _is_no_bug(finding: Finding) -> bool:
+    return finding.rule not in RULES or RULES[finding.rule].group != "bugs"
 
 
 def _severity(rule: str, ranked: list[tuple[Finding, str]]) -> Severity:

@@ -6,7 +6,6 @@ import pytest
 
 from ether.review.scout.explore import PassName, explore
 from ether.review.scout.files.markdown_outline import headings, links
-from ether.review.scout.python.docstring import documented_parameters
 from tests.runtime.review.scout.support import by_rule, write_tree
 
 
@@ -18,56 +17,6 @@ def told(root):
     return by_rule({"passes": {"documentation": documentation(root)}}, "documentation")
 
 
-GOOGLE = """Do it.
-
-        Args:
-            first (dict[str, int]): one.
-                more: of it
-            second: two
-            *rest: and
-            **options: so on
-
-        Returns:
-            other: not a parameter
-        """
-NUMPY = """Do it.
-
-    Parameters
-    ----------
-    first : int
-        One: of them.
-    second, third : str, optional
-        Two.
-
-    Returns
-    -------
-    int
-    """
-SPHINX = """Do it.
-
-    :param first: one
-    :param int second: two
-    :type second: int
-    :returns: three
-    """
-
-
-@pytest.mark.parametrize(
-    ("docstring", "expected"),
-    [
-        (GOOGLE, [("first", 3), ("second", 5), ("rest", 6), ("options", 7)]),
-        (NUMPY, [("first", 4), ("second", 6), ("third", 6)]),
-        (SPHINX, [("first", 2), ("second", 3)]),
-        ("Nothing of the kind.", []),
-        ("Args: inline, is no section", []),
-        ("Args:", []),
-        ("", []),
-    ],
-)
-def test_parameters_are_read_in_the_three_usual_forms(docstring, expected):
-    assert [(one.name, one.line) for one in documented_parameters(docstring)] == expected
-
-
 def test_a_documented_parameter_that_does_not_exist_is_found_with_the_likely_name(tmp_path):
     write_tree(tmp_path, {"a.py": '''
         def fetch(url, time_out=1):
@@ -77,12 +26,11 @@ def test_a_documented_parameter_that_does_not_exist_is_found_with_the_likely_nam
                 url: where.
                 timeout: how long.
             """
+            return url
         '''})  # fmt: skip
     (finding,) = told(tmp_path)["stale-parameter"]
     assert (finding["line"], finding["severity"], finding["symbol"]) == (6, "warning", "fetch")
-    assert finding["message"].startswith(
-        "`timeout` is documented, and `fetch` takes no such parameter (did you mean `time_out`?)"
-    )
+    assert finding["message"].startswith("Documented parameter `timeout` is not in the function's signature:")
 
 
 @pytest.mark.parametrize(
@@ -102,43 +50,6 @@ def test_a_documented_parameter_that_does_not_exist_is_found_with_the_likely_nam
 def test_parameters_that_may_come_from_elsewhere_are_let_pass(tmp_path, code):
     write_tree(tmp_path, {"a.py": code})
     assert "stale-parameter" not in told(tmp_path)
-
-
-def test_a_class_documents_what_its_init_takes(tmp_path):
-    write_tree(tmp_path, {"a.py": '''
-        class A:
-            """D.
-
-            Args:
-                gone: no more.
-            """
-
-            def __init__(self, x):
-                self.x = x
-        '''})  # fmt: skip
-    (finding,) = told(tmp_path)["stale-parameter"]
-    assert (finding["line"], finding["message"].split("`")[1]) == (5, "gone")
-
-
-def test_a_parameter_left_out_of_a_complete_list_is_mentioned(tmp_path):
-    write_tree(tmp_path, {"a.py": '''
-        def f(x, y, z, _private, w):
-            """D; w is explained here.
-
-            Args:
-                x: one
-                y: two
-            """
-
-        def g(x, y, z):
-            """D.
-
-            Args:
-                x: one
-            """
-        '''})  # fmt: skip
-    (finding,) = told(tmp_path)["undocumented-parameter"]
-    assert finding["message"].startswith("`z` of `f` is not documented:")
 
 
 def test_coverage_counts_what_users_can_reach(tmp_path):
@@ -167,10 +78,10 @@ def test_an_override_inherits_the_docstring_of_its_base(tmp_path):
 
 
 def test_the_largest_undocumented_symbols_are_told(tmp_path):
-    body = "    print(1)\n" * 25
+    body = "    print(1)\n" * 45
     write_tree(tmp_path, {"a.py": f"def big():\n{body}\ndef small():\n    print(1)\n"})
     (finding,) = told(tmp_path)["missing-docstring"]
-    assert finding["message"].startswith("The function `big` (26 lines) has no docstring:")
+    assert finding["message"].startswith("The function `big` (46 lines) has no docstring:")
 
 
 def test_broken_links_are_found_and_the_others_let_pass(tmp_path):

@@ -13,8 +13,8 @@ from ether.review.scout.explore import explore
 from ether.review.scout.files.limits import Limits
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Confidence, Finding, Severity
+from ether.review.scout.findings.rule import RULES
 from ether.review.scout.findings.truncation import bounded_findings, fit, size_of
-from ether.review.scout.rule_catalogue import RULES
 from ether.review.scout.summary import Group, summarise
 from tests.runtime.review.scout.support import write_tree
 
@@ -140,7 +140,7 @@ def test_every_rule_explains_itself_in_a_sentence_without_a_full_stop():
         assert rule.name == name
         assert rule.why
         assert not rule.why.endswith(".")
-        assert rule.why[0].islower() or rule.why.startswith(("Python", "NotImplemented", "`"))
+        assert rule.why[0].islower() or rule.why.startswith(("Python", "NotImplemented", "NaN", "`"))
         assert rule.fix == "" or rule.fix.endswith((".", "..."))
 
 
@@ -156,7 +156,7 @@ def test_one_file_is_examined_in_all_three_ways(tmp_path):
         '''})  # fmt: skip
     result = examine(tmp_path / "a.py")
     assert set(result["by_rule"]) == {"is-literal", "stale-parameter"}
-    assert (result["language"], result["readable"], result["lines"]["total"]) == ("Python", True, 7)
+    assert (result["language"], result["readable"], result["lines"]) == ("Python", True, 7)
     assert [symbol["name"] for symbol in result["symbols"]] == ["fetch"]
 
 
@@ -175,7 +175,7 @@ def test_the_structure_of_a_file_is_its_outline(tmp_path):
     write_tree(tmp_path, {"a.py": "class A:\n    def f(self): ...\n", "b.js": "function g() {\n}\n", "c.py": "def (\n"})
     (symbol,) = structure_of(tmp_path / "a.py")["symbols"]
     assert (symbol["kind"], symbol["children"][0]["name"]) == ("class", "f")
-    assert structure_of(tmp_path / "b.js")["symbols"] == [{"kind": "function", "name": "g", "line": 1, "lines": 2}]
+    assert structure_of(tmp_path / "b.js")["notes"] == ["Only Python has an outline, and this is JavaScript."]
     assert structure_of(tmp_path / "c.py")["notes"] == ["Line 1: invalid syntax."]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePath
+from typing import Final
 
 from ether.review.scout.files.words import words
 
@@ -11,71 +12,46 @@ __all__ = ["BINARY_SUFFIXES", "PYTHON", "language_of", "language_of_shebang"]
 
 PYTHON = "Python"
 
-_BY_SUFFIX = {
-    ".bash": "Shell",
-    ".c": "C",
-    ".cc": "C++",
-    ".cfg": "INI",
-    ".cjs": "JavaScript",
-    ".cpp": "C++",
-    ".cs": "C#",
-    ".css": "CSS",
-    ".cxx": "C++",
-    ".go": "Go",
-    ".h": "C",
-    ".hpp": "C++",
-    ".htm": "HTML",
-    ".html": "HTML",
-    ".ini": "INI",
-    ".java": "Java",
-    ".js": "JavaScript",
-    ".json": "JSON",
-    ".jsx": "JavaScript",
-    ".kt": "Kotlin",
-    ".lua": "Lua",
-    ".md": "Markdown",
-    ".mdx": "Markdown",
-    ".mjs": "JavaScript",
-    ".php": "PHP",
-    ".pl": "Perl",
-    ".proto": "Protocol Buffers",
-    ".ps1": "PowerShell",
-    ".py": PYTHON,
-    ".pyi": "Python stub",
-    ".pyw": PYTHON,
-    ".pyx": "Cython",
-    ".pxd": "Cython",
-    ".rb": "Ruby",
-    ".rs": "Rust",
-    ".rst": "reStructuredText",
-    ".scala": "Scala",
-    ".scss": "CSS",
-    ".sh": "Shell",
-    ".sql": "SQL",
-    ".svg": "SVG",
-    ".swift": "Swift",
-    ".toml": "TOML",
-    ".ts": "TypeScript",
-    ".tsx": "TypeScript",
-    ".txt": "Text",
-    ".xml": "XML",
-    ".yaml": "YAML",
-    ".yml": "YAML",
-    ".zsh": "Shell",
+_NAMES: Final = {
+    "Shell": ".bash .sh .zsh",
+    "C": ".c .h",
+    "C++": ".cc .cpp .cxx .hpp",
+    "INI": ".cfg .ini",
+    "JavaScript": ".cjs .js .jsx .mjs",
+    "C#": ".cs",
+    "CSS": ".css .scss",
+    "Go": ".go",
+    "HTML": ".htm .html",
+    "Java": ".java",
+    "JSON": ".json",
+    "Kotlin": ".kt",
+    "Lua": ".lua",
+    "Markdown": ".md .mdx",
+    "PHP": ".php",
+    "Perl": ".pl",
+    "Protocol Buffers": ".proto",
+    "PowerShell": ".ps1",
+    PYTHON: ".py .pyw",
+    "Python stub": ".pyi",
+    "Cython": ".pxd .pyx",
+    "Ruby": ".rb gemfile rakefile",
+    "Rust": ".rs",
+    "reStructuredText": ".rst",
+    "Scala": ".scala",
+    "SQL": ".sql",
+    "SVG": ".svg",
+    "Swift": ".swift",
+    "TOML": ".toml",
+    "TypeScript": ".ts .tsx",
+    "Text": ".txt authors changelog copying license readme",
+    "XML": ".xml",
+    "YAML": ".yaml .yml",
+    "Dockerfile": "dockerfile",
+    "Makefile": "gnumakefile makefile",
+    "CMake": "cmakelists.txt",
 }
-_BY_NAME = {
-    "dockerfile": "Dockerfile",
-    "makefile": "Makefile",
-    "gnumakefile": "Makefile",
-    "cmakelists.txt": "CMake",
-    "rakefile": "Ruby",
-    "gemfile": "Ruby",
-    "license": "Text",
-    "copying": "Text",
-    "authors": "Text",
-    "readme": "Text",
-    "changelog": "Text",
-}
+"""{language: the suffixes and the whole names of its files}."""
+_BY_NAME = {name: language for language, names in _NAMES.items() for name in names.split()}
 _BY_INTERPRETER = {
     "bash": "Shell",
     "sh": "Shell",
@@ -101,7 +77,7 @@ BINARY_SUFFIXES = words(
 
 def language_of(path: PurePath) -> str | None:
     """The language that the name stands for; None when it tells nothing (see `language_of_shebang`)."""
-    return _BY_SUFFIX.get(path.suffix.lower()) or _BY_NAME.get(path.name.lower())
+    return _BY_NAME.get(path.suffix.lower()) or _BY_NAME.get(path.name.lower())
 
 
 def language_of_shebang(first_line: str) -> str | None:

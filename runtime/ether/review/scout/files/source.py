@@ -8,6 +8,7 @@ import re
 import tokenize
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 from ether.review.scout.files.discovery import Candidate, is_test_path
@@ -45,6 +46,9 @@ class Source:
     size: int
     """Bytes on disk."""
     vendored: bool = False
+    path: Path = Path()
+    """Where it is; never opened again by us."""
+    encoding: str = "utf-8"
     note: str = ""
     """How the text differs from what is on disk, if it does."""
 
@@ -92,7 +96,8 @@ def read(candidate: Candidate) -> Source | Unreadable:
     if b"\0" in data[:8192] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return Unreadable(candidate.name, "binary")
     text, note = _decode(data)
-    return Source(candidate.name, language or "other", _unix(text), len(data), candidate.vendored, note)
+    name = language or "other"
+    return Source(candidate.name, name, _unix(text), len(data), candidate.vendored, candidate.path, note=note)
 
 
 def _language_inside(data: bytes) -> str | None:
@@ -109,7 +114,8 @@ def _read_python(candidate: Candidate, data: bytes) -> Source | Unreadable:
         text = data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError, ValueError) as error:
         return Unreadable(candidate.name, f"cannot be decoded ({error})", is_source=True)
-    return Source(candidate.name, PYTHON, _unix(text), len(data), candidate.vendored)
+    encoding = encoding.removesuffix("-sig")
+    return Source(candidate.name, PYTHON, _unix(text), len(data), candidate.vendored, candidate.path, encoding)
 
 
 def _decode(data: bytes) -> tuple[str, str]:

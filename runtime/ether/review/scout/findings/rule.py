@@ -1,20 +1,15 @@
-"""A rule: what is looked for, why it matters, and what mends it."""
+"""Rules: what is looked for, why it matters, and what mends it; `rules.toml` beside this module has them all."""
 
 from __future__ import annotations
 
-import ast
-import re
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from ether.review.scout.findings.finding import Confidence, Finding, Severity
-from ether.review.scout.python.module import PythonModule
 
-__all__ = ["Rule", "is_suppressed"]
-
-_NOQA: Final = re.compile(r"#\s*noqa(?P<codes>:\s*[A-Za-z0-9_\-, ]+)?", re.IGNORECASE)
-_PYLINT: Final = re.compile(r"#\s*pylint:\s*disable=(?P<codes>[\w\-, ]+)")
-_FILE_WIDE: Final = re.compile(r"#\s*(?:flake8|ruff):\s*noqa\s*(?::\s*(?P<codes>[A-Z0-9, ]+))?\s*$", re.IGNORECASE)
+__all__ = ["RULES", "RULES_OF_RUFF", "Rule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,43 +17,21 @@ class Rule:
     """One kind of finding."""
 
     name: str
+    group: str
+    """The pass that tells it: structure, bugs or documentation."""
     severity: Severity
     why: str
     """Why a maintainer should care: one sentence, true of every finding of the rule."""
     fix: str
     confidence: Confidence = Confidence.HIGH
+    ruff: tuple[str, ...] = ()
+    """The rules of ruff that find it; empty where the check is Scout's own."""
     codes: tuple[str, ...] = ()
-    """The same rule in flake8, ruff, bandit or pylint: their `noqa` comments silence ours too."""
+    """What other tools call it: their comments silence it too."""
     in_tests: bool = False
     """Whether tests are judged by it too. Most are not: a test does on purpose what a program must not."""
 
-    def at(
-        self,
-        module: PythonModule,
-        node: ast.AST,
-        what: str,
-        *,
-        severity: Severity | None = None,
-        confidence: Confidence | None = None,
-        fix: str | None = None,
-    ) -> Finding:
-        """A finding of this rule at a node.
-
-        `what` says what was seen, without a full stop; the rule's reason follows it. Severity, confidence and
-        fix are the rule's own unless given.
-        """
-        return self.on(
-            module.name,
-            getattr(node, "lineno", 1),
-            what,
-            column=module.column(node),
-            symbol=module.symbol(node),
-            severity=severity,
-            confidence=confidence,
-            fix=fix,
-        )
-
-    def on(
+    def on(  # noqa: D417 - the others are the fields of `Finding`
         self,
         path: str,
         line: int,
@@ -67,53 +40,47 @@ class Rule:
         column: int = 1,
         symbol: str = "",
         severity: Severity | None = None,
-        confidence: Confidence | None = None,
         fix: str | None = None,
     ) -> Finding:
-        """A finding of this rule at a line of any file; see `at`."""
+        """A finding of this rule at a line of a file.
+
+        Args:
+            what: what was seen, without a full stop; the rule's reason follows it.
+            severity: the rule's own unless given, as with `fix`.
+        """
         return Finding(
             rule=self.name,
             severity=severity or self.severity,
-            confidence=confidence or self.confidence,
+            confidence=self.confidence,
             path=path,
             line=line,
             column=column,
-            message=f"{what}: {self.why}" if what else self.why,
+            message=f"{what}: {self.why}",
             fix=fix or self.fix,
             symbol=symbol,
         )
 
 
-def is_suppressed(finding: Finding, codes: tuple[str, ...], module: PythonModule) -> bool:
-    """Whether the maintainer has already decided: `noqa`, `pylint: disable` or `nosec` beside it.
-
-    The comment stands on the finding's own line, or on the first or last one of its statement.
-
-    Args:
-        finding: the finding.
-        codes: what other linters call its rule.
-        module: where it stands.
-    """
-    names = {finding.rule.lower(), *(code.lower() for code in codes)}
-    lines = {finding.line, *module.spans.get(finding.line, ())}
-    beside = (module.comments.get(line, "") for line in sorted(lines))
-    if any(_silences(comment, names) for comment in beside if comment):
-        return True
-    return any(_matches(_FILE_WIDE.search(comment), names) for comment in module.directives)
-
-
-def _silences(comment: str, names: set[str]) -> bool:
-    if "nosec" in comment and any(name.startswith(("s", "b")) and name[1:].isdigit() for name in names):
-        return True
-    return _matches(_NOQA.search(comment), names) or _matches(_PYLINT.search(comment), names)
+def _load() -> dict[str, Rule]:
+    data = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
+    return {
+        name: Rule(
+            name,
+            group,
+            Severity(entry["severity"]),
+            entry["why"],
+            entry["fix"],
+            Confidence(entry.get("confidence", Confidence.HIGH)),
+            tuple(entry.get("ruff", ())),
+            tuple(entry.get("codes", ())),
+            entry.get("in_tests", False),
+        )
+        for group, entries in data.items()
+        for name, entry in entries.items()
+    }
 
 
-def _matches(match: re.Match[str] | None, names: set[str]) -> bool:
-    """Whether a comment speaks of the rule; without codes it speaks of all."""
-    if match is None:
-        return False
-    codes = match["codes"]
-    if codes is None:
-        return True
-    listed = {code.strip().lower() for code in re.split(r"[,\s:]+", codes) if code.strip()}
-    return not names.isdisjoint(listed)
+RULES: Final[dict[str, Rule]] = _load()
+"""{name: rule} of every pass."""
+RULES_OF_RUFF: Final[dict[str, Rule]] = {code: rule for rule in RULES.values() for code in rule.ruff}
+"""{rule of ruff: ours}."""

@@ -8,37 +8,22 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from ether.review.scout.checks.catalogue import BUG_RULES, check_module
-from ether.review.scout.checks.names.imports import REMOVED, UNUSED_IMPORT, is_guarded
-from ether.review.scout.checks.text.leftovers import CONFLICT, conflict_line
-from ether.review.scout.checks.text.security import TOKEN_IN_TEXT, TOKENS
+from ether.review.scout.checks.catalogue import check_module
+from ether.review.scout.checks.literals import conflict_line, token_in
 from ether.review.scout.files.language import PYTHON
 from ether.review.scout.files.source import Source, Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Finding, Severity
-from ether.review.scout.findings.rule import Rule
+from ether.review.scout.findings.rule import RULES
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.python.module import PythonModule
+from ether.review.scout.selection import is_told
 
-__all__ = ["RULES", "BugPass"]
-
-SYNTAX = Rule(
-    "syntax-error",
-    Severity.ERROR,
-    "Python cannot compile the file, so importing it fails",
-    "Correct the syntax, or keep the file out of the package.",
-)
-DATA_SYNTAX = Rule(
-    "data-syntax",
-    Severity.ERROR,
-    "no standard parser reads the file",
-    "Correct it at the place named.",
-)
-RULES: Final[dict[str, Rule]] = {**BUG_RULES, SYNTAX.name: SYNTAX, DATA_SYNTAX.name: DATA_SYNTAX}
-"""{name: rule} of everything that this pass can tell."""
+__all__ = ["BugPass"]
 
 _JSON_WITH_COMMENTS: Final = re.compile(
     r"tsconfig|jsconfig|\.vscode|\.eslintrc|devcontainer|\.jsonc|renovate|\.babelrc"
@@ -52,7 +37,6 @@ class BugPass:
 
     def __init__(self) -> None:
         self._findings: list[Finding] = []
-        self._notes: list[str] = []
         self._imported: set[tuple[str, str]] = set()
         self._parts: set[str] = set()
         self._guarded: set[str] = set()
@@ -77,22 +61,21 @@ class BugPass:
         if seen.problem:
             self._findings.append(_syntax(source, seen.problem.message, seen.problem.line, seen.problem.column))
         if seen.module:
-            findings, notes = check_module(seen.module)
-            self._findings += findings
-            self._notes += notes
-        else:
-            self._findings += _in_text(source)
+            module = seen.module
+            self._findings += seen.found_for("bugs")
+            self._findings += [finding for finding in check_module(module) if is_told(module, finding)]
+        self._findings += _in_text(source)
 
     def miss(self, file: Unreadable) -> None:
         """A Python file that Python itself would refuse is a finding; others are notes of the survey."""
         if file.is_source:
             severity = Severity.INFO if _is_test_data(file.name) else Severity.ERROR
-            self._findings.append(SYNTAX.on(file.name, 1, f"The file {file.reason}", severity=severity))
+            self._findings.append(RULES["syntax-error"].on(file.name, 1, f"The file {file.reason}", severity=severity))
 
     def finish(self, root: Path) -> PassReport:
         """Drop what the rest of the directory explains, and count."""
         del root
-        kept = [finding for finding in self._findings if not self._is_explained(finding)]
+        kept = _once([finding for finding in self._findings if not self._is_explained(finding)])
         rules = Counter(finding.rule for finding in kept)
         data = {
             "files_checked": self._checked,
@@ -100,16 +83,31 @@ class BugPass:
             "files_of_others": self._foreign,
             "findings_per_1000_lines": round(1000 * len(kept) / self._lines, 2) if self._lines else 0.0,
         }
-        return PassReport(kept, data, _insights(kept, rules, self._checked, self._foreign), self._notes)
+        return PassReport(kept, data, _insights(kept, rules, self._checked, self._foreign))
 
     def _is_explained(self, finding: Finding) -> bool:
-        if finding.rule == UNUSED_IMPORT.name:
-            return (PurePosixPath(finding.path).stem, finding.subject) in self._imported
-        if finding.rule == REMOVED.name:  # the project brings its own, as setuptools brings distutils
+        if finding.rule == "unused-import":
+            name = finding.subject.rpartition(" ")[2].rpartition(".")[2]
+            return (PurePosixPath(finding.path).stem, name) in self._imported
+        if finding.rule == "removed-from-python":  # the project brings its own, as setuptools brings distutils
             top = finding.subject.partition(".")[0]
             own = top in self._parts or "_" + top in self._parts
             return own or PurePosixPath(finding.path).stem in self._guarded - self._unguarded
         return False
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """Of the slightest findings of one rule in one file only the first, with the number of the others."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in dict.fromkeys(findings):
+        place = () if finding.severity is Severity.INFO else (str(finding.line), str(finding.column))
+        alike.setdefault((finding.path, finding.rule, *place), []).append(finding)
+    return [_with_others(min(group, key=lambda one: one.order), len(group) - 1) for group in alike.values()]
+
+
+def _with_others(finding: Finding, others: int) -> Finding:
+    what, colon, why = finding.message.rpartition(f": {RULES[finding.rule].why}")
+    return replace(finding, message=f"{what} (and {others} more in the file){colon}{why}") if others else finding
 
 
 def _names_taken(module: PythonModule) -> set[tuple[str, str]]:
@@ -132,15 +130,17 @@ def _names_taken(module: PythonModule) -> set[tuple[str, str]]:
 def _modules_imported(module: PythonModule) -> Iterator[tuple[bool, set[str]]]:
     """(whether code asks first, last parts of the names of modules) of each import: some are for old Pythons only."""
     for node in module.of(ast.Import):
-        yield is_guarded(module, node), {alias.name.rpartition(".")[2] for alias in node.names}
+        yield module.is_guarded(node), {alias.name.rpartition(".")[2] for alias in node.names}
     for source in module.of(ast.ImportFrom):
         names = {alias.name for alias in source.names} | {(source.module or "").rpartition(".")[2]}
-        yield is_guarded(module, source), names
+        yield module.is_guarded(source), names
 
 
 def _syntax(source: Source, message: str, line: int, column: int) -> Finding:
     severity = Severity.INFO if source.is_test else Severity.ERROR
-    return SYNTAX.on(source.name, line, message[:1].upper() + message[1:], column=column, severity=severity)
+    return RULES["syntax-error"].on(
+        source.name, line, message[:1].upper() + message[1:], column=column, severity=severity
+    )
 
 
 def _is_test_data(name: str) -> bool:
@@ -151,10 +151,10 @@ def _in_text(source: Source) -> list[Finding]:
     """What any text can hold: conflict markers, tokens, and data files that do not parse."""
     found: list[Finding] = []
     if source.language not in {"Markdown", "reStructuredText", "Text"} and (line := conflict_line(source.text)):
-        found.append(CONFLICT.on(source.name, line, "Conflict markers"))
-    if token := TOKENS.search(source.text):
-        line = source.text.count("\n", 0, token.start()) + 1
-        found.append(TOKEN_IN_TEXT.on(source.name, line, f"`{token[0][:8]}…` has the form of a live token"))
+        found.append(RULES["merge-conflict"].on(source.name, line, "Conflict markers"))
+    if token := token_in(source.text):
+        what = f"`{token[1]}…` has the form of a live token"
+        found.append(RULES["token-in-source"].on(source.name, token[0], what))
     if source.language != PYTHON and not source.is_test and not _TEMPLATE.search(source.text):
         found += _data(source)
     return found
@@ -167,11 +167,11 @@ def _data(source: Source) -> list[Finding]:
         elif source.language == "TOML":
             tomllib.loads(source.text)
     except json.JSONDecodeError as error:
-        return [DATA_SYNTAX.on(source.name, error.lineno, f"JSON: {error.msg}", column=error.colno)]
+        return [RULES["data-syntax"].on(source.name, error.lineno, f"JSON: {error.msg}", column=error.colno)]
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"line (\d+), column (\d+)", str(error))
         line, column = (int(place[1]), int(place[2])) if place else (source.line_count, 1)
-        return [DATA_SYNTAX.on(source.name, line, f"TOML: {str(error).partition(' (at ')[0]}", column=column)]
+        return [RULES["data-syntax"].on(source.name, line, f"TOML: {str(error).partition(' (at ')[0]}", column=column)]
     except (RecursionError, ValueError):
         return []  # nested or large beyond what the parser takes: that says nothing about the file
     return []

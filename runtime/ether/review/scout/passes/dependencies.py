@@ -7,26 +7,13 @@ from typing import Any, Final
 
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.bounded_table import table
-from ether.review.scout.findings.finding import Finding, Severity
-from ether.review.scout.findings.rule import Rule
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import RULES
 from ether.review.scout.python.import_cycle import cycles
 from ether.review.scout.python.import_graph import Edge, ImportGraph
 
-__all__ = ["RULES", "Dependencies"]
+__all__ = ["Dependencies"]
 
-IMPORT_CYCLE = Rule(
-    "import-cycle",
-    Severity.INFO,
-    "it works only while none of them needs, at that moment, what another has yet to define",
-    "Move what both need into a third module, or import inside the function that needs it.",
-)
-MUTUAL_PACKAGES = Rule(
-    "mutual-packages",
-    Severity.INFO,
-    "neither can be understood, tested or released without the other",
-    "Let the imports point one way: move what the lower one takes from the upper.",
-)
-RULES: Final = (IMPORT_CYCLE, MUTUAL_PACKAGES)
 
 _SHOWN: Final = 6
 """Modules of a cycle named in a message."""
@@ -46,7 +33,7 @@ class Dependencies:
     def _cycle(self, way: list[Edge]) -> Finding:
         names = [edge.source for edge in way]
         shown = " → ".join([*names[:_SHOWN], "…"] if names[_SHOWN:] else [*names, names[0]])
-        return IMPORT_CYCLE.on(way[0].path, way[0].line, f"`{shown}` import one another when imported")
+        return RULES["import-cycle"].on(way[0].path, way[0].line, f"`{shown}` import one another when imported")
 
     def _mutual(self) -> list[Finding]:
         """Of each pair, the import that goes against the many: the cheapest one to turn round."""
@@ -62,7 +49,7 @@ class Dependencies:
                 there = f"{len(edges)} times, first here"
                 again = f"{len(back)} times, first in {back[0].path}:{back[0].line}"
                 what = f"`{one}` imports `{other}` ({there}) and `{other}` imports `{one}` ({again})"
-                found.append(MUTUAL_PACKAGES.on(edges[0].path, edges[0].line, what))
+                found.append(RULES["mutual-packages"].on(edges[0].path, edges[0].line, what))
         return found
 
     def to_json(self, rows: int) -> dict[str, Any]:

@@ -10,27 +10,19 @@ from typing import Any, Final
 
 from ether.review.scout.files.words import words
 from ether.review.scout.findings.bounded_table import table
-from ether.review.scout.findings.finding import Finding, Severity
-from ether.review.scout.findings.rule import Rule
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import RULES
 from ether.review.scout.python.module import PythonModule
 from ether.review.scout.python.outline import Symbol
 
-__all__ = ["RULES", "Coverage"]
+__all__ = ["Coverage"]
 
-UNEXPLAINED = Rule(
-    "missing-docstring",
-    Severity.INFO,
-    "users see it, and nothing says what it promises",
-    "Say in one line what it does, and then what a caller cannot guess.",
-    codes=("D100", "D101", "D102", "D103", "C0114", "C0115", "C0116"),
-)
-RULES: Final = (UNEXPLAINED,)
 
 _SAME_TEXT: Final = words("overload setter deleter override overrides")
 """Decorators of definitions whose docstring stands elsewhere."""
-_LONG_ENOUGH: Final = 20
+_LONG_ENOUGH: Final = 40
 """Lines: a shorter one may explain itself."""
-_MAX_FINDINGS: Final = 25
+_MAX_FINDINGS: Final = 3
 """The largest are told one by one; the tables count the rest."""
 
 
@@ -39,6 +31,11 @@ class _Public:
     path: str
     symbol: Symbol
     owner_has_bases: bool
+
+    @property
+    def may_inherit(self) -> bool:
+        """Whether `help` may show the docstring of a base."""
+        return self.owner_has_bases or (self.symbol.kind == "class" and "(" in self.symbol.signature)
 
     @property
     def top(self) -> str:
@@ -88,11 +85,12 @@ class Coverage:
         ]
 
     def findings(self) -> list[Finding]:
-        """The largest public symbols without a docstring."""
-        gaps = [one for one in self._public() if not one.symbol.documented and one.symbol.lines >= _LONG_ENOUGH]
+        """The largest public symbols without a docstring of their own or of a base."""
+        large = [one for one in self._public() if one.symbol.lines >= _LONG_ENOUGH and not one.symbol.documented]
+        gaps = [one for one in large if not one.may_inherit]
         gaps.sort(key=lambda one: (-one.symbol.lines, one.path, one.symbol.line))
         return [
-            UNEXPLAINED.on(
+            RULES["missing-docstring"].on(
                 one.path,
                 one.symbol.line,
                 f"The {one.symbol.kind} `{one.symbol.qualname}` ({one.symbol.lines} lines) has no docstring",

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ether.review.scout.files.limits import Limits
 from ether.review.scout.files.source import Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Finding
-from ether.review.scout.findings.rule import is_suppressed
-from ether.review.scout.passes import docstring_coverage as coverage
-from ether.review.scout.passes import docstring_parameters as parameters
-from ether.review.scout.passes import readme_pages as pages
 from ether.review.scout.passes.docstring_coverage import Coverage
-from ether.review.scout.passes.docstring_parameters import parameter_findings
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.passes.readme_pages import Pages
 
-__all__ = ["RULES", "DocumentationPass"]
-
-RULES: Final = {rule.name: rule for rule in (*coverage.RULES, *pages.RULES, *parameters.RULES)}
-"""{name: rule} of everything that this pass can tell."""
+__all__ = ["DocumentationPass"]
 
 
 class DocumentationPass:
@@ -41,8 +33,7 @@ class DocumentationPass:
         self._pages.add(seen.source)
         if seen.module:
             self._coverage.add(seen.module, seen.symbols)
-            found = parameter_findings(seen.module)
-            self._findings += [one for one in found if not is_suppressed(one, RULES[one.rule].codes, seen.module)]
+            self._findings += seen.found_for("documentation")
 
     def miss(self, file: Unreadable) -> None:
         """Nothing can be read of it; the survey notes it."""
@@ -65,8 +56,8 @@ class DocumentationPass:
                 f"({docstrings['percent']} %)."
             )
         rules = Counter(finding.rule for finding in findings)
-        if stale := rules[parameters.STALE.name]:
+        if stale := rules["stale-parameter"]:
             told.append(f"{plural(stale, 'documented parameter')} that no signature has.")
-        if broken := rules[pages.BROKEN_LINK.name]:
+        if broken := rules["broken-link"]:
             told.append(f"{broken} of {plural(data['links_checked'], 'relative link')} lead nowhere.")
         return told or ["There is nothing that documents, and nothing to document."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 from ether.review.scout.files.language import PYTHON
 from ether.review.scout.files.source import Source, Unreadable
 from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import RULES
 from ether.review.scout.python.module import PythonModule, SyntaxProblem, parse
 from ether.review.scout.python.outline import Symbol, outline
 
@@ -25,6 +27,12 @@ class Seen:
     """For Python that parses."""
     problem: SyntaxProblem | None = None
     """For Python that does not."""
+    found: Sequence[Finding] = ()
+    """What ruff found in it, as far as it is worth telling, for all passes."""
+
+    def found_for(self, pass_name: str) -> list[Finding]:
+        """What ruff found in it for one pass."""
+        return [finding for finding in self.found if RULES[finding.rule].group == pass_name]
 
     @cached_property
     def symbols(self) -> list[Symbol]:

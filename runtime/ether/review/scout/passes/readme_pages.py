@@ -9,36 +9,11 @@ from typing import Any, Final
 from ether.review.scout.files.markdown_outline import headings, links
 from ether.review.scout.files.source import Source
 from ether.review.scout.findings.bounded_table import table
-from ether.review.scout.findings.finding import Finding, Severity
-from ether.review.scout.findings.rule import Rule
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import RULES
 
-__all__ = ["RULES", "Pages"]
+__all__ = ["Pages"]
 
-BROKEN_LINK = Rule(
-    "broken-link",
-    Severity.WARNING,
-    "the file is not there, so the reader gets an error page",
-    "Correct the path, or take the link out.",
-)
-NO_README = Rule(
-    "missing-readme",
-    Severity.WARNING,
-    "a newcomer cannot tell what the project is for",
-    "Add README.md: what it is, how to install it, one example that runs.",
-)
-NO_EXAMPLE = Rule(
-    "readme-without-example",
-    Severity.INFO,
-    "a newcomer cannot see how it is used",
-    "Show the shortest example that runs.",
-)
-NO_PROJECT_FILE = Rule(
-    "missing-project-file",
-    Severity.INFO,
-    "packagers and users look for it",
-    "Add it.",
-)
-RULES: Final = (BROKEN_LINK, NO_README, NO_EXAMPLE, NO_PROJECT_FILE)
 
 _ROOT_MARKS: Final = (
     "pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "pom.xml", ".git"
@@ -75,7 +50,7 @@ class Pages:
     def findings(self, root: Path) -> list[Finding]:
         """Broken links, and what a project root lacks."""
         found = [
-            BROKEN_LINK.on(page, line, f"`{target}` does not exist")
+            RULES["broken-link"].on(page, line, f"`{target}` does not exist")
             for page, target, line in self._candidates
             if _is_broken(root, page, target)
         ]
@@ -86,12 +61,14 @@ class Pages:
     def _of_root(self, root: Path) -> list[Finding]:
         found = []
         if self._readme is None:
-            found.append(NO_README.on(".", 1, "The project has no README"))
+            found.append(RULES["missing-readme"].on(".", 1, "The project has no README"))
         elif not any(mark in self._readme.text for mark in _EXAMPLES):
-            found.append(NO_EXAMPLE.on(self._readme.name, 1, f"`{self._readme.name}` has no example"))
+            found.append(
+                RULES["readme-without-example"].on(self._readme.name, 1, f"`{self._readme.name}` has no example")
+            )
         for kind, names in _WANTED.items():
             if _first_file(root, names) is None:
-                found.append(NO_PROJECT_FILE.on(".", 1, f"The project has no {kind} (`{names[0]}`)"))
+                found.append(RULES["missing-project-file"].on(".", 1, f"The project has no {kind} (`{names[0]}`)"))
         return found
 
     def to_json(self, root: Path, rows: int) -> dict[str, Any]:

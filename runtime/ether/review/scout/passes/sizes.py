@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 from ether.review.scout.files.language import PYTHON
-from ether.review.scout.files.other_languages import count_lines
 from ether.review.scout.files.source import Source
 from ether.review.scout.findings.bounded_table import table
 
 __all__ = ["Sizes"]
 
 
-@dataclass(slots=True)
-class _Language:
-    files: int = 0
-    lines: int = 0
-    blank: int = 0
-    comments: int = 0
-
-
 class Sizes:
     """Adds files up."""
 
     def __init__(self) -> None:
-        self._languages: dict[str, _Language] = defaultdict(_Language)
+        self._languages: dict[str, dict[str, int]] = defaultdict(lambda: {"files": 0, "lines": 0})
         self._directories: Counter[str] = Counter()
         self._files: list[tuple[int, str]] = []
         self.foreign = 0
@@ -38,12 +28,9 @@ class Sizes:
 
     def add(self, source: Source) -> None:
         """Count one file in."""
-        count = count_lines(source)
         language = self._languages[source.language]
-        language.files += 1
-        language.lines += count.total
-        language.blank += count.blank
-        language.comments += count.comment
+        language["files"] += 1
+        language["lines"] += source.line_count
         self._directories[source.name.partition("/")[0] if "/" in source.name else "."] += 1
         if not source.is_ours:
             self.foreign += 1
@@ -58,26 +45,26 @@ class Sizes:
     @property
     def files(self) -> int:
         """All files, vendored and generated ones too."""
-        return sum(language.files for language in self._languages.values())
+        return sum(language["files"] for language in self._languages.values())
 
     @property
     def lines(self) -> int:
         """Their lines."""
-        return sum(language.lines for language in self._languages.values())
+        return sum(language["lines"] for language in self._languages.values())
 
     def main_language(self) -> str:
         """The language with the most lines; empty for an empty directory."""
-        return max(self._languages, key=lambda name: (self._languages[name].lines, name), default="")
+        return max(self._languages, key=lambda name: (self._languages[name]["lines"], name), default="")
 
     def to_json(self, rows: int) -> dict[str, Any]:
         """The tables of languages, top-level directories and largest files, and the test figures."""
-        languages = sorted(self._languages.items(), key=lambda item: (-item[1].lines, item[0]))
+        languages = sorted(self._languages.items(), key=lambda item: (-item[1]["lines"], item[0]))
         largest = sorted(self._files, key=lambda item: (-item[0], item[1]))
         return {
             "files": self.files,
             "lines": self.lines,
             "vendored_or_generated_files": self.foreign,
-            "languages": table(({"language": name, **_figures(one)} for name, one in languages), rows),
+            "languages": table(({"language": name, **one} for name, one in languages), rows),
             "directories": dict(sorted(self._directories.items(), key=lambda item: (-item[1], item[0]))[:rows]),
             "largest_files": table(({"path": path, "lines": lines} for lines, path in largest), rows),
             "tests": {
@@ -86,13 +73,3 @@ class Sizes:
                 "lines_per_code_line": round(self.test_lines / self.code_lines, 2) if self.code_lines else None,
             },
         }
-
-
-def _figures(language: _Language) -> dict[str, Any]:
-    written = language.lines - language.blank
-    return {
-        "files": language.files,
-        "lines": language.lines,
-        "comment_lines": language.comments,
-        "comment_percent": round(100 * language.comments / written, 1) if written else 0.0,
-    }

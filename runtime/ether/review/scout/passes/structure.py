@@ -2,82 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ether.review.scout.files.limits import Limits
-from ether.review.scout.files.other_languages import blocks_in
-from ether.review.scout.files.source import Source, Unreadable
+from ether.review.scout.files.source import Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.bounded_table import table
-from ether.review.scout.findings.finding import Finding, Severity
-from ether.review.scout.findings.rule import Rule
-from ether.review.scout.passes import dependencies
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.rule import RULES
 from ether.review.scout.passes.dependencies import Dependencies
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.passes.sizes import Sizes
 from ether.review.scout.python.import_graph import ImportCollector
-from ether.review.scout.python.module import PythonModule
-from ether.review.scout.python.outline import Symbol
 from ether.review.scout.python.todo_markers import Marker, markers_in
 
-__all__ = ["RULES", "StructurePass", "package_name"]
-
-HARD_FUNCTION = Rule(
-    "hard-to-change-function",
-    Severity.INFO,
-    "nobody keeps all of that in mind, and tests hardly reach every path",
-    "Move its parts into functions with a name each, the deepest branches first.",
-)
-LARGE_FILE = Rule(
-    "large-file",
-    Severity.INFO,
-    "a file of this size usually holds several subjects, and every change meets every other",
-    "Split it along its subjects.",
-)
-RULES: Final = {rule.name: rule for rule in (HARD_FUNCTION, LARGE_FILE, *dependencies.RULES)}
-"""{name: rule} of everything that this pass can tell."""
+__all__ = ["StructurePass", "package_name"]
 
 _COMPLEX: Final = 25
 """Cyclomatic complexity; McCabe proposed 10 as a function's limit, and few large projects keep even 20."""
 _LONG: Final = 150
-"""Lines of a function."""
-_BRANCHED: Final = 10
-"""Complexity under which a long function only does one thing after another, and is no trouble."""
-_DEEP: Final = 6
-"""Blocks inside one another."""
-_LARGE: Final = 1_500
+"""Lines of a function that is not simple either."""
+_LARGE: Final = 2_000
 """Lines of a file."""
 _SUBJECTS: Final = 20
 """Functions and classes: a large file with fewer is mostly a table."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Function:
-    """A function of any language, as the tables show it."""
-
-    path: str
-    line: int
-    name: str
-    lines: int
-    """Of the body: see `Symbol.body_lines`."""
-    complexity: int = 0
-    """0 where only its size is known."""
-    nesting: int = 0
-
-    def troubles(self) -> list[str]:
-        """What makes it hard to change, in words; empty when nothing does."""
-        told = []
-        if self.complexity > _COMPLEX:
-            told.append(f"a complexity of {self.complexity}")
-        if self.lines > _LONG and (self.complexity >= _BRANCHED or not self.complexity):
-            told.append(f"{self.lines} lines")
-        if self.nesting > _DEEP:
-            told.append(f"blocks {self.nesting} deep")
-        return told
+_COMPLEXITY: Final = re.compile(r"\((\d+) > ")
+"""In ruff's message."""
 
 
 class StructurePass:
@@ -87,7 +40,7 @@ class StructurePass:
         self._rows = (limits or Limits()).rows
         self._sizes = Sizes()
         self._imports = ImportCollector()
-        self._functions: list[_Function] = []
+        self._functions: list[dict[str, Any]] = []
         self._markers: list[tuple[str, Marker]] = []
         self._findings: list[Finding] = []
         self._counts: Counter[str] = Counter()
@@ -99,88 +52,70 @@ class StructurePass:
         if not source.is_ours:
             return
         self._markers += [(source.name, marker) for marker in markers_in(source, seen.module)]
-        symbols = self._measure(seen.module, seen.symbols) if seen.module else self._skim(source)
-        if source.line_count > _LARGE and symbols >= _SUBJECTS and not source.is_test:
-            what = f"The file has {source.line_count:,} lines and {symbols} functions and classes"
-            self._findings.append(LARGE_FILE.on(source.name, 1, what))
+        if seen.module is None:
+            return
+        self._imports.add(seen.module)
+        symbols = [symbol for top in seen.symbols for symbol in top.walk()]
+        self._counts.update(symbol.kind for symbol in symbols)
+        if source.is_test:
+            return  # a long test is a long story, and told once
+        self._counts["public"] += sum(symbol.is_public for symbol in symbols)
+        complexities = {finding.line: finding for finding in seen.found_for("structure")}
+        for symbol in symbols:
+            if symbol.kind != "class":
+                told = _COMPLEXITY.search(complexities[symbol.line].message) if symbol.line in complexities else None
+                self._take(source.name, symbol.line, symbol.qualname, symbol.body_lines, int(told[1]) if told else 0)
+        if source.line_count > _LARGE and len(symbols) >= _SUBJECTS:
+            what = f"The file has {source.line_count:,} lines and {len(symbols)} functions and classes"
+            self._findings.append(RULES["large-file"].on(source.name, 1, what))
 
     def miss(self, file: Unreadable) -> None:
         """Nothing can be measured of it; the survey notes it."""
 
-    def _measure(self, module: PythonModule, outline: list[Symbol]) -> int:
-        """Count the symbols of a module in; how many there are."""
-        self._imports.add(module)
-        symbols = [symbol for top in outline for symbol in top.walk()]
-        for symbol in symbols:
-            self._counts[symbol.kind] += 1
-            self._counts["public"] += symbol.is_public and not module.source.is_test
-            if symbol.kind != "class":
-                self._take(module.source, _of_symbol(module.name, symbol))
-        return len(symbols)
-
-    def _skim(self, source: Source) -> int:
-        """The same for another language, by its look."""
-        blocks = blocks_in(source)
-        for block in blocks:
-            self._counts[block.kind] += 1
-            if block.kind == "function":
-                self._take(source, _Function(source.name, block.line, block.name, block.lines))
-        return len(blocks)
-
-    def _take(self, source: Source, function: _Function) -> None:
-        if source.is_test:
-            return  # a long test is a long story, and told once
-        self._functions.append(function)
-        troubles = function.troubles()
+    def _take(self, path: str, line: int, name: str, lines: int, complexity: int) -> None:
+        """Count a function in; its complexity is 0 where ruff calls it simple (10 or less)."""
+        self._functions.append({"path": path, "line": line, "name": name, "lines": lines, "complexity": complexity})
+        troubles = [f"a complexity of {complexity}"] if complexity > _COMPLEX else []
+        troubles += [f"{lines} lines"] if lines > _LONG and complexity else []
         if troubles:
-            what = f"`{function.name}` has {' and '.join(troubles)}"
-            found = HARD_FUNCTION.on(source.name, function.line, what, symbol=function.name)
-            self._findings.append(found)
+            what = f"`{name}` has {' and '.join(troubles)}"
+            self._findings.append(RULES["hard-to-change-function"].on(path, line, what, symbol=name))
 
     def finish(self, root: Path) -> PassReport:
         """Draw the import graph and put the tables together."""
-        graph = self._imports.graph(package_name(root))
-        depends = Dependencies(graph)
-        complexities = sorted(function.complexity for function in self._functions if function.complexity)
+        depends = Dependencies(self._imports.graph(package_name(root)))
         kinds = Counter(marker.kind for _, marker in self._markers)
         data: dict[str, Any] = {
             **self._sizes.to_json(self._rows),
             "classes": self._counts["class"],
             "functions": self._counts["function"] + self._counts["method"],
             "public_symbols": self._counts["public"],
-            "median_complexity": complexities[len(complexities) // 2] if complexities else 0,
-            "most_complex_functions": self._worst(lambda one: (one.complexity, one.lines)),
-            "longest_functions": self._worst(lambda one: (one.lines, one.complexity)),
+            "most_complex_functions": self._worst("complexity", "lines"),
+            "longest_functions": self._worst("lines", "complexity"),
             "imports": depends.to_json(self._rows),
             "markers": {
                 "counts": dict(sorted(kinds.items())),
                 **table((_marker(path, marker) for path, marker in self._markers), self._rows),
             },
         }
-        findings = [*self._findings, *depends.findings()]
-        return PassReport(findings, data, self._insights() + depends.insights())
+        return PassReport([*self._findings, *depends.findings()], data, self._insights() + depends.insights())
 
-    def _worst(self, key: Callable[[_Function], tuple[int, int]]) -> dict[str, Any]:
-        ranked = sorted(self._functions, key=lambda one: ([-part for part in key(one)], one.path, one.line))
-        return table((asdict(function) for function in ranked if key(function)[0]), self._rows)
+    def _worst(self, first: str, second: str) -> dict[str, Any]:
+        ranked = sorted(self._functions, key=lambda one: (-one[first], -one[second], one["path"], one["line"]))
+        return table((function for function in ranked if function[first]), self._rows)
 
     def _insights(self) -> list[str]:
         sizes = self._sizes
         if not sizes.files:
             return ["There is nothing to read."]
-        lines = plural(sizes.lines, "line")
-        told = [f"{plural(sizes.files, 'file')}, {lines}, mostly {sizes.main_language()}."]
+        told = [f"{plural(sizes.files, 'file')}, {plural(sizes.lines, 'line')}, mostly {sizes.main_language()}."]
         if sizes.code_lines and sizes.test_lines:
             told.append(f"{sizes.test_lines / sizes.code_lines:.2f} lines of tests for each line of Python.")
-        hardest = max(self._functions, key=lambda one: (one.complexity, one.lines), default=None)
-        if hardest and hardest.complexity > _COMPLEX:
-            place, why = f"{hardest.path}:{hardest.line}", ", ".join(hardest.troubles())
-            told.append(f"The hardest function to change is `{hardest.name}` ({place}): {why}.")
+        hardest = max(self._functions, key=lambda one: (one["complexity"], one["lines"]), default=None)
+        if hardest and hardest["complexity"] > _COMPLEX:
+            place, size = f"{hardest['path']}:{hardest['line']}", f"a complexity of {hardest['complexity']}"
+            told.append(f"The hardest function to change is `{hardest['name']}` ({place}): {size}.")
         return told
-
-
-def _of_symbol(path: str, symbol: Symbol) -> _Function:
-    return _Function(path, symbol.line, symbol.qualname, symbol.body_lines, symbol.complexity, symbol.nesting)
 
 
 def _marker(path: str, marker: Marker) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ether.review.scout.python.module import PythonModule
-from ether.review.scout.python.syntax_queries import is_main_guard, is_type_checking_guard
+from ether.review.scout.python.module import PythonModule, last_name
 
 __all__ = ["Edge", "ImportCollector", "ImportGraph", "module_name"]
 
@@ -154,6 +153,12 @@ def _known_prefix(name: str, modules: dict[str, str]) -> str:
 
 
 def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
-    later = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    above = list(module.ancestors(statement))
-    return not any(isinstance(one, later) or is_type_checking_guard(one) or is_main_guard(one) for one in above)
+    return not any(_is_later(above) for above in module.ancestors(statement))
+
+
+def _is_later(node: ast.AST) -> bool:
+    """Whether what is below runs in a function, for type checkers, or as a script."""
+    if isinstance(node, ast.If):
+        test = node.test.left if isinstance(node.test, ast.Compare) else node.test
+        return last_name(test) in {"TYPE_CHECKING", "__name__"}
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))

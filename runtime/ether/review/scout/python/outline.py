@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ether.review.scout.python.complexity import complexity, nesting
-from ether.review.scout.python.module import FUNCTIONS, Function, PythonModule
-from ether.review.scout.python.syntax_queries import arguments_of, is_docstring, last_name, shown
+from ether.review.scout.python.module import FUNCTIONS, Function, PythonModule, last_name, shown
 
 __all__ = ["Symbol", "outline"]
 
@@ -27,11 +25,8 @@ class Symbol:
     signature: str
     decorators: tuple[str, ...]
     documented: bool
-    complexity: int = 0
-    """0 for a class."""
     body_lines: int = 0
-    """Lines of a function's body without its docstring and the functions in it."""
-    nesting: int = 0
+    """Lines of a function without its signature and docstring: long ones make nothing harder to change."""
     children: tuple[Symbol, ...] = field(default=())
 
     @property
@@ -60,8 +55,6 @@ class Symbol:
             "signature": self.signature,
             "decorators": list(self.decorators),
             "documented": self.documented,
-            "complexity": self.complexity,
-            "nesting": self.nesting,
             "children": [child.to_json() for child in self.children],
         }
         return {key: value for key, value in data.items() if value or key == "documented"}
@@ -104,6 +97,8 @@ def _class(module: PythonModule, node: ast.ClassDef, prefix: str) -> Symbol:
 
 def _function(module: PythonModule, node: Function, prefix: str, *, in_class: bool) -> Symbol:
     qualname = prefix + node.name
+    documented = ast.get_docstring(node, clean=False) is not None
+    body = node.body[documented:]
     return Symbol(
         kind="method" if in_class else "function",
         name=node.name,
@@ -112,28 +107,18 @@ def _function(module: PythonModule, node: Function, prefix: str, *, in_class: bo
         end_line=node.end_lineno or node.lineno,
         signature=_signature(node),
         decorators=_decorators(node),
-        documented=ast.get_docstring(node, clean=False) is not None,
-        complexity=complexity(module, node),
-        body_lines=_body_lines(module, node),
-        nesting=nesting(module, node),
+        documented=documented,
+        body_lines=(node.end_lineno or node.lineno) - body[0].lineno + 1 if body else 0,
         children=tuple(_symbols(module, node.body, qualname + ".", in_class=False)),
     )
 
 
-def _body_lines(module: PythonModule, node: Function) -> int:
-    """A long signature or docstring makes nothing harder to change, and a function inside counts for itself."""
-    body = node.body[1:] if is_docstring(node.body[0]) else node.body
-    if not body:
-        return 0
-    inner = (part for part in module.walk_scope(node) if isinstance(part, (*FUNCTIONS, ast.ClassDef)))
-    elsewhere = sum((part.end_lineno or part.lineno) - part.lineno + 1 for part in inner)
-    return (body[-1].end_lineno or body[-1].lineno) - body[0].lineno + 1 - elsewhere
-
-
 def _signature(node: Function) -> str:
     word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-    starred = {id(node.args.vararg): "*", id(node.args.kwarg): "**"}
-    parameters = ", ".join(starred.get(id(arg), "") + arg.arg for arg in arguments_of(node))
+    spec = node.args
+    names = [arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
+    names += [stars + arg.arg for stars, arg in (("*", spec.vararg), ("**", spec.kwarg)) if arg]
+    parameters = ", ".join(names)
     returns = f" -> {shown(node.returns)}" if node.returns else ""
     return f"{word} {node.name}({parameters}){returns}"
 
