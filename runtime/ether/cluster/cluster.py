@@ -94,7 +94,7 @@ class Cluster:
         if isinstance(nodes, ClusterSpec):
             if fields or tuple(agents):
                 raise UsageError("A ClusterSpec says everything: put the other arguments into it.")
-            self.spec = nodes
+            self.spec: ClusterSpec = nodes
         else:
             self.spec = ClusterSpec.of(nodes, agents, **fields)
         self._watchers: dict[str, Any] = {

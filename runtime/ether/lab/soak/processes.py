@@ -36,7 +36,7 @@ class Stage:
         self._stopped: int | None = None
         self.pids: dict[str, int] = {}
         """{process: its id}"""
-        self.journal = Path()
+        self.journal: Path = Path()
 
     def __enter__(self) -> Self:
         settings = self._settings
@@ -49,9 +49,9 @@ class Stage:
                 Cluster(_NODES, [EchoAgent], bind=bind, journal=str(self.journal), drain=0.0, on_event=settings.tell)
             )
             options: Info = {"endpoint": cluster.url}
-            self.observer = stack.enter_context(Peer("observer", options))
-            self.laggard = stack.enter_context(Peer("observer", options))
-            self.delegator = stack.enter_context(Peer("pacer", options))
+            self.observer: Peer = stack.enter_context(Peer("observer", options))
+            self.laggard: Peer = stack.enter_context(Peer("observer", options))
+            self.delegator: Peer = stack.enter_context(Peer("pacer", options))
             self.pids = {entry.name: entry.pid for entry in cluster.statistics() if entry.pid is not None}
             peers = {"observer": self.observer, "laggard": self.laggard, "delegator": self.delegator}
             self.pids |= {name: peer.pid for name, peer in peers.items()}

@@ -26,7 +26,7 @@ class Agents:
 
     name = "agents"
     about = "idle pooled agents in one node: time to start, on an idle bus and on one at work, and memory of each"
-    systems = frozenset({"idle", "filling"})
+    systems: frozenset[str] = frozenset({"idle", "filling"})
 
     def run(self, settings: Settings) -> Findings:
         """Microseconds until all are registered, and KiB of RAM, for each agent."""

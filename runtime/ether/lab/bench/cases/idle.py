@@ -20,7 +20,7 @@ class Idle:
 
     name = "idle"
     about = "a cluster of four processes that does nothing: CPU"
-    systems = frozenset({"ether"})
+    systems: frozenset[str] = frozenset({"ether"})
 
     def run(self, settings: Settings) -> Findings:
         """Percent of one core, over twice the seconds of a turn each round."""

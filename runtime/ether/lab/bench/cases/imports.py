@@ -27,7 +27,7 @@ class Imports:
 
     name = "imports"
     about = "`import ether` beside its four libraries: time"
-    systems = frozenset[str]()
+    systems: frozenset[str] = frozenset[str]()
 
     def run(self, settings: Settings) -> Findings:
         """Time of ours against theirs."""

@@ -20,7 +20,7 @@ class Registered:
 
     name = "registered"
     about = "work spread over many registered agents beside one: rate, by capability and by name"
-    systems = frozenset({"ether"})
+    systems: frozenset[str] = frozenset({"ether"})
 
     def run(self, settings: Settings) -> Findings:
         """Rate of many against that of one, chosen by the registry and named in turn."""

@@ -29,7 +29,7 @@ class Paired:
         rate: what the ratio of the rates has to be.
     """
 
-    systems = frozenset({"ether"})
+    systems: frozenset[str] = frozenset({"ether"})
 
     def __init__(
         self, name: str, about: str, *, options: Mapping[str, Mapping[str, object]], transport: str | None = None,

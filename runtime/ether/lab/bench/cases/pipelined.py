@@ -19,7 +19,7 @@ class Pipelined:
 
     name = "pipelined"
     about = "nested bodies, many open at a time: rate beside NATS, CPU of the broker"
-    systems = frozenset({"nats", "ether"})
+    systems: frozenset[str] = frozenset({"nats", "ether"})
 
     def run(self, settings: Settings) -> Findings:
         """Rate against NATS's, and the broker's CPU."""
@@ -40,7 +40,7 @@ class Opaque:
 
     name = "bytes"
     about = "bytes bodies, many open at a time: rate beside NATS, raw sockets and a C proxy"
-    systems = frozenset({"raw", "proxy", "nats", "ether"})
+    systems: frozenset[str] = frozenset({"raw", "proxy", "nats", "ether"})
 
     def run(self, settings: Settings) -> Findings:
         """Rate against each of the others'."""

@@ -17,7 +17,7 @@ class Serial:
 
     name = "serial"
     about = "nested bodies, one after the other on one core: median beside NATS and raw sockets, p99"
-    systems = frozenset({"raw", "proxy", "nats", "ether"})
+    systems: frozenset[str] = frozenset({"raw", "proxy", "nats", "ether"})
 
     def run(self, settings: Settings) -> Findings:
         """Medians against each of the others', and the 99th percentile against the median."""

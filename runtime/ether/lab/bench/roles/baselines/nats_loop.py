@@ -26,7 +26,7 @@ class NatsLoop:
             raise MissingExtra(msg) from None
         self._nats = nats
         self._url = url
-        self.loop = asyncio.new_event_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
         self.connection: Any = None
 
     def connect(self) -> Any:
