@@ -202,4 +202,9 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(_LATER[name]), name)
 
 
+def __dir__() -> list[str]:
+    """List what is imported later too, for completion and documentation (PEP 562)."""
+    return sorted({*globals(), *_LATER})
+
+
 _logging.getLogger("ether").addHandler(_logging.NullHandler())

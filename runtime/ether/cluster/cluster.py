@@ -70,7 +70,7 @@ class Cluster:
     Args:
         nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start. Or a whole
             `ClusterSpec`, which then says everything.
-        agents: with a number of nodes: `module:Class`, classes of importable modules, or `AgentSpec`s.
+        agents: with a number of nodes: `module:Class`, classes of importable modules, or values of `AgentSpec`.
         on_event: told in words what happens to the processes; must be short.
         on_output: gets each line that a process prints, with its name; default: to our stderr.
         on_failed: told once why the cluster gave up.
