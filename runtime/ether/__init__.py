@@ -6,7 +6,7 @@ General layout, from the ground up; imports point down only:
     ether_actors    who acts: Agent, supervisor, registry, restarts, observers
     ether           what you import and run: Runtime, nodes, clusters, the command line
 
-Everything for users is here, and in `ether.cluster`, `ether.testing`, `ether.views` and `ether.observers`.
+Everything for users is here, and in `ether.cluster`, `ether.errors`, `ether.observers`, `ether.testing` and `ether.views`.
 """
 
 import logging as _logging
