@@ -4,6 +4,9 @@ import importlib
 import tomllib
 import types
 
+import pytest
+
+from tests.public import PUBLIC
 from tests.support import REPOSITORY, run_python
 
 HEAVY = {"asyncio", "click", "ifaddr", "jinja2", "nats", "rich", "sqlite3", "typer", "yaml", "zeroconf"}
@@ -16,21 +19,29 @@ def test_importing_ether_brings_nothing_heavy() -> None:
     assert sorted(HEAVY.intersection(loaded)) == []
 
 
-def test_every_public_name_of_the_face_is_exported() -> None:
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_a_public_module_exports_exactly_what_users_may_import(module: str) -> None:
+    face = importlib.import_module(module)
+
+    assert sorted(face.__all__) == sorted(PUBLIC[module])
+    assert sorted(name for name in face.__all__ if not hasattr(face, name)) == []
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_a_public_module_has_no_name_beside_those_it_exports(module: str) -> None:
     # In a fresh interpreter, where no test has imported a submodule and so made it an attribute.
-    public = set(run_python("import ether; print(*(name for name in vars(ether) if name[0] != '_'))").split())
-    face = importlib.import_module("ether")
+    public = set(
+        run_python(f"import {module} as face; print(*(name for name in vars(face) if name[0] != '_'))").split()
+    )
+    face = importlib.import_module(module)
     own = {name for name in public if not _is_incidental(name, getattr(face, name))}
 
-    assert sorted(own - set(face.__all__)) == []
+    assert sorted(own - PUBLIC[module] - PUBLIC["ether"]) == []
 
 
-def test_every_exported_name_exists_once_and_is_public() -> None:
-    face = importlib.import_module("ether")
-
-    assert sorted(name for name in face.__all__ if not hasattr(face, name)) == []
-    assert len(face.__all__) == len(set(face.__all__))
-    assert [name for name in face.__all__ if name[0] == "_" and name != "__version__"] == []
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_completion_knows_every_name_of_a_public_module(module: str) -> None:
+    assert set(run_python(f"import {module} as face; print(*dir(face))").split()) >= PUBLIC[module]
 
 
 def test_the_face_has_the_version_of_the_package() -> None:
@@ -49,5 +60,5 @@ def test_each_command_of_the_package_can_be_called() -> None:
 
 def _is_incidental(name: str, value: object) -> bool:
     """Whether Python put it there: a submodule that was imported, or the names that typing asks for."""
-    submodule = isinstance(value, types.ModuleType) and value.__name__ == f"ether.{name}"
+    submodule = isinstance(value, types.ModuleType) and value.__name__.endswith(f".{name}")
     return submodule or name in {"annotations", "TYPE_CHECKING"}

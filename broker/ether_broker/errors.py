@@ -125,9 +125,9 @@ __all__ = [
 class EtherError(Exception):
     """The base of every error that Ether raises on purpose."""
 
-    code = "error"
+    code: str = "error"
     """A stable word for programs; the message is for people."""
-    retryable = False
+    retryable: bool = False
     """Whether the same call may succeed later without a change."""
 
 
@@ -472,13 +472,15 @@ class OutcomeError(EtherError):
         retryable: as the response's error says.
     """
 
-    code = "outcome"
+    code: str = "outcome"
+    retryable: bool = False
 
     def __init__(self, response: _Outcome) -> None:
         super().__init__(response.explain())
         self.response: Any = response
         if response.error is not None:
-            self.code, self.retryable = response.error.code, response.error.retryable
+            self.code = response.error.code
+            self.retryable = response.error.retryable
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.response,)

@@ -80,7 +80,7 @@ class Mailbox(Generic[_L]):
     """Called when `outstanding` has changed."""
 
     def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+        self.limits: Limits = limits
         self.in_flight = 0
         self._waiting: OrderedDict[_L, None] = OrderedDict()
         self.waiting_count = 0

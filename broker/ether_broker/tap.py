@@ -83,7 +83,7 @@ class Tap:
         self._count = count
         self._size = size
         self._bytes = 0
-        self.next = start
+        self.next: int = start
         """The number that the next envelope gets."""
 
     @property

@@ -6,7 +6,7 @@ General layout, from the ground up; imports point down only:
     ether_actors    who acts: Agent, supervisor, registry, restarts, observers
     ether           what you import and run: Runtime, nodes, clusters, the command line
 
-Everything for users is here, and in `ether.cluster`, `ether.testing`, `ether.views` and `ether.observers`.
+Everything for users is here, and in `ether.cluster`, `ether.errors`, `ether.observers`, `ether.testing` and `ether.views`.
 """
 
 import logging as _logging
@@ -200,6 +200,11 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     return getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List what is imported later too, for completion and documentation (PEP 562)."""
+    return sorted({*globals(), *_LATER})
 
 
 _logging.getLogger("ether").addHandler(_logging.NullHandler())

@@ -31,7 +31,7 @@ class AgentRef:
     __slots__ = ("_runtime", "name")
 
     def __init__(self, name: str, runtime: Bus) -> None:
-        self.name = name
+        self.name: str = name
         """Its name on the bus."""
         self._runtime = runtime
 

@@ -1,8 +1,10 @@
-"""What can go wrong on the top floor; `ether_broker.errors` has the tree that this hangs in.
+"""The errors of the top floor.
 
-EtherError
-└── Unavailable
-    └── ProcessFailed          a process of a cluster did not come up, or was given up
+    EtherError
+    └── Unavailable
+        └── ProcessFailed          a process of a cluster did not come up, or was given up
+
+`ether_broker.errors` has the tree that this hangs in; `ether` exports both.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Runtime"]
 
-logger = logging.getLogger("ether.runtime")
+logger: logging.Logger = logging.getLogger("ether.runtime")
 _JOIN: Final = 10.0
 _NAMES: Final = 250
 """Names that one question to the bus has: with the longest there are, it has 50 KB of the 64 that are read."""

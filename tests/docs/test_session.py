@@ -180,3 +180,7 @@ beta False True
 '''
 """
     assert follow(text) == 3
+
+
+def test_a_page_without_blocks_is_done_at_once(follow: Follow) -> None:
+    assert follow("words alone") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pykka
@@ -115,9 +116,9 @@ class Agent(pykka.Actor, ComposableAgent):
     def __init__(self) -> None:
         # As pykka.Actor.__init__, with a flag for its Event and a counter for its uuid4: ten thousand idle agents are
         # half as large, and made in half the time.
-        self.actor_urn = f"urn:ether:agent:{next(_numbers)}"
+        self.actor_urn: str = f"urn:ether:agent:{next(_numbers)}"
         self.actor_inbox = Inbox(self.inbox_limit, self.max_concurrency)
-        self.actor_stopped = _Flag()  # type: ignore[assignment]  # pykka sets it and looks at it, and never waits
+        self.actor_stopped: threading.Event = _Flag()  # type: ignore[assignment]  # pykka sets it and looks at it, and never waits
         self._actor_ref = pykka.ActorRef(self)
 
     @classmethod
@@ -224,13 +225,13 @@ class Agent(pykka.Actor, ComposableAgent):
 class ThreadedAgent(Agent):
     """An agent with threads of its own, one for each place: for handlers that hold a thread for long."""
 
-    dispatch = "thread"
+    dispatch: ClassVar[Literal["pool", "thread", "loop"]] = "thread"
 
 
 class AsyncAgent(Agent):
     """An agent that lives on the node's event loop: its plain methods run there too, and so must never wait."""
 
-    dispatch = "loop"
+    dispatch: ClassVar[Literal["pool", "thread", "loop"]] = "loop"
 
 
 def default_name(cls: type) -> str:

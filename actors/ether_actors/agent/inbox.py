@@ -31,8 +31,8 @@ class Inbox:
     __slots__ = ("_busy", "_closed", "_idle", "_lock", "_messages", "_scheduled", "limit", "places", "schedule")
 
     def __init__(self, limit: int = 10_000, places: int = 1) -> None:
-        self.limit = limit
-        self.places = places
+        self.limit: int = limit
+        self.places: int = places
         self.schedule: Callable[[], None] | None = None
         """Asks for a turn; None until the actor starts."""
         self._lock = threading.Lock()

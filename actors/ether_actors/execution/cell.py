@@ -102,14 +102,14 @@ class Cell:
     __slots__ = ("_dispatcher", "_handlers", "_host", "agent", "inbox", "make", "name", "state", "works")
 
     def __init__(self, name: str, make: Callable[[], Any], host: CellHost, dispatcher: Dispatcher) -> None:
-        self.name = name
-        self.make = make
+        self.name: str = name
+        self.make: Callable[[], Any] = make
         self._host = host
         self._dispatcher = dispatcher
         self._handlers: dict[bytes, Handler] = {}
         self.agent: Agent | None = None
         self.inbox: Any = None
-        self.state = CellState.NEW
+        self.state: CellState = CellState.NEW
         self.works: dict[bytes, Work] = {}
         """What is in the inbox or with a handler: {request id: work}."""
 

@@ -40,13 +40,13 @@ class Resources:
         chance: random.Random | None = None,
     ) -> None:  # fmt: skip
         self.pool = pool
-        self.loop = loop or EventLoop()
-        self.random = chance or random.Random()  # noqa: S311  jitter is no secret
+        self.loop: EventLoop = loop or EventLoop()
+        self.random: random.Random = chance or random.Random()  # noqa: S311  jitter is no secret
         self.make_id = make_id
         """A new request id in 16 bytes."""
-        self.monotonic = clock.monotonic
+        self.monotonic: Callable[[], float] = clock.monotonic
         """The node's clock in seconds."""
-        self.wall = clock.wall
+        self.wall: Callable[[], float] = clock.wall
         """Seconds since 1970 in UTC."""
         self._private_pools: list[Pool] = []
 

@@ -12,7 +12,7 @@ from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.response import Response
 from ether_broker.tap import ReadBatch
 from ether_broker.wire.codec import read_delegation, read_response
-from ether_broker.wire.frame import Kind, read_header
+from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["Observation", "Observer"]
 
@@ -29,7 +29,7 @@ class Observation:
         """When it passed, in seconds by the broker's clock; only differences mean something."""
         self.envelope = envelope
         """The bytes."""
-        self.header = read_header(envelope)
+        self.header: Header = read_header(envelope)
 
     @property
     def kind(self) -> Kind:

@@ -133,7 +133,7 @@ class SupervisionRunner:
         self._settled = threading.Event()
         self.failure: BaseException | None = None
         """What the first start that failed raised."""
-        self.reason = ""
+        self.reason: str = ""
         """Why the tree gave up; empty while it has not."""
 
     @property

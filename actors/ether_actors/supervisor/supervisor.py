@@ -116,13 +116,14 @@ class Supervisor:
             patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
             owner=owner, most_kept=limits.backlog,
         )  # fmt: skip
-        self.records = BrokerState(
+        self.records: BrokerState = BrokerState(
             limits, tap, journal, router, make_id, identify=identify, access=access, remembered=remembered
         )  # fmt: skip
         self._remembered = remembered
         delivery, selection = Delivery(self.records), Selection(self.records)
         reassignment = Reassignment(self.records, delivery, selection)
-        self.lease_service, self.journal_gc = LeaseService(self.records, delivery), JournalGc(self.records, delivery)
+        self.lease_service: LeaseService = LeaseService(self.records, delivery)
+        self.journal_gc: JournalGc = JournalGc(self.records, delivery)
         self._administration = Administration(self.records, delivery, self.lease_service, self.journal_gc)
         self._replay = OutcomeReplay(self.records)
         self._policy = DelegationPolicy(

@@ -84,13 +84,13 @@ class Handle:
         external_id: str | None = None,
     ) -> None:
         self._owner = owner
-        self.key = request_id
+        self.key: bytes = request_id
         """The 16 bytes of `request_id`."""
         self._source = source
         self._capability = capability
-        self.deadline = deadline
+        self.deadline: float = deadline
         """Seconds by the node's clock."""
-        self.external_id = external_id
+        self.external_id: str | None = external_id
         """The id that the delegator's own vocabulary has for it; every response to it has it too, and no other."""
         self._sent = sent
         self._delegation: Delegation | None = None

@@ -57,7 +57,7 @@ class Lease:
 
     def __init__(self, owner: Owner, resource: str, path: Path | None, wait: float | None) -> None:
         self._owner = owner
-        self.resource = resource
+        self.resource: str = resource
         """Its name on the bus; of a file its absolute path without symbolic links."""
         self._path = path
         self._wait = wait

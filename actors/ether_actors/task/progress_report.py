@@ -22,16 +22,16 @@ class ProgressReport:
     __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "line", "session")
 
     def __init__(self, session: Session, attempt: int, now: float) -> None:
-        self.session = session
+        self.session: Session = session
         """Whose node says it."""
-        self.attempt = attempt
-        self.left = float(BURST)
-        self.at = now
-        self.envelope = b""
+        self.attempt: int = attempt
+        self.left: float = float(BURST)
+        self.at: float = now
+        self.envelope: bytes = b""
         """What waits; empty while nothing does."""
-        self.folded = 0
+        self.folded: int = 0
         """How many were folded into what waits, or into what comes next."""
-        self.is_due = False
+        self.is_due: bool = False
         """Whether it will be looked at again."""
         self.line: OrderedDict[Any, None] | None = None
         """The delegations among which its own waits for room."""

@@ -86,14 +86,14 @@ class Task:
         self, delegation: Delegation | Request, agent: str, host: Host | None, deadline: float | None
     ) -> None:  # fmt: skip
         self._delegation = delegation
-        self.agent = agent
+        self.agent: str = agent
         """The name of the agent whose handler this is."""
-        self.attempt = delegation.attempt if isinstance(delegation, Delegation) else delegation.header.attempt
+        self.attempt: int = delegation.attempt if isinstance(delegation, Delegation) else delegation.header.attempt
         """1 for the first run; above that the node of an earlier run was lost (G3)."""
-        self.deadline = deadline
+        self.deadline: float | None = deadline
         """Seconds by `time.monotonic()` of this process; None off the bus."""
         self._host = host
-        self.started = host.monotonic() if host is not None else time.monotonic()
+        self.started: float = host.monotonic() if host is not None else time.monotonic()
         self._cancelled = False
         self._closed = False
         self._budget: BudgetAccount | None = None

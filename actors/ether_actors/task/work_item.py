@@ -25,23 +25,23 @@ class Work:
     )  # fmt: skip
 
     def __init__(self, header: Header, envelope: bytes) -> None:
-        self.header = header
-        self.envelope = envelope
+        self.header: Header = header
+        self.envelope: bytes = envelope
         self.external_id: str | None = None
         """The id that the delegator's own vocabulary has for it, once it has been read."""
         self.task: Task | None = None
-        self.accepted_at = 0.0
+        self.accepted_at: float = 0.0
         """Seconds by the node's clock, when ACCEPTED was last said; 0.0 is never."""
         self.runner: Any = None
         """The asyncio task of an `async def` handler."""
-        self.cancelled = False
+        self.cancelled: bool = False
         """Whether its delegation has ended without it."""
-        self.cancelled_at = 0.0
-        self.is_orphaned = False
+        self.cancelled_at: float = 0.0
+        self.is_orphaned: bool = False
         """Whether its agent crashed while it ran: it belongs to an instance that is no more."""
-        self.is_disowned = False
+        self.is_disowned: bool = False
         """Whether it was asked for by a broker that was lost, and nothing is said of it."""
-        self.is_over = False
+        self.is_over: bool = False
         """Whether its place is free again: its handler has ended, or was given up."""
 
     def end(self) -> bool:

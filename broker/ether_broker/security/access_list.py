@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from ether_broker.errors import InvalidSpec
 
@@ -240,7 +240,7 @@ class Access:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Access) and self.as_dict() == other.as_dict()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
 def _match(patterns: Patterns, *names: str) -> bool:

@@ -14,7 +14,7 @@ class Identity:
     __slots__ = ("_keyring", "key")
 
     def __init__(self, key: str, keyring: Keyring) -> None:
-        self.key = key
+        self.key: str = key
         """The public key."""
         self._keyring = keyring
 

@@ -80,13 +80,13 @@ class Keyring:
     """
 
     def __init__(self, folder: Path | str, *, extra: Mapping[str, str] | None = None) -> None:
-        self.folder = Path(folder).expanduser()
+        self.folder: Path = Path(folder).expanduser()
         self._extra = {key: PublicKey(check_key(key), node, (node,)) for key, node in (extra or {}).items()}
         self._lock = threading.Lock()
         self._read_at = 0.0
         self._stamp: _Stamp | None = None
         self._told: set[str] = set()
-        self.trouble = ""
+        self.trouble: str = ""
         """Why the folder cannot be read at the moment; empty when it can."""
         try:
             self._contents = self._read()

@@ -29,9 +29,9 @@ class Backlog:
     def __init__(self, most: int, close: Callable[[Session, str], None]) -> None:
         self._most = most
         self._close = close
-        self.size = 0
+        self.size: int = 0
         """Bytes of all sessions."""
-        self.must_shrink = False
+        self.must_shrink: bool = False
         """Whether the session with most is to go because memory is short; any thread may say so."""
         self.awaited: dict[Session, int] = {}
         """{session: bytes below which what is kept for it has to be before something goes on}."""

@@ -67,16 +67,16 @@ class Channel:
     )  # fmt: skip
 
     def __init__(self, session: int) -> None:
-        self.session = session
-        self.last = 0
+        self.session: int = session
+        self.last: int = 0
         """Number of the last frame that was packed."""
-        self.sent = 0
+        self.sent: int = 0
         """Number of the last frame that the socket took; below `last` if there are some that it did not."""
-        self.received = 0
+        self.received: int = 0
         """Number of the last frame that was taken in order."""
-        self.settled = 0
+        self.settled: int = 0
         """Number of the last of them that may be acknowledged."""
-        self.taken = 0
+        self.taken: int = 0
         """Number of the last frame of ours that the other end said it has, settled or not."""
         self._packed_bytes = 0
         self._forgotten_bytes = 0

@@ -29,7 +29,7 @@ class RefusalLog:
     """
 
     def __init__(self) -> None:
-        self.total = 0
+        self.total: int = 0
         """How many there were."""
         self.by_reason: Counter[str] = Counter()
         """{reason: how many}"""

@@ -76,7 +76,7 @@ class SessionTable:
         refusals: RefusalLog | None = None, owner: Callable[[bytes], str] = lambda _routing_id: "",
         most_kept: int = MOST,
     ) -> None:  # fmt: skip
-        self.refusals = refusals or RefusalLog()
+        self.refusals: RefusalLog = refusals or RefusalLog()
         """Messages that were no frames, came from peers without a session, or were not allowed."""
         self.patience = patience
         self.heartbeat = HEARTBEAT
@@ -94,9 +94,9 @@ class SessionTable:
         self._gone: list[Session] = []
         self._lost: list[Session] = []
         self._admission = AdmissionControl(owner)
-        self.backlog = Backlog(most_kept, self.close)
+        self.backlog: Backlog = Backlog(most_kept, self.close)
         """What is kept for them."""
-        self.turns = Turns(self._open, self._handled)
+        self.turns: Turns[Session] = Turns(self._open, self._handled)
         """What waits to be handled."""
         self._errors: OrderedDict[tuple[bytes, str, bytes], bytes] = OrderedDict()
         """{(routing id, code, request id): what it is told}, of which the oldest make room: nobody has a right to them."""

@@ -60,21 +60,21 @@ class InputQueue(Generic[_S]):
     )
 
     def __init__(self, session: _S | None = None, limit: int = SESSION_QUEUE) -> None:
-        self.session = session
-        self.limit = limit
+        self.session: _S | None = session
+        self.limit: int = limit
         self.frames: deque[tuple[bytes, int, bytes]] = deque()
         """(routing id, number, message); of those that are outside the count the number is 0."""
-        self.size = 0
+        self.size: int = 0
         """Bytes that wait, those of the frame that is being handled included."""
-        self.tag = 0
+        self.tag: int = 0
         """Points that it has cost, by the clock that all queues share."""
-        self.is_waiting = False
+        self.is_waiting: bool = False
         """Whether it has a place among those that are served."""
-        self.routing_id = b""
+        self.routing_id: bytes = b""
         """Whose frame is being handled."""
-        self.number = 0
+        self.number: int = 0
         """Its number."""
-        self.opened = 0
+        self.opened: int = 0
         """Its bytes."""
         self.envelopes: list[bytes] = []
         """What is left of it, the next one last."""
@@ -123,7 +123,7 @@ class Turns(Generic[_S]):
         """Of the queue that was served last, before it was."""
         self._last = 0
         """The highest tag of any queue so far."""
-        self.size = 0
+        self.size: int = 0
         """Bytes that wait in all queues."""
 
     def put(self, queue: InputQueue[_S], routing_id: bytes, number: int, message: bytes) -> None:

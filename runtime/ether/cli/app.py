@@ -99,7 +99,7 @@ def _say_usage(error: Any) -> int:
     return int(error.exit_code)
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="ether",
     cls=Commands,
     help="An actor message bus for AI agents: they delegate to each other, supervised and observed.",
@@ -140,7 +140,7 @@ def main(
         put(ctx.get_help())
 
 
-for group in (
+for _group in (
     up,
     review,
     delegate,
@@ -159,4 +159,4 @@ for group in (
     doctor,
     version,
 ):
-    group.add_to(app)
+    _group.add_to(app)

@@ -32,3 +32,8 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List what is imported later too, for completion and documentation (PEP 562)."""
+    return sorted({*globals(), *_MODULES})

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-logger = logging.getLogger("ether.broker")
+logger: logging.Logger = logging.getLogger("ether.broker")
 
 BROKEN: Final = 70
 """Exit code when the supervisor has ended by itself."""

@@ -70,7 +70,7 @@ class Cluster:
     Args:
         nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start. Or a whole
             `ClusterSpec`, which then says everything.
-        agents: with a number of nodes: `module:Class`, classes of importable modules, or `AgentSpec`s.
+        agents: with a number of nodes: `module:Class`, classes of importable modules, or values of `AgentSpec`.
         on_event: told in words what happens to the processes; must be short.
         on_output: gets each line that a process prints, with its name; default: to our stderr.
         on_failed: told once why the cluster gave up.
@@ -94,7 +94,7 @@ class Cluster:
         if isinstance(nodes, ClusterSpec):
             if fields or tuple(agents):
                 raise UsageError("A ClusterSpec says everything: put the other arguments into it.")
-            self.spec = nodes
+            self.spec: ClusterSpec = nodes
         else:
             self.spec = ClusterSpec.of(nodes, agents, **fields)
         self._watchers: dict[str, Any] = {

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ether_broker.journal.journal import Journal
     from ether_broker.security.access_list import Access
     from ether_broker.security.keyring import Keyring
+    from ether_broker.transport.backlog import Backlog
+    from ether_broker.transport.refusal_log import RefusalLog
     from ether_broker.transport.zeromq.curve_server import Guard
 
 __all__ = ["EmbeddedBroker"]
@@ -80,11 +82,11 @@ class EmbeddedBroker:
             raise
         self.supervisor: Any = SupervisorActor.start(socket, supervisor, clock)
         """Its pykka ref."""
-        self.refusals = refusals
+        self.refusals: RefusalLog = refusals
         """What it refused; any thread may look at it, and add to it."""
-        self.backlog = supervisor.records.router.backlog
+        self.backlog: Backlog = supervisor.records.router.backlog
         """What it keeps for its nodes."""
-        self.endpoint = socket.endpoint
+        self.endpoint: str = socket.endpoint
         """The address that it listens at."""
         self._maintenance = None if journal is None else self._keep_up(opened, supervisor)
 

@@ -17,7 +17,7 @@ from ether_broker.envelope.ids import to_text
 
 __all__ = ["EventLoopWatch"]
 
-logger = logging.getLogger("ether.loop")
+logger: logging.Logger = logging.getLogger("ether.loop")
 
 _AT: Final = 160
 """Letters that tell a place in the code."""

@@ -33,7 +33,7 @@ from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope, read_header
 
 __all__ = ["Session"]
 
-logger = logging.getLogger("ether.node")
+logger: logging.Logger = logging.getLogger("ether.node")
 
 _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.2

@@ -23,7 +23,7 @@ class Monitor:
     ) -> None:  # fmt: skip
         self.target = target
         """An agent's name, or `node:NAME`."""
-        self.reason = ""
+        self.reason: str = ""
         """Why it went down; `unknown` if it was not there, `access_denied` or `too_much` if the bus does not watch it for us.
 
         Empty until it has fired.

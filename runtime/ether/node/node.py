@@ -72,17 +72,17 @@ class Node:
         sender = Sender(link)
         session_state, broker_clock = self._session_state, self._broker_clock
         self._questions = ControlCalls(sender, resources, session_state)
-        self.subscriptions = Subscriptions(sender, self._questions, resources)
+        self.subscriptions: Subscriptions = Subscriptions(sender, self._questions, resources)
         """Its observers and monitors."""
-        self.outgoing = OutgoingDelegations(name, sender, resources, session_state, broker_clock)
+        self.outgoing: OutgoingDelegations = OutgoingDelegations(name, sender, resources, session_state, broker_clock)
         """What it asks of others."""
         responder = Responder(
             sender, self.outgoing, resources, session_state, broker_clock,
             crashed=self._crashed, stop_requested=self._stop_requested,
         )  # fmt: skip
-        self.agent_host = AgentHost(name, sender, self._questions, responder, resources, session_state)
+        self.agent_host: AgentHost = AgentHost(name, sender, self._questions, responder, resources, session_state)
         """Its agents."""
-        self.supervision = AgentSupervision(self.agent_host, resources, self._timers)
+        self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._timers)
         """Their supervision trees."""
         self._session = Session(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,

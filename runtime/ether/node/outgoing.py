@@ -6,6 +6,8 @@ delegate, request ──► link.send        deliver ──► Handle ──► 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, Final
 
 from ether.node.connection.broker_clock import BrokerClock
@@ -61,11 +63,11 @@ class OutgoingDelegations:
     def __init__(
         self, name: str, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock
     ) -> None:  # fmt: skip
-        self.lock = threading.RLock()  # a handle that follows another takes it while the other has it
+        self.lock: threading.RLock = threading.RLock()  # a handle that follows another takes it while the other has it
         self.resources = resources
-        self.wait = resources.wait
-        self.take = resources.take
-        self.flush = sender.flush
+        self.wait: Callable[[threading.Event, float | None], bool] = resources.wait
+        self.take: Callable[[SimpleQueue[Any], float | None], Any] = resources.take
+        self.flush: Callable[[], None] = sender.flush
         self._name = name
         self._source = name.encode()
         self._sender = sender

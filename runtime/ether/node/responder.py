@@ -5,6 +5,7 @@ Cell, Task ──► Responder ──► link
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,9 +15,12 @@ from ether.node.connection.session_state import SessionState
 from ether.node.outgoing import OutgoingDelegations
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
+from ether_actors.task.handle import Handle
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
+from ether_actors.threads.event_loop import EventLoop
 from ether_broker import errors
+from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import ErrorInfo, Response
@@ -49,14 +53,14 @@ class Responder:
         broker_clock: BrokerClock, *,
         crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
     ) -> None:  # fmt: skip
-        self.loop = resources.loop
-        self.delegate = outgoing.delegate
-        self.flush = sender.flush
-        self.wait = resources.wait
-        self.monotonic = resources.monotonic
-        self.wall = resources.wall
-        self.new_id = resources.new_id
-        self.local_deadline = broker_clock.local_deadline
+        self.loop: EventLoop = resources.loop
+        self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
+        self.flush: Callable[[], None] = sender.flush
+        self.wait: Callable[[threading.Event, float | None], bool] = resources.wait
+        self.monotonic: Callable[[], float] = resources.monotonic
+        self.wall: Callable[[], float] = resources.wall
+        self.new_id: Callable[[], str] = resources.new_id
+        self.local_deadline: Callable[[float], float | None] = broker_clock.local_deadline
         self.crashed = crashed
         self.stop_requested = stop_requested
         self._sender = sender

@@ -6,9 +6,11 @@ Cell ── crashed ──► AgentSupervision ──► SupervisionRunner ─�
 from __future__ import annotations
 
 import logging
+import random
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ether.node.agent_host import AgentHost
 from ether.text_io.warning import warn_unread
@@ -18,12 +20,13 @@ from ether_actors.execution.timers import Timers
 from ether_broker import errors
 
 if TYPE_CHECKING:
+    from ether_actors.agent.agent import Agent
     from ether_actors.restarts.child_spec import SupervisorSpec
     from ether_actors.restarts.runner import SupervisionRunner
 
 __all__ = ["AgentSupervision"]
 
-logger = logging.getLogger("ether.node")
+logger: logging.Logger = logging.getLogger("ether.node")
 
 
 class AgentSupervision:
@@ -36,17 +39,17 @@ class AgentSupervision:
     """
 
     def __init__(self, agent_host: AgentHost, resources: Resources, timers: Timers) -> None:
-        self.random = resources.random
-        self.monotonic = resources.monotonic
-        self.run = resources.run
-        self.wait = resources.wait
-        self.call_at = timers.add
-        self.make_cell = agent_host.make_cell
-        self.announce = agent_host.announce
-        self.restarting = agent_host.restarting
+        self.random: random.Random = resources.random
+        self.monotonic: Callable[[], float] = resources.monotonic
+        self.run: Callable[[Callable[[], None]], None] = resources.run
+        self.wait: Callable[[threading.Event, float | None], bool] = resources.wait
+        self.call_at: Callable[[float, Callable[[], None]], None] = timers.add
+        self.make_cell: Callable[[str, Callable[[], Any], type[Agent] | None], Cell] = agent_host.make_cell
+        self.announce: Callable[[Cell], BaseException | None] = agent_host.announce
+        self.restarting: Callable[[Cell, str], None] = agent_host.restarting
         self.comes_back = False
         """Whether this process is started again when a tree gives up: its agents are down meanwhile, and not gone."""
-        self.has_given_up = False
+        self.has_given_up: bool = False
         """Whether a tree gave up."""
         self._leave = agent_host.leave
         self.on_escalation: Callable[[str, str], None] = _warn

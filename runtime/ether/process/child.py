@@ -58,7 +58,7 @@ class Process:
         assert self._process.stdout is not None
         self.output: int = self._process.stdout.fileno()
         """A pipe with what it writes, stdout and stderr together."""
-        self.exit = os.pidfd_open(self._process.pid)
+        self.exit: int = os.pidfd_open(self._process.pid)
         """A descriptor that is readable when it has ended."""
         self._buffer = b""
 

@@ -19,7 +19,7 @@ from ether_actors.execution.timers import Timers
 
 __all__ = ["ProcessEventLoop"]
 
-logger = logging.getLogger("ether.process")
+logger: logging.Logger = logging.getLogger("ether.process")
 
 
 class HasFileno(Protocol):

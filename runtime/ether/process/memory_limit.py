@@ -26,7 +26,7 @@ from ether_broker.transport.backlog import Backlog
 
 __all__ = ["OUT_OF_MEMORY", "MemoryLimit", "resident"]
 
-logger = logging.getLogger("ether.broker")
+logger: logging.Logger = logging.getLogger("ether.broker")
 
 OUT_OF_MEMORY: Final = 71
 """Exit code of a broker whose memory went past twice its limit; whoever started it starts it anew, with its journal."""

@@ -56,7 +56,7 @@ from ether_broker.errors import EtherError
 
 __all__ = ["ProcessSpec", "ProcessStatistics", "ProcessSupervisor"]
 
-logger = logging.getLogger("ether.cluster")
+logger: logging.Logger = logging.getLogger("ether.cluster")
 
 GRACE: Final = 5.0
 """Seconds from the end of a process's drain to SIGKILL: it says goodbye to the broker and joins its threads."""

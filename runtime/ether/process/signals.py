@@ -28,9 +28,9 @@ class Stopping:
         self._at_once = at_once
         self._reasons: SimpleQueue[str] = SimpleQueue()  # `put` may be called from a signal handler
         self._before: dict[int, Any] = {}
-        self.signals = 0
+        self.signals: int = 0
         """Signals so far."""
-        self.last = 0
+        self.last: int = 0
         """The number of the last one."""
 
     def post(self, reason: str) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from queue import Empty, SimpleQueue
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from ether.node.node import Node
 from ether.node.outgoing import OutgoingDelegations
@@ -144,7 +144,7 @@ class _InlineStream(Stream):
 class InlineMachinery(Resources):
     """What a node of a `World` runs on."""
 
-    handle_type = InlineHandle
+    handle_type: ClassVar[type[Handle]] = InlineHandle
 
     pool: _InlinePool
     loop: InlineLoop

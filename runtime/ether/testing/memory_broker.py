@@ -44,7 +44,7 @@ class MemoryBroker:
         self, clock: Clock, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20
     ) -> None:
         self.clock = clock
-        self.supervisor = Supervisor(limits=limits, tap_count=tap_count, tap_size=tap_size)
+        self.supervisor: Supervisor = Supervisor(limits=limits, tap_count=tap_count, tap_size=tap_size)
         """The state machine; look into it, but leave stepping it to the broker."""
         self._links: dict[bytes, MemoryLink] = {}
         self._arrivals: list[tuple[bytes, bytes]] = []
@@ -114,8 +114,8 @@ class MemoryLink:
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.incarnation: Final = next(_numbers).to_bytes(INCARNATION)
-        self.endpoint = f"memory://{int.from_bytes(self.incarnation)}"
-        self.is_cut = False
+        self.endpoint: str = f"memory://{int.from_bytes(self.incarnation)}"
+        self.is_cut: bool = False
         """Whether nothing passes in either direction, as on a wire that was cut: nobody is told."""
         self._broker = broker
         self._receiver: Receiver | None = None

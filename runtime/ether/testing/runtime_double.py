@@ -60,7 +60,7 @@ class TestRuntime(Runtime):
         drain: float = 5.0,
     ) -> None:
         super().__init__(name=name, limits=limits, drain=drain)
-        self.clock = clock or ManualClock()
+        self.clock: ManualClock = clock or ManualClock()
         """What the bus takes for the time; `advance` moves it."""
         self._world: World | None = None
         self._link: MemoryLink | None = None

@@ -42,11 +42,11 @@ class World:
 
     def __init__(self, clock: ManualClock, limits: Limits | None = None) -> None:
         self.clock = clock
-        self.broker = MemoryBroker(clock, limits=limits)
+        self.broker: MemoryBroker = MemoryBroker(clock, limits=limits)
         self._nodes: list[InlineNode] = []
         self._fibers = Fibers()
         self._ids = 0
-        self.is_running = False
+        self.is_running: bool = False
         """Whether it moves at the moment, so that the caller is a handler, an observer or a callback."""
 
     def join(self, name: str) -> tuple[InlineNode, MemoryLink]:

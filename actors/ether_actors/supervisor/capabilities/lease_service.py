@@ -18,7 +18,7 @@ from typing import Any, Final
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.rejection import Rejection
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Held, Released, Withdrawn
+from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Held, LeaseTable, Released, Withdrawn
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID, to_text
@@ -52,7 +52,7 @@ class LeaseService:
     def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records
         self._delivery = delivery
-        self.leases: Final = records.leases
+        self.leases: Final[LeaseTable] = records.leases
         self._share = SHARE
         """What is left of this step's share."""
         records.ledger.bound = self.leases.bound

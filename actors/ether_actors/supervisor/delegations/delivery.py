@@ -35,7 +35,7 @@ class Delivery:
         """What has to be called off yet, because what it was made for has ended."""
         self.unpumped: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
-        self.left = SHARE
+        self.left: int = SHARE
         """How much of both this step may still end."""
 
     # -- to specialists ------------------------------------------------------------------------------------------

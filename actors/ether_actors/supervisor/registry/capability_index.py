@@ -51,7 +51,7 @@ class CapabilityIndex:
         """{a name: those of them that were found to have nobody who takes work, until somebody does}."""
         self.declared: SortedKeys[bytes] = SortedKeys()
         """The capabilities."""
-        self.looked = 0
+        self.looked: int = 0
         """Capabilities and manifests that were looked at in vain, or to compare; whoever counts them sets it back."""
 
     def add(self, agent: Registration, marks: int) -> Replicas:

@@ -35,15 +35,15 @@ class Registry:
     def __init__(self, limits: Limits, access: Access | None = None) -> None:
         self._limits = limits
         self._access = access or Access.open()
-        self.most = limits.agents
+        self.most: int = limits.agents
         """Places of agents that there may be, those that are down among them; see `registration.places_of`."""
         self.of_key: Counter[str] = Counter()
         """Places that the agents of each key's nodes take, and of those without one under the empty word."""
-        self.places = 0
+        self.places: int = 0
         """Places of all agents."""
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
-        self.index = CapabilityIndex()
+        self.index: CapabilityIndex = CapabilityIndex()
 
     def __len__(self) -> int:
         return len(self._agents)

@@ -60,10 +60,10 @@ class Replicas:
     )
 
     def __init__(self, manifest: Manifest, kind: Interface | None, marks: int) -> None:
-        self.manifest = manifest
-        self.kind = kind
-        self.marks = marks
-        self.places = places_of(manifest)
+        self.manifest: Manifest = manifest
+        self.kind: Interface | None = kind
+        self.marks: int = marks
+        self.places: int = places_of(manifest)
         """How many places each of them takes."""
         self.resolved: dict[bytes, bytes | None] = {}
         """{a name that was asked for: what they declare of it}."""

@@ -70,18 +70,20 @@ class BrokerState:
         self.router = router
         self.identify = identify
         """Whose connection a routing id is; None where connections have no keys."""
-        self.access = access or Access.open()
+        self.access: Access = access or Access.open()
         """Who may do what."""
-        self.registry = Registry(limits, self.access)
-        self.ledger = Ledger()
-        self.leases = LeaseTable(self._parent_of)
-        self.dead_letters = DeadLetters()
-        self.ended = Ended(most=remembered)
-        self.bus = Registration(Manifest(agent=SUPERVISOR), _SUPERVISOR, Session("", b"", 0.0), Mailbox(limits))
+        self.registry: Registry = Registry(limits, self.access)
+        self.ledger: Ledger = Ledger()
+        self.leases: LeaseTable = LeaseTable(self._parent_of)
+        self.dead_letters: DeadLetters = DeadLetters()
+        self.ended: Ended = Ended(most=remembered)
+        self.bus: Registration = Registration(
+            Manifest(agent=SUPERVISOR), _SUPERVISOR, Session("", b"", 0.0), Mailbox(limits)
+        )
         """The agent that does what the bus itself is asked for; nobody can register it, and no list has it."""
         self.journal = journal
         self.tap = tap
-        self.durable = tap.next
+        self.durable: int = tap.next
         """The number below which the journal can be read."""
         self.overdue = 0
         """Envelopes that the broker added as deadlines passed, and that are not durable yet."""
@@ -90,9 +92,9 @@ class BrokerState:
         self.make_id = make_id
         self.passing: list[bytes] = []
         """What passed in this step; the tap numbers it at the step's end."""
-        self.now = 0.0
+        self.now: float = 0.0
         """The time of this step, in seconds by the broker's clock."""
-        self.wall = 0.0
+        self.wall: float = 0.0
         """The same in seconds since 1970 in UTC."""
         self.outcomes: dict[int, int] = {}
         """Delegations that ended: {status: count}."""

@@ -71,7 +71,7 @@ class Ended:
         self._of: dict[bytes, tuple[dict[int, bytes], list[int]]] = {}
         """{delegator: ({number: request id}, the numbers in order, with some of what was collected)}."""
         self._bytes = 0
-        self.has_dropped = False
+        self.has_dropped: bool = False
         """Whether there are ended delegations that are not remembered any more."""
         self._highest: dict[bytes, bytes] = {}
         """{how they end: the highest UUIDv7 among them}, for so many processes at most."""
@@ -79,7 +79,7 @@ class Ended:
         """The highest UUIDv7 among those of the other processes."""
         self._since: OrderedDict[bytes, bytes] = OrderedDict()
         """{incarnation: the id above which its process's ids are new}; each broker has its own, no checkpoint has them."""
-        self.near = b""
+        self.near: bytes = b""
         """What is not above it is not far ahead of the broker's clock; as of the last time that `takes` was asked."""
         self._ahead: dict[bytes, bytes] = {}
         """{how they end: the highest UUIDv7 that was taken}, of processes that are far ahead; counted anew by each broker."""

@@ -132,9 +132,9 @@ class LeaseTable:
         """Those of them that have left and still have something that is to be taken from them."""
         self.bound: Final[set[bytes]] = set()
         """Their request ids, and those of the claims that wait: `left` wants to know when one of them ends."""
-        self.token = 0
+        self.token: int = 0
         """The highest that was granted."""
-        self.looked_at = 0
+        self.looked_at: int = 0
         """Leases and claims that were looked through for the last claim, or passed over for the last releases."""
 
     # -- looking -------------------------------------------------------------------------------------------------

@@ -148,13 +148,13 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open: dict[bytes, Entry] = {}
-        self.get = self._open.get
+        self.get: Callable[[bytes], Entry | None] = self._open.get
         """The delegation of an id, if it has no outcome yet: called for each envelope, so without a frame of its own."""
         self._asked: defaultdict[bytes, dict[int, Entry]] = defaultdict(dict)
         self._numbers: defaultdict[bytes, list[int]] = defaultdict(list)
         """{delegator: {number: what it asked for}}, and the numbers in order, with some of what has ended."""
         self._number = 0
-        self.size = 0
+        self.size: int = 0
         """Bytes of the delegations that have no outcome, and of those that their nodes have not answered."""
         self.deadlines: Deadlines[Entry] = Deadlines()
         self.bound: Container[bytes] = ()

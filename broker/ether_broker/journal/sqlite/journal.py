@@ -43,7 +43,7 @@ class SqliteJournal:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
-        self.path = Path(path).resolve()
+        self.path: Path = Path(path).resolve()
         if create:
             make_file(self.path)
         with explained(self.path):
@@ -56,8 +56,8 @@ class SqliteJournal:
     def _open(self) -> None:
         self._store = Store(self.path)
         try:
-            self.identity = self._store.identity
-            self.next = self._store.next
+            self.identity: str = self._store.identity
+            self.next: int = self._store.next
             self._writer = Writer(self._store)
             self._connect_reader()
         except BaseException:

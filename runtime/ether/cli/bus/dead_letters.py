@@ -44,7 +44,7 @@ _EARLIER: Final = (
 ReasonOption = Annotated[Reason | None, typer.Option("--reason", help="Only those that died of it.")]
 NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", min=1)]
 
-group = typer.Typer(help="List, show and redrive what could not be delivered.", no_args_is_help=True)
+group: typer.Typer = typer.Typer(help="List, show and redrive what could not be delivered.", no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:

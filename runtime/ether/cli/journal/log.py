@@ -96,7 +96,7 @@ IdArgument = Annotated[
     ),
 ]
 
-group = typer.Typer(
+group: typer.Typer = typer.Typer(
     help="List, show, follow and check what passed the bus, from its journal.", invoke_without_command=True
 )
 

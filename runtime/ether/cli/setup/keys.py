@@ -29,7 +29,9 @@ FolderOption = Annotated[
     ),
 ]
 
-group = typer.Typer(help="Make keys for encrypted connections, and say whose keys are let in.", no_args_is_help=True)
+group: typer.Typer = typer.Typer(
+    help="Make keys for encrypted connections, and say whose keys are let in.", no_args_is_help=True
+)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -19,7 +19,7 @@ class Crowd:
 
     name = "crowd"
     about = "the supervisor with 100,000 agents beside 1,000: registering, choosing among busy ones, a node that leaves"
-    systems = frozenset({"crowd"})
+    systems: frozenset[str] = frozenset({"crowd"})
 
     def run(self, settings: Settings) -> Report:
         """Times of one with many, in times with few."""

@@ -26,7 +26,7 @@ class Imports:
 
     name = "imports"
     about = "`import ether` beside its four libraries: time"
-    systems = frozenset[str]()
+    systems: frozenset[str] = frozenset[str]()
 
     def run(self, settings: Settings) -> Report:
         """Time of ours against theirs."""

@@ -21,7 +21,7 @@ class Recovery:
 
     name = "recovery"
     about = "start of a broker on a long journal without a checkpoint, its parts, and the start after it"
-    systems = frozenset({"ether"})
+    systems: frozenset[str] = frozenset({"ether"})
 
     def run(self, settings: Settings) -> Report:
         """Seconds of the start, and what they go into."""

@@ -45,7 +45,7 @@ class Peer:
         except BaseException:
             self.close()
             raise
-        self.pid = int(self.info.get("pid", self._process.pid))
+        self.pid: int = int(self.info.get("pid", self._process.pid))
         """The process that does the work."""
 
     def order(self, **order: Any) -> Info:

@@ -133,8 +133,8 @@ class Progress:
     """What a delegator hears of one delegation before its outcome."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.disordered = 0
+        self.count: int = 0
+        self.disordered: int = 0
         """Steps that did not come after those before them, in one run."""
         self._last = (0, -1)
 

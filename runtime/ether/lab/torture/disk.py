@@ -49,9 +49,9 @@ class Disk:
         self._lock: sqlite3.Connection | None = None
         self._failing = 0
         self._mended: Callable[[], None] | None = None
-        self.journal = self._place / name
+        self.journal: Path = self._place / name
         """The broker's."""
-        self.is_mounted = False
+        self.is_mounted: bool = False
         """Whether it is a file system of its own."""
 
     def __enter__(self) -> Self:

@@ -63,9 +63,9 @@ class Nemesis:
         self._ended: set[int] = set()
         """Processes that were told to end, and may not have yet."""
         self._stop = threading.Event()
-        self.done = threading.Event()
+        self.done: threading.Event = threading.Event()
         """Set when the whole plan is executed and nobody is paused any more."""
-        self.struck = 0
+        self.struck: int = 0
         """Strikes so far."""
         for strike in plan:
             self._push(began + strike.at, lambda strike=strike: self._strike(strike, strike.names, _TRIES))  # type: ignore[misc]

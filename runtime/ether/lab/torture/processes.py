@@ -55,11 +55,11 @@ class Processes:
         self._stack = contextlib.ExitStack()
         self._clients: ProcessSupervisor | None = None
         self._began = 0.0
-        self.mark = uuid.uuid4().hex
+        self.mark: str = uuid.uuid4().hex
         """The value of the mark."""
         self.disk: Disk | None = None
         """Under the journal, where that is to fail."""
-        self.scratch = Path()
+        self.scratch: Path = Path()
         """A folder for what the processes may leave, such as the broker's socket; none of it may be left."""
 
     def __enter__(self) -> Self:
@@ -69,7 +69,7 @@ class Processes:
             stack.enter_context(_environment({MARK: self.mark, "TMPDIR": str(self.scratch)}))
             if self._settings.journal_faults:
                 self.disk = stack.enter_context(Disk(self._folder, JOURNAL))
-            self.cluster = stack.enter_context(Cluster(self._spec(), on_output=self._on_output))
+            self.cluster: Cluster = stack.enter_context(Cluster(self._spec(), on_output=self._on_output))
             self._stack = stack.pop_all()
         return self
 

@@ -21,7 +21,7 @@ class BrokerClock:
 
     def __init__(self) -> None:
         self._samples: deque[float] = deque(maxlen=SAMPLES)
-        self.offset = 0.0
+        self.offset: float = 0.0
         """Seconds to add to a time of this node's to have the broker's."""
 
     def begin(self, told: float, now: float) -> None:

@@ -40,11 +40,11 @@ class Reply:
     __slots__ = ("body", "envelope", "event", "kind")
 
     def __init__(self, envelope: bytes) -> None:
-        self.envelope = envelope
+        self.envelope: bytes = envelope
         """What was asked."""
-        self.event = threading.Event()
+        self.event: threading.Event = threading.Event()
         """Set when the answer is there."""
-        self.kind = 0
+        self.kind: int = 0
         self.body: dict[str, Any] = {}
 
 

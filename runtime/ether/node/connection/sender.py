@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
+from typing import Protocol
 
 from ether_broker.errors import EtherError
 from ether_broker.transport.link import Link
@@ -11,7 +13,15 @@ from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["Sender"]
 
-logger = logging.getLogger("ether.node")
+logger: logging.Logger = logging.getLogger("ether.node")
+
+
+class SendCall(Protocol):
+    """The signature of `Link.send`."""
+
+    def __call__(self, envelope: bytes, *, hold: bool = False) -> None:
+        """As `Link.send`."""
+        ...
 
 
 class Sender:
@@ -24,10 +34,10 @@ class Sender:
     __slots__ = ("flush", "last_words", "link", "send")
 
     def __init__(self, link: Link) -> None:
-        self.link = link
-        self.send = link.send
+        self.link: Link = link
+        self.send: SendCall = link.send
         """Send what the caller answers for: it raises as `Link.send`."""
-        self.flush = link.flush
+        self.flush: Callable[[], None] = link.flush
         """Send what has been kept back."""
         self.last_words: list[bytes] = []
         """BYE when it has been said, which is said again in a new session; nothing follows it."""

@@ -22,25 +22,25 @@ class SessionState:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.broker = ""
+        self.broker: str = ""
         """The broker's incarnation."""
-        self.number = 0
+        self.number: int = 0
         """The id that it gave the session."""
-        self.journal = ""
+        self.journal: str = ""
         """The identity of its journal; empty when what it knows dies with it."""
-        self.limit = MAX_PAYLOAD
+        self.limit: int = MAX_PAYLOAD
         """Bytes that a payload may have."""
-        self.default_timeout = 60.0
+        self.default_timeout: float = 60.0
         """Seconds that a delegation has when nothing else is said."""
-        self.heartbeat = HEARTBEAT
+        self.heartbeat: float = HEARTBEAT
         """Seconds between signs of life, both ways."""
-        self.silence = SILENCE
+        self.silence: float = SILENCE
         """Seconds without one after which the other end is gone."""
-        self.trouble = ""
+        self.trouble: str = ""
         """Why its journal cannot be written now, as it said last; empty when it can."""
-        self.heard = 0.0
+        self.heard: float = 0.0
         """When something last came from it, by this node's clock."""
-        self.is_draining = False
+        self.is_draining: bool = False
         """Whether the node takes and begins nothing new."""
 
     def begin(self, welcome: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ether.review.scout.examine import examine, structure_of
 from ether.review.scout.explore import explore
@@ -38,8 +38,8 @@ class Scout(Agent):
     cut short by the deadline, a bound or a cancellation is PARTIAL.
     """
 
-    tools = ("ruff", "ast", "tokenize", "re")
-    artifacts_produced = ("findings", "outline")
+    tools: ClassVar[tuple[str, ...]] = ("ruff", "ast", "tokenize", "re")
+    artifacts_produced: ClassVar[tuple[str, ...]] = ("findings", "outline")
 
     @capability("scout.explore_directory", confidence=0.9, idempotent=True, latency_weight=5.0)
     def explore_directory(self, exploration: Exploration, task: Task) -> Response:

@@ -41,7 +41,7 @@ class Notation(Protocol):
 class PlainBytes:
     """No envelope: what NATS itself costs."""
 
-    subject = f"bench.{PLAIN}"
+    subject: str = f"bench.{PLAIN}"
 
     def __init__(self) -> None:
         self._body: bytes = body_of(OPAQUE)
@@ -63,7 +63,7 @@ class Envelopes:
 
     def __init__(self, kind: str) -> None:
         self._capability = capability_of(kind)
-        self.subject = self._capability
+        self.subject: str = self._capability
         self._body: Any = body_of(kind)
         self._agent = object.__new__(EchoAgent)  # its methods need no actor
         self._handler = EchoAgent.handlers()[self._capability]

@@ -19,11 +19,11 @@ class Sizes:
         self._languages: dict[str, dict[str, int]] = defaultdict(lambda: {"files": 0, "lines": 0})
         self._directories: Counter[str] = Counter()
         self._files: list[tuple[int, str]] = []
-        self.foreign = 0
+        self.foreign: int = 0
         """Files that are vendored or generated."""
-        self.test_files = 0
-        self.test_lines = 0
-        self.code_lines = 0
+        self.test_files: int = 0
+        self.test_lines: int = 0
+        self.code_lines: int = 0
         """Lines of Python outside tests."""
 
     def add(self, source: Source) -> None:

@@ -1,0 +1,42 @@
+"""What users may import: the public modules, and of each the names. Whoever changes this changes what others rely on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["PUBLIC"]
+
+_NAMES: Final = {
+    "ether": """
+        AccessDenied AddressInUse Advert Agent AgentCrash AgentRef AgentSpec AgentStatus Artifact
+        ArtifactMismatch AsyncAgent AuthenticationFailed Backoff BrokerUnavailable Budget BudgetAccount
+        BudgetExceeded Cancelled Capability ChildSpec Closed Cluster ClusterSpec ComposableAgent Criticality
+        Delegation DiscoveryUnavailable DuplicateAgent ErrorInfo EtherError Failed Forbidden Handle
+        IncompatibleVersion InsecureEndpoint InvalidEndpoint InvalidEnvelope InvalidKey InvalidManifest
+        InvalidSpec Lease LeaseDeadlock LeaseHeld LeaseLost Limits MailboxFull Manifest MissingExtra Monitor
+        NameTaken NodeRefused NodeSpec NotPermitted Observation Observer OutcomeError OutputContract
+        PayloadTooLarge ProcessFailed Rejected Response Restart Runtime Status Strategy Stream
+        SupervisorSpec Task ThreadedAgent TimedOut TooManyLeases Unavailable Unfinished UnknownAgent
+        UnknownDeadLetter Unserialisable UntrustedBroker UsageError WaitTimeout __version__ as_completed
+        capability discover thaw
+    """,
+    "ether.cluster": """
+        AgentSpec Cluster ClusterSpec GAVE_UP NodeSpec up
+    """,
+    "ether.errors": """
+        ProcessFailed
+    """,
+    "ether.observers": """
+        CONTENT_TYPE DEFINITIONS Definition EXTENSION_METRICS Figures Log Metrics MetricsStatistics
+        PairTotals Probe Target Turnaround Verdict WindowStatistics
+    """,
+    "ether.testing": """
+        ManualClock MemoryBroker MemoryLink Probe Stalled TestRuntime
+    """,
+    "ether.views": """
+        AgentInfo AgentInput AgentOutput AgentResponse CapabilityManifest Justification RegistryEntry
+        RequestEnvelope ResponseEnvelope SubgoalRequest SuggestionRecord foreign_id
+    """,
+}
+PUBLIC: Final = {module: frozenset(names.split()) for module, names in _NAMES.items()}
+"""{module: its names}"""
