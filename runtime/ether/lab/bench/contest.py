@@ -31,7 +31,7 @@ class Contest:
     ) -> None:  # fmt: skip
         self.name = name
         self.about = about
-        self.systems = frozenset(system for system, _ in bodies.values())
+        self.systems: frozenset[str] = frozenset(system for system, _ in bodies.values())
         self._bodies = bodies
         self._against = against
         self._is_serial = is_serial

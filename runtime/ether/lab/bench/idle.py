@@ -25,7 +25,7 @@ class Idle:
 
     name = "idle"
     about = "a cluster of four processes that does nothing: CPU"
-    systems = frozenset({"ether"})
+    systems: frozenset[str] = frozenset({"ether"})
 
     def run(self, settings: Settings) -> Report:
         """Percent of one core, over twice the seconds of a turn each round."""
@@ -45,7 +45,7 @@ class Agents:
 
     name = "agents"
     about = "idle pooled agents in one node: time to start, on an idle bus and on one at work, and memory of each"
-    systems = frozenset({"idle", "filling"})
+    systems: frozenset[str] = frozenset({"idle", "filling"})
 
     def run(self, settings: Settings) -> Report:
         """Microseconds until all are registered, and KiB of RAM, for each agent."""

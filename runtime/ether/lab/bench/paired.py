@@ -25,7 +25,7 @@ class Paired:
         rate: what the ratio of the rates has to be.
     """
 
-    systems = frozenset({"ether"})
+    systems: frozenset[str] = frozenset({"ether"})
 
     def __init__(
         self, name: str, about: str, *, options: Mapping[str, Mapping[str, Any]], transport: str | None = None,
@@ -75,7 +75,7 @@ class Registered:
 
     name = "registered"
     about = "work spread over many registered agents beside one: rate, by capability and by name"
-    systems = frozenset({"ether"})
+    systems: frozenset[str] = frozenset({"ether"})
 
     def run(self, settings: Settings) -> Report:
         """Rate of many against that of one, chosen by the registry and named in turn."""

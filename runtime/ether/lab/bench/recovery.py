@@ -51,7 +51,7 @@ class Failover:
 
     name = "failover"
     about = "a node and the broker are killed: time to the caller's outcome"
-    systems = frozenset({"ether"})
+    systems: frozenset[str] = frozenset({"ether"})
 
     def run(self, settings: Settings) -> Report:
         """Medians over the kills, with the least and the most."""

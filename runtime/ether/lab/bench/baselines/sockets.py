@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import ClassVar
 
 import zmq
 
@@ -22,7 +23,7 @@ _IO_WAIT = 30_000
 class _Sockets(Role):
     """Some sockets, and a thread that serves them until the context is terminated."""
 
-    kinds: tuple[int, ...]
+    kinds: ClassVar[tuple[int, ...]]
 
     def __init__(self, options: Info) -> None:
         super().__init__(options)
@@ -62,7 +63,7 @@ class _Sockets(Role):
 class Worker(_Sockets):
     """The end that answers: a ROUTER."""
 
-    kinds = (zmq.ROUTER,)
+    kinds: ClassVar[tuple[int, ...]] = (zmq.ROUTER,)
 
     def start(self) -> Info:
         """Bind and answer."""
@@ -74,7 +75,7 @@ class Worker(_Sockets):
 class Proxy(_Sockets):
     """The process in the middle."""
 
-    kinds = (zmq.ROUTER, zmq.DEALER)
+    kinds: ClassVar[tuple[int, ...]] = (zmq.ROUTER, zmq.DEALER)
 
     def start(self) -> Info:
         """Bind both sides."""
@@ -89,7 +90,7 @@ class Proxy(_Sockets):
 class ProxyWorker(_Sockets):
     """The end that answers: a DEALER, to which the proxy gives each message behind its sender's id."""
 
-    kinds = (zmq.DEALER,)
+    kinds: ClassVar[tuple[int, ...]] = (zmq.DEALER,)
 
     def start(self) -> Info:
         """Connect and answer."""
@@ -101,7 +102,7 @@ class ProxyWorker(_Sockets):
 class Client(_Sockets):
     """The end that asks: a DEALER."""
 
-    kinds = (zmq.DEALER,)
+    kinds: ClassVar[tuple[int, ...]] = (zmq.DEALER,)
 
     def start(self) -> Info:
         """Connect, and make sure that somebody answers."""
