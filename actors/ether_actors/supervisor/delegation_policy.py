@@ -21,6 +21,7 @@ from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State, owner_of
 from ether_actors.supervisor.state.round_robin import RoundRobin
+from ether_actors.supervisor.state.schedule import Job
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID, to_text
@@ -86,6 +87,8 @@ class DelegationPolicy:
         """Signs of running work."""
         self._overdue: RoundRobin[str, Entry] = RoundRobin(_DUE)
         """What has passed its deadline and has not been ended yet, by whose it is (`owner_of`)."""
+        self.job = Job(records.schedule, self._end_overdue)
+        records.ledger.deadlines.on_earlier = self.job.wake
 
     # -- delegations ---------------------------------------------------------------------------------------------
 
@@ -348,25 +351,13 @@ class DelegationPolicy:
             return
         self._delivery.rule(entry, Status.CANCELLED, "cancelled", "The delegator called it off.")
 
-    @property
-    def has_due(self) -> bool:
-        """Whether the next step should come at once; what waits for the journal is woken by that."""
-        delivery, records = self._delivery, self._records
-        if self._overdue.owners and not records.waits(records.overdue, _UNWRITTEN):
-            return True
-        if delivery.orphans.owners or delivery.unpumped:
-            return bool(self.progress.going) or not records.waits(records.overdue)
-        return bool(self.progress.going)
-
-    def due(self) -> None:
-        """End a share of what has passed its deadline, and of what was made for what has ended."""
-        records = self._records
+    def _end_overdue(self) -> float:
+        """End a share of what has passed its deadline."""
+        records, job, overdue = self._records, self.job, self._overdue
         for entry in records.ledger.deadlines.due(records.now, _NOTICED):
-            self._overdue.put(owner_of(entry), entry)
-        self._delivery.go_on()
-        if not self._overdue.owners:
-            return
-        for entry in self._overdue.take(_BEHIND if records.waits(records.overdue, _UNWRITTEN) else None):
+            overdue.put(owner_of(entry), entry)
+        is_ahead = job.unwritten > _UNWRITTEN and records.journal.trouble is None
+        for entry in overdue.take(_BEHIND if is_ahead else None):
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
             if entry.agent is records.bus:
@@ -376,6 +367,11 @@ class DelegationPolicy:
             else:
                 message = f"{entry.agent.manifest.agent} had not answered after {records.now - entry.opened:.1f} s."
                 self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
+        if overdue.owners and not is_ahead:
+            return 0.0
+        if overdue.owners:
+            job.pause()
+        return records.ledger.deadlines.next()
 
 
 def _is_same(header: Header, source: bytes, capability: bytes) -> bool:

@@ -7,9 +7,11 @@ What is left over follows after an interval. All of it is charged to the session
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.schedule import Job
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.tap import Batch, Cursor
@@ -27,7 +29,6 @@ from ether_broker.wire.frame import BATCH, Kind, pack_envelope
 
 __all__ = ["ObserverFeed"]
 
-_NEVER: Final = float("inf")
 _SHARE: Final = 128
 """Points of a share, and what the last batch is above them; see `ether_broker.transport.cost`."""
 _RETRY: Final = 0.5
@@ -46,35 +47,38 @@ class ObserverFeed:
         self._records = records
         self._interval = interval
         self._fed = records.tap.next
-        self.next_feed = _NEVER
-        """When to feed what has passed, in seconds by the broker's clock."""
+        self.job = Job(records.schedule, self._feed)
+        self.watching: dict[Session, None] = {}
+        """Sessions with observers; some of those that had any may be among them."""
         self._not_before = 0.0
         self._waiting: dict[Session, None] = {}
         """Sessions of which an observer may get more, the next to be served first."""
-        self.must_feed = False
-        """Whether an observer may get more in the next step, though nothing passes."""
         self._pause = 0.0
         """Before when nobody is fed: a share has just been spent."""
 
-    def passed(self) -> None:
-        """Note that envelopes were added to the ring."""
-        if self.next_feed == _NEVER:
-            self.next_feed = self._records.now + self._interval
+    def watch(self, session: Session) -> None:
+        """Note that a session has an observer more, or one less."""
+        self.watching[session] = None
+        self.job.wake(self._pause)
 
-    def feed(self) -> None:
+    def passed(self) -> None:
+        """Note that envelopes were added to the ring, and that somebody watches."""
+        is_much = self._records.tap.next - self._fed >= BATCH
+        self.job.wake(self._pause if is_much else self._records.now + self._interval)
+
+    def wake(self) -> None:
+        """Look for observers who may get more, though nothing passes."""
+        self.job.wake(self._pause)
+
+    def _feed(self) -> float:
         """Send what is due, as much as one step may."""
         tap, now = self._records.tap, self._records.now
-        if now < self._pause:
-            return
-        is_due = now >= self.next_feed or tap.next - self._fed >= BATCH
-        if is_due:
-            self._fed = tap.next
-            self.next_feed = _NEVER
-        if is_due or self.must_feed:
-            self.must_feed = False
-            for session in self._records.router.sessions:
-                if session.cursors:
-                    self._waiting.setdefault(session)
+        self._fed = tap.next
+        for session in list(self.watching):
+            if session.cursors and not session.lost:
+                self._waiting.setdefault(session)
+            else:
+                del self.watching[session]
         left = _SHARE
         while self._waiting and left > 0:
             session = next(iter(self._waiting))
@@ -84,8 +88,10 @@ class ObserverFeed:
             left -= points
             if is_fed:
                 self._waiting[session] = None  # behind the others
-        if self._waiting:
-            self.next_feed = self._pause = now + self._interval
+        if not self._waiting:
+            return inf
+        self._pause = now + self._interval
+        return self._pause
 
     def _serve(self, session: Session) -> tuple[int, bool]:
         """Send the next batch of that observer of a session that has waited longest: (points, whether there was one)."""
@@ -101,7 +107,7 @@ class ObserverFeed:
         """Send the next batch, or this one; returns its points, 0 if there is none to send."""
         records, position = self._records, cursor.position
         if position < records.tap.first and batch is None and records.journal.identity and cursor.has_credit:
-            self.must_feed = True  # not in the ring any more, and not in the journal yet or not to be read now
+            self.job.pause()  # not in the ring any more, and not in the journal yet or not to be read now
             return 0
         body = records.tap.read(cursor, topic_of, batch)
         if body is None:

@@ -29,6 +29,7 @@ from ether_actors.supervisor.observer_feed import ObserverFeed
 from ether_actors.supervisor.recovery import read_history, recover
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ended import REMEMBERED
+from ether_actors.supervisor.state.schedule import Job
 from ether_broker.envelope.ids import NO_ID, new_id, to_text
 from ether_broker.envelope.names import check_names
 from ether_broker.envelope.payload import MAX_PAYLOAD
@@ -127,15 +128,19 @@ class Supervisor:
         self._administration = Administration(self.records, delivery, self.lease_service, self.journal_gc)
         self._replay = OutcomeReplay(self.records)
         self._policy = DelegationPolicy(
-            self.records, delivery, selection, reassignment, administration=self._administration,
-            replay=self._replay,
+            self.records, delivery, selection, reassignment, administration=self._administration, replay=self._replay
         )  # fmt: skip
         self._membership = Membership(self.records, delivery, reassignment, self._replay, to_text(make_id()))
         self._observer_feed = ObserverFeed(self.records, tap_interval)
+        self.records.schedule.jobs = (
+            self._policy.progress.job, delivery.job, self._policy.job, self._membership.job, self._membership.departures.job,
+            self._membership.monitors.job, self.lease_service.job, self._replay.job,
+            self._observer_feed.job,
+        )  # fmt: skip
         self._ticket = 0
         """Of the last step that the journal was given."""
-        self._appended: deque[tuple[int, int, int, int]] = deque()
-        """(ticket, the number that follows, what of `overdue` and `departed`) of the steps that are not durable yet."""
+        self._appended: deque[tuple[int, int, list[tuple[Job, int]]]] = deque()
+        """(ticket, the number that follows, which jobs added how many) of the steps that are not durable yet."""
 
     def recover(self, now: float, wall: float, boot: str = "") -> None:
         """Take up what the journal's last broker left; before the first step.
@@ -169,34 +174,24 @@ class Supervisor:
             records.router.stood_still(now)
         records.now = now
         records.wall = wall
+        schedule = records.schedule
         if self._appended:
             self._release()
+        if schedule.paused or schedule.deferred:
+            schedule.begin()
         for routing_id, message in arrivals:
             records.router.arrive(routing_id, message, now)
         for queue, envelope in records.router.turns.take():
             self._take(queue, envelope)
-        progress = self._policy.progress
-        if progress.timed or progress.unsettled or progress.going or records.router.backlog.freed:
-            progress.due()
-        before = len(records.passing)
-        self._policy.due()
-        overdue = len(records.passing) - before
-        self._membership.beat()
-        self._membership.serve()
-        departed = len(records.passing) - before - overdue
-        records.overdue += overdue
-        records.departed += departed
-        self.lease_service.serve()
-        if self._replay.asked:
-            self._replay.serve()
+        added = schedule.run(now, records.passing) if schedule.next <= now else []
         if records.passing:
             passing, records.passing = records.passing, []
             first = records.tap.next
             records.tap.append(passing, now)
             self._ticket = records.journal.append(first, now, wall, passing)
-            self._appended.append((self._ticket, records.tap.next, overdue, departed))
-            self._observer_feed.passed()
-        self._observer_feed.feed()
+            self._appended.append((self._ticket, records.tap.next, added))
+            if self._observer_feed.watching:
+                self._observer_feed.passed()
         records.router.seal(self._ticket)
         self._release()
 
@@ -204,27 +199,21 @@ class Supervisor:
         """Let go of what the journal has committed."""
         records, committed = self.records, self.records.journal.committed
         records.router.release(committed)
-        while self._appended and self._appended[0][0] <= committed:
-            _, records.durable, overdue, departed = self._appended.popleft()
-            records.overdue -= overdue
-            records.departed -= departed
+        if self._appended and self._appended[0][0] <= committed:
+            while self._appended and self._appended[0][0] <= committed:
+                _, records.durable, added = self._appended.popleft()
+                for job, count in added:
+                    job.unwritten -= count
+            if records.schedule.paused:
+                records.schedule.committed()
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
-        router = self.records.router
-        if router.turns.waiting or router.has_lost:  # a peer was found gone as the last answers left
-            return self.records.now
-        if router.turns.held and not self.records.waits(self.records.departed):
-            return self.records.now
-        if self._policy.has_due or self._membership.is_serving or self.lease_service.leases.ending:
-            return self.records.now
-        wake = min(self._membership.next_beat, self._observer_feed.next_feed)
-        if self._policy.progress.timed:
-            wake = min(wake, self._policy.progress.timed[0][0])
-        if self._replay.asked:
-            wake = min(wake, self._replay.next_at)
-        deadline = self.records.ledger.deadlines.next()
-        return wake if deadline is None else min(wake, deadline)
+        records = self.records
+        turns, departures = records.router.turns, self._membership.departures.job
+        if turns.waiting or (turns.held and not departures.is_ahead):
+            return records.now
+        return max(records.now, records.schedule.next)
 
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:
         session, request_id = queue.session, NO_ID
@@ -270,7 +259,8 @@ class Supervisor:
         if header.kind == Kind.TAP_ACK:
             cursor = session.cursors.get(header.request_id)
             if cursor is not None:
-                self._observer_feed.must_feed |= not cursor.has_credit
+                if not cursor.has_credit:
+                    self._observer_feed.wake()
                 cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
             return
         foreign = _FOREIGN.get(header.kind)
@@ -292,7 +282,7 @@ class Supervisor:
                 membership.unregister(session, header, envelope)
             case Kind.OBSERVE:
                 membership.observe(session, header, envelope)
-                self._observer_feed.must_feed = True
+                self._observer_feed.watch(session)
             case Kind.MONITOR:
                 membership.monitors.monitor(session, header, envelope)
             case Kind.HELLO:

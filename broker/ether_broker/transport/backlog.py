@@ -35,8 +35,8 @@ class Backlog:
         """Whether the session with most is to go because memory is short; any thread may say so."""
         self.awaited: dict[Session, int] = {}
         """{session: bytes below which what is kept for it has to be before something goes on}."""
-        self.freed: list[Session] = []
-        """Those of them of which that is so by now, or which are gone; whoever waits takes them out."""
+        self.on_freed: Callable[[Session], None] = lambda _session: None
+        """Told of each of them of which that is so by now, or which is gone."""
         self._sizes: dict[Session, int] = {}
         self._of: Counter[str] = Counter()
 
@@ -58,7 +58,7 @@ class Backlog:
         self._of[session.owner] += change
         if self.awaited and size < self.awaited.get(session, 0):
             del self.awaited[session]
-            self.freed.append(session)
+            self.on_freed(session)
         if size:
             self._sizes[session] = size
         else:

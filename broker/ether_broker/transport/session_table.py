@@ -93,6 +93,8 @@ class SessionTable:
         """(ticket, {session: what it is sent, the last frame that it is told was settled})."""
         self._gone: list[Session] = []
         self._lost: list[Session] = []
+        self.on_lost: Callable[[], None] = lambda: None
+        """Told when a session is lost; `expire` says which."""
         self._admission = AdmissionControl(owner)
         self.backlog: Backlog = Backlog(most_kept, self.close)
         """What is kept for them."""
@@ -259,6 +261,7 @@ class SessionTable:
         self._ready.pop(session.receiver, None)
         self.turns.clear(session.input)
         self._lost.append(session)
+        self.on_lost()
 
     def resend(self, session: Session) -> None:
         """Send again what a node has not acknowledged, unless it asks too often; see `Channel.may_rewind`."""

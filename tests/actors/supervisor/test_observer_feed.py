@@ -56,6 +56,7 @@ def test_a_step_feeds_a_share_of_very_many_observers_and_the_next_steps_the_othe
 
     # When one delegation passes
     delegator.delegate("d", to="a")
+    bus.step()
     steps = [one_step(bus)]
     idle = delegator.session.input.tag
     while bus.supervisor.next_wake() <= bus.now:
@@ -83,6 +84,7 @@ def test_comparing_topics_costs_what_the_topics_are() -> None:
         for _ in range(64):
             delegator.delegate("d", to="a")
         bus.step()
+        bus.step()
         costs.append(watcher.session.input.tag - before)
 
     assert costs[0] < costs[1] < costs[2]
@@ -103,6 +105,7 @@ def test_an_observer_with_little_to_read_is_served_beside_those_with_much() -> N
     bus.step()
 
     delegator.delegate("d", to="a")
+    bus.step()
     sent = one_step(bus)
 
     assert b"r" + modest.incarnation in sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
@@ -297,7 +298,7 @@ def test_the_monitors_of_lost_nodes_are_forgotten_a_share_a_step_and_nobody_is_t
 
     assert all(before - now <= CLEARED for before, now in pairwise(left))
     assert world.bus.supervisor._membership.monitors._watched == {}
-    assert not world.bus.supervisor._membership.monitors.is_serving
+    assert world.bus.supervisor._membership.monitors.job.at == math.inf
 
 
 # -- a name is taken ---------------------------------------------------------------------------------------------

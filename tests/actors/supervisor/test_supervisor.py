@@ -131,6 +131,7 @@ def test_an_observer_of_some_topics_sees_those():
     for capability in ("x.y", "z"):
         d.delegate("d", capability)
     bus.step()
+    bus.step()
 
     batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from math import inf
 from typing import Any, Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -20,6 +21,7 @@ from ether_actors.supervisor.delegations.rejection import Rejection
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Held, LeaseTable, Released, Withdrawn
 from ether_actors.supervisor.state.ledger import Entry, State
+from ether_actors.supervisor.state.schedule import Job, Share
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.envelope.names import MAX_RESOURCE, is_resource
@@ -53,8 +55,8 @@ class LeaseService:
         self._records = records
         self._delivery = delivery
         self.leases: Final[LeaseTable] = records.leases
-        self._share = SHARE
-        """What is left of this step's share."""
+        self.job = Job(records.schedule, self._go_on)
+        self._share = Share(records.schedule, SHARE)
         records.ledger.bound = self.leases.bound
         records.ledger.on_left = self._left
 
@@ -119,28 +121,30 @@ class LeaseService:
     def _left(self, entry: Entry) -> None:
         """A delegation has ended, or waits in a mailbox again: what it held goes to the next in line.
 
-        Of one that has ended so much at once as this step may, and the rest with `serve`; the specialist's node pays. One that
-        waits again has nothing more when it is given out: a restart could not tell what was its earlier run's.
+        Of one that has ended so much at once as this step may, and the rest later; the specialist's node pays. One that waits
+        again has nothing more when it is given out: a restart could not tell what was its earlier run's.
         """
         if not entry.is_over:
             self._apply(self.leases.left(entry.request_id, "redelivered", self._records.now))
             return
         entry.agent.session.input.spend(self.leases.weight(entry.request_id))
-        self._take(entry.request_id, self._share)
+        self._take(entry.request_id, self._share.left)
+        if self.leases.ending:
+            self.job.wake()
 
-    def serve(self) -> None:
-        """Take more from delegations that have ended, each in its turn; once in each step."""
-        ending = self.leases.ending
-        self._share = max(self._share, SHARE // 2)
-        while ending and self._share > 0:
+    def _go_on(self) -> float:
+        """Take more from delegations that have ended, each in its turn."""
+        ending, share = self.leases.ending, self._share
+        share.keep_half()
+        while ending and share.left > 0:
             holder = next(iter(ending))
             ending.move_to_end(holder)
-            self._take(holder, min(_TURN, self._share))
-        self._share = SHARE
+            self._take(holder, min(_TURN, share.left))
+        return 0.0 if ending else inf
 
     def _take(self, holder: bytes, most: int) -> None:
         effects = self.leases.left(holder, "ended", self._records.now, max(most, 0))
-        self._share -= len(effects) + (self.leases.looked_at >> LEASES_SHIFT)
+        self._share.spend(len(effects) + (self.leases.looked_at >> LEASES_SHIFT))
         self._apply(effects)
 
     def _apply(self, effects: list[Effect]) -> None:

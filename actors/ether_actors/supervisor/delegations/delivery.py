@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from math import inf
 from typing import Final
 
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State, owner_of
 from ether_actors.supervisor.state.round_robin import RoundRobin
+from ether_actors.supervisor.state.schedule import OWN, Job, Share
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.response import ErrorInfo
@@ -35,7 +37,9 @@ class Delivery:
         """What has to be called off yet, because what it was made for has ended."""
         self.unpumped: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
-        self.left: int = SHARE
+        self.job = Job(records.schedule, self._go_on, most=OWN)
+        """Ends both."""
+        self._share = Share(records.schedule, SHARE)
         """How much of both this step may still end."""
 
     # -- to specialists ------------------------------------------------------------------------------------------
@@ -58,10 +62,11 @@ class Delivery:
                 continue
             mailbox.release()  # its slot of time has not ended yet, but it must not be started any more (G4)
             mailbox.put_back(entry)
-            if self.left <= 0:
+            if self._share.left <= 0:
                 self.unpumped[agent] = None
+                self.job.wake()
                 return
-            self.left -= 1
+            self._share.spend()
             self.expire(entry)
 
     def pump_holders(self, entries: Iterable[Entry]) -> None:
@@ -103,29 +108,29 @@ class Delivery:
             self.pump(agent)
 
     def end_children(self, entry: Entry) -> None:
-        """Call off what was delegated for a delegation: so much at once as one step may, and the rest with `go_on`."""
+        """Call off what was delegated for a delegation: so much at once as one step may, and the rest in the next ones."""
         for child in list(entry.children or ()):
-            if self.left <= 0:
+            if self._share.left <= 0:
                 self.orphans.put(owner_of(child), child)
+                self.job.wake()
             elif not child.is_over:
-                self.left -= 1
+                self._share.spend()
                 self.end_child(child)
 
     def end_child(self, child: Entry, message: str = _ENDED_PARENT) -> None:
         """Call off what was delegated for a delegation that has ended, or is run again."""
         self.rule(child, Status.CANCELLED, "parent_ended", message)
 
-    def go_on(self) -> None:
-        """Begin a step: end more of what was delegated for delegations that have ended, and of what has expired."""
-        self.left = SHARE
-        if not (self.orphans.owners or self.unpumped) or self._records.waits(self._records.overdue):
-            return
-        for child in self.orphans.take():
+    def _go_on(self) -> float:
+        """End more of what was delegated for delegations that have ended, and of what has expired."""
+        self._share.keep_half()
+        for child in self.orphans.take(self._share.left):
             if not child.is_over:
-                self.left -= 1
+                self._share.spend()
                 self.end_child(child)
-        while self.unpumped and self.left > 0:
+        while self.unpumped and self._share.left > 0:
             self.pump(self.unpumped.popitem(last=False)[0])
+        return 0.0 if self.orphans.owners or self.unpumped else inf
 
     def rule(
         self, entry: Entry, status: Status, code: str, message: str, *, payer: Session | None = None

@@ -15,11 +15,13 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict, deque
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
+from ether_actors.supervisor.state.schedule import Job
 from ether_actors.task.progress_report import BURST, RATE, ProgressReport
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -60,6 +62,8 @@ class Progress:
         """The lines for which there is room, which is next first."""
         self.unsettled: deque[tuple[int, Session, int]] = deque()
         """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
+        self.job = Job(records.schedule, self._due)
+        records.router.backlog.on_freed = self._freed
 
     def take(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Pass on ACCEPTED or PROGRESS, at once or when there is room, and by then perhaps folded into a newer one."""
@@ -87,7 +91,12 @@ class Progress:
                 self._release(entry, telling)
             telling.forget(entry)
 
-    def due(self) -> None:
+    def _freed(self, session: Session) -> None:
+        """Note that there is room for what a node hears."""
+        if (place := (session, True)) in self._lines:
+            self._stand(place)
+
+    def _due(self) -> float:
         """Pass on a share of what has waited for its time, and of what has waited for room that there is now."""
         unsettled, records, lines = self.unsettled, self._records, self._lines
         while unsettled and unsettled[0][0] < records.durable:
@@ -95,10 +104,6 @@ class Progress:
             session.progress_unsettled -= size
             if lines and session.progress_unsettled < UNSETTLED and (session, False) in lines:
                 self.going[session, False] = None
-        freed = records.router.backlog.freed
-        while freed:
-            if (place := (freed.pop(), True)) in lines:
-                self.going[place] = None
         left = SHARE
         while self.timed and self.timed[0][0] <= records.now and left > 0:
             left -= 1
@@ -106,6 +111,13 @@ class Progress:
         left = SHARE
         while self.going and left > 0:
             left -= self._go_on(self.going.popitem(last=False)[0], min(_TURN, left))
+        if any(not hears for _, hears in lines):
+            self.job.pause()
+        elif unsettled:
+            self.job.defer()
+        if self.going:
+            return 0.0
+        return self.timed[0][0] if self.timed else inf
 
     def _go_on(self, place: _Place, most: int) -> int:
         """Look at the first in a line while there is room; returns at how many, or 1 if there was none."""
@@ -153,6 +165,7 @@ class Progress:
         telling.left -= 1 + (size >> _4_KIB)
         self.unsettled.append((records.tap.next + len(records.passing), session, size))
         session.progress_unsettled += size
+        self.job.defer()
         self._delivery.forward(entry, envelope)
         records.passing.append(envelope)
 
@@ -184,7 +197,9 @@ class Progress:
         """Have it looked at again: in its time, or when the node for which it waits has room."""
         telling.is_due = True
         if telling.left <= 0:
-            heappush(self.timed, (self._records.now + (1.0 - telling.left) / RATE, next(self._order), entry))
+            at = self._records.now + (1.0 - telling.left) / RATE
+            heappush(self.timed, (at, next(self._order), entry))
+            self.job.wake(at)
             return
         place = (entry.asking_session, True) if _has_room((telling.session, False)) else (telling.session, False)
         line = self._lines.get(place)
@@ -198,7 +213,10 @@ class Progress:
         """Have a line go on with the next step if there is room, and else when there is."""
         if _has_room(place):
             self.going[place] = None
-        elif place[1]:
+            self.job.wake()
+        elif not place[1]:
+            self.job.pause()
+        else:
             self._records.router.backlog.awaited[place[0]] = UNHEARD
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Generator
+from math import inf
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -12,6 +13,7 @@ from ether_actors.supervisor.membership.lost_agents import LostAgents
 from ether_actors.supervisor.registry.quota import let_go
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.schedule import OWN, Job, Share
 from ether_broker.transport.cost import HOLDERS_SHIFT
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Kind, pack_envelope
@@ -64,15 +66,15 @@ class Departures:
         """What is left to do for those of them for whom something has been done."""
         self._wanted: OrderedDict[Registration, None] = OrderedDict()
         """Those of them whose names somebody waits for; they have every other turn."""
-        self._left = SHARE
-        """Of this step's share."""
+        self.job = Job(records.schedule, self._go_on, most=OWN)
+        self._share = Share(records.schedule, SHARE)
         self.remembered = LostAgents(records)
         """Agents of lost nodes whose work has been ruled on."""
 
     # -- who goes, and who comes back ----------------------------------------------------------------------------
 
     def lost(self, session: Session) -> None:
-        """Take the agents of a lost node out of every choice; their work is ruled on by `serve`, and their names are kept."""
+        """Take the agents of a lost node out of every choice; their work is ruled on a share a step; their names are kept."""
         self.left_behind(session)
         self._tell(b"node:" + session.node.encode(), session.lost, session)
 
@@ -81,7 +83,7 @@ class Departures:
         self._go(list(session.agents.values()), _NODE_LOST)
 
     def leave(self, session: Session) -> None:
-        """Take the agents of a node that leaves out of every choice, by `serve` out of the registry, and tell it BYE then.
+        """Take the agents of a node that leaves out of every choice; it is told BYE when they are out of the registry too.
 
         The second time those that it registered since.
         """
@@ -91,7 +93,7 @@ class Departures:
         leaving = self._newcomers(session)
         self._go(leaving, _LEFT)
         for agent in leaving:
-            left = self._left - SHARE // 2  # `serve` has so much in any case
+            left = self._share.left - SHARE // 2  # the job has so much in any case
             if left <= 0:
                 break
             if agent in self.waiting:
@@ -127,12 +129,12 @@ class Departures:
         let_go(agent)
         agent.session.told.discard(agent.name)
         self.take_up({agent: reason})
-        self._run(agent, self._left)
+        self._run(agent, self._share.left)
         if agent in self.waiting:
             self._records.event("agent_leaving", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
 
     def take_up(self, leaving: dict[Registration, str]) -> None:
-        """Take agents that leave for good out of every choice, and from their nodes; their work is ruled on by `serve`.
+        """Take agents that leave for good out of every choice, and from their nodes; their work is ruled on a share a step.
 
         Args:
             leaving: {agent: why}.
@@ -143,7 +145,7 @@ class Departures:
             self._begin(agent, _LEFT, self._leave(agent, reason))
 
     def drain(self, agent: Registration) -> None:
-        """Give an agent nothing new; what waits for it goes to others with `serve`."""
+        """Give an agent nothing new; what waits for it goes to others, in this step and the next ones."""
         if agent.condition is not Condition.DRAINING and agent.condition is not Condition.DOWN:
             self._records.registry.condition(agent, Condition.DRAINING)
             self._begin(agent, _DRAINS)
@@ -172,25 +174,23 @@ class Departures:
                 self._begin(agent, _RETURNED)
             if agent in self.waiting:
                 agent.mailbox.pause()
-                self._run(agent, self._left)
+                self._run(agent, self._share.left)
             else:
                 self._delivery.pump(agent)
 
     # -- what is done for them -----------------------------------------------------------------------------------
 
-    def renew(self) -> None:
-        """End a step: the next one has a share again."""
-        self._left = SHARE
-
-    def serve(self) -> None:
+    def _go_on(self) -> float:
         """Rule on the work of the next of them."""
-        self._left = max(self._left, SHARE // 2)
-        while self.waiting and self._left > 0:
+        share = self._share
+        share.keep_half()
+        while self.waiting and share.left > 0:
             for agents in (self._wanted, self.waiting):
-                if agents and self._left > 0:
+                if agents and share.left > 0:
                     agent = next(iter(agents))
                     agents.move_to_end(agent)
-                    self._run(agent, min(_TURN, self._left))
+                    self._run(agent, min(_TURN, share.left))
+        return 0.0 if self.waiting else inf
 
     def settle(self, agent: Registration) -> bool:
         """Rule on the work of an agent that is down, as somebody takes its name: as much as this step may.
@@ -201,7 +201,7 @@ class Departures:
         if not self.is_waiting(agent.name):
             return True
         self._wanted[agent] = None
-        self._run(agent, self._left)
+        self._run(agent, self._share.left)
         return agent not in self.waiting
 
     def is_waiting(self, name: bytes) -> bool:
@@ -215,6 +215,7 @@ class Departures:
         if begun is not None:
             begun.close()
         self.waiting[agent] = reason
+        self.job.wake()
         if work is not None:
             self._begun[agent] = work
 
@@ -232,7 +233,7 @@ class Departures:
             gone = end.value or 1
             del self.waiting[agent], self._begun[agent]
             self._wanted.pop(agent, None)
-        self._left -= done * _RULING + gone
+        self._share.spend(done * _RULING + gone)
         session.input.spend(done + gone)
 
     def _work(self, agent: Registration, reason: str) -> _Work:

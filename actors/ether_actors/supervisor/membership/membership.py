@@ -15,6 +15,7 @@ from ether_actors.supervisor.registry.quota import check_observer, load_of, said
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
+from ether_actors.supervisor.state.schedule import Job
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
 from ether_broker.envelope.names import MAX_NAME, SUPERVISOR, is_name, is_topic
@@ -70,6 +71,9 @@ class Membership:
         """Whose each session is, where connections have keys."""
         self._next_beat = 0.0
         self._next_check = 0.0
+        self.job = Job(records.schedule, self.beat)
+        self.job.wake()
+        records.router.on_lost = self.job.wake
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -165,8 +169,8 @@ class Membership:
         """Let a node leave; what it still has is answered for as lost. It is told BYE when that has been done."""
         self.departures.leave(session)
 
-    def beat(self) -> None:
-        """Show life to every node, and end the sessions of those that show none."""
+    def beat(self) -> float:
+        """Show life to every node, and end the sessions of those that show none; returns when to do that again."""
         records = self._records
         if records.now >= self._next_beat:
             self._next_beat = records.now + records.router.heartbeat
@@ -187,25 +191,7 @@ class Membership:
                     self.departures.left_behind(session)
                 else:
                     self._lost(session)
-
-    def serve(self) -> None:
-        """Go on with what is done a share a step: once in each."""
-        if self.is_serving:
-            self.departures.serve()
-            self.monitors.serve()
-        self.departures.renew()
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether the next step should come at once."""
-        return bool(self.departures.waiting or self.monitors.is_serving) and not self._records.waits(
-            self._records.departed
-        )
-
-    @property
-    def next_beat(self) -> float:
-        """When to beat or to look for silence next, in seconds by the broker's clock."""
-        return min(self._next_beat, self._next_check)
+        return 0.0 if records.router.has_lost else min(self._next_beat, self._next_check)
 
     def expect(
         self, sessions: list[Session], works: dict[bytes, list[Entry]], kept: list[Registration],

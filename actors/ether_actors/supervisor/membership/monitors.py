@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import Final
 
 from ether_actors.supervisor.registry.quota import check_monitor
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.schedule import Job
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack
@@ -51,11 +53,7 @@ class Monitors:
         """Those that went down and of which not all have been told, whose turn it is first."""
         self._lost: deque[Session] = deque()
         """Nodes that were lost, of whose monitors some are left."""
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether something is left for the next `serve`."""
-        return bool(self.telling or self._lost)
+        self.job = Job(records.schedule, self._go_on)
 
     def monitor(self, session: Session, header: Header, envelope: bytes) -> None:
         """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).
@@ -84,15 +82,16 @@ class Monitors:
         session.monitors[token] = watched
 
     def tell(self, target: bytes, reason: str, payer: Session) -> None:
-        """Tell who monitors an agent or a node, with the next `serve` calls, that it went down; one session pays for that."""
+        """Tell who monitors an agent or a node, a share a step, that it went down; one session pays for that."""
         watched = self._watched.pop(target, None)
         if watched is not None:
             payer.input.spend(len(watched.by) >> TOLD_SHIFT)
             watched.reason = reason
             self.telling.append(watched)
+            self.job.wake()
 
-    def serve(self) -> None:
-        """Tell the next of them, and forget those of lost nodes; once in each step."""
+    def _go_on(self) -> float:
+        """Tell the next of them, and forget those of lost nodes."""
         left = SHARE
         while self.telling and left > 0:
             watched = self.telling.popleft()
@@ -112,11 +111,13 @@ class Monitors:
                 left -= 1
             if not lost.monitors:
                 self._lost.popleft()
+        return 0.0 if self.telling or self._lost else inf
 
     def clear(self, session: Session) -> None:
-        """Forget the monitors of a node that is lost, with the next `serve` calls."""
+        """Forget the monitors of a node that is lost, in this step and the next ones."""
         if session.monitors:
             self._lost.append(session)
+            self.job.wake()
 
     def _take_back(self, session: Session, token: bytes) -> None:
         watched: _Watched | None = session.monitors.pop(token, None)

@@ -6,10 +6,12 @@ Looking them up must hold up nobody, nor must sending them: a request of a hundr
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import Final
 
 from ether_actors.supervisor.registry.quota import MOST_HELD
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.schedule import Job
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
@@ -22,7 +24,6 @@ __all__ = ["SHARE", "OutcomeReplay"]
 _LOST: Final = "This bus knows nothing of it: it never arrived, or the broker that had taken it was lost."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
 _UNREAD: Final = "Its outcome cannot be read."
-_NEVER: Final = float("inf")
 _RETRY: Final = 0.5
 _TOLD: Final = 1_000
 """Request ids in one event."""
@@ -49,13 +50,7 @@ class OutcomeReplay:
         """When more is given out: the journal could not be read, or enough was given for now."""
         self.asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
         """{session: (what it waits for, what was on its way to it when it said so)}, the next to be served first."""
-
-    @property
-    def next_at(self) -> float:
-        """When to serve next, by the broker's clock; never while the next outcome is not in the journal yet."""
-        if not self.asked or self._records.durable <= self._until or self._records.journal.trouble is not None:
-            return _NEVER
-        return max(self._not_before, self._records.now)
+        self.job = Job(records.schedule, self._serve)
 
     def again(self, session: Session, request_id: bytes, outcome: bytes) -> None:
         """Give a delegator the outcome of a request that it has sent again: now, or in its turn.
@@ -84,6 +79,7 @@ class OutcomeReplay:
             self._wait(waiting, [id_ for id_ in ended if id_ not in on_its_way])
 
     def _queue(self, session: Session) -> tuple[deque[bytes], set[bytes]]:
+        self.job.wake()
         return self.asked.setdefault(session, (deque(), set()))
 
     @staticmethod
@@ -94,10 +90,17 @@ class OutcomeReplay:
             )
         waiting.extend(request_ids)
 
-    def serve(self) -> None:
-        """Give out the next of them; what a session asked for that was lost since stays where it is."""
-        if self.next_at > self._records.now:
-            return
+    def _serve(self) -> float:
+        """Give out the next of them, as soon as it is in the journal."""
+        if self._records.durable <= self._until or self._records.journal.trouble is not None:
+            self.job.pause()
+            return inf
+        if self._records.now >= self._not_before:
+            self._serve_first()
+        return self._not_before if self.asked else inf
+
+    def _serve_first(self) -> None:
+        """Give out what is next; what a session asked for that was lost since stays where it is."""
         session, (waiting, on_its_way) = next(iter(self.asked.items()))
         if session.lost:
             del self.asked[session]

@@ -9,6 +9,7 @@ from ether_actors.supervisor.registry.registry import Registry
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.ledger import Ledger
+from ether_actors.supervisor.state.schedule import Schedule
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import Manifest
@@ -43,8 +44,6 @@ _CHARGED: Final = frozenset({
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
 _RETRY_JOURNAL: Final = 1.0
-_OWN: Final = 64
-"""Envelopes that the broker adds of its own accord before those are in the journal."""
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
 
@@ -85,10 +84,8 @@ class BrokerState:
         self.tap = tap
         self.durable: int = tap.next
         """The number below which the journal can be read."""
-        self.overdue = 0
-        """Envelopes that the broker added as deadlines passed, and that are not durable yet."""
-        self.departed = 0
-        """The same as nodes and agents went."""
+        self.schedule: Schedule = Schedule(journal)
+        """What the broker does of its own accord."""
         self.make_id = make_id
         self.passing: list[bytes] = []
         """What passed in this step; the tap numbers it at the step's end."""
@@ -101,10 +98,6 @@ class BrokerState:
         self.accepted = 0
         self.has_recovered = False
         """Whether this broker took up what another had left."""
-
-    def waits(self, unwritten: int, most: int = _OWN) -> bool:
-        """Whether the journal has to commit before the broker does more of its own accord: others' outcomes wait behind."""
-        return unwritten > most and self.journal.trouble is None
 
     def _parent_of(self, holder: bytes) -> bytes | None:
         entry = self.ledger.get(holder)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from itertools import islice
+from math import inf
 from typing import Final, Generic, TypeVar
 
 __all__ = ["SLOT", "Deadlines"]
@@ -27,6 +29,8 @@ class Deadlines(Generic[_T]):
         self._order: list[int] = []
         self._most = _FEW
         """Slots from which on the empty ones are given up."""
+        self.on_earlier: Callable[[float], None] = lambda _at: None
+        """Told when the first slot ends, in seconds, as one is set before all others."""
 
     def set(self, key: bytes, at: float, item: _T) -> int:
         """Note that `item` is due at `at` seconds; the slot that comes back clears it."""
@@ -37,6 +41,8 @@ class Deadlines(Generic[_T]):
                 self._give_up_empty()
             entries = self._slots[slot] = {}
             heapq.heappush(self._order, slot)
+            if self._order[0] == slot:
+                self.on_earlier(slot * SLOT)
         entries[key] = item
         return slot
 
@@ -63,8 +69,8 @@ class Deadlines(Generic[_T]):
                 found.extend(entries.pop(key) for key in list(islice(entries, most - len(found))))
         return found
 
-    def next(self) -> float | None:
-        """When to look again, in seconds; None when nothing is set."""
+    def next(self) -> float:
+        """When to look again, in seconds; infinite when nothing is set."""
         while self._order and not self._slots[self._order[0]]:
             del self._slots[heapq.heappop(self._order)]
-        return self._order[0] * SLOT if self._order else None
+        return self._order[0] * SLOT if self._order else inf
