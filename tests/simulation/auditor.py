@@ -288,7 +288,7 @@ class Auditor:
         if len(ledger) != len(self.open):
             self.fail("accounting", f"{len(ledger)} are open in the ledger and {len(self.open)} by what passed")
         due = ledger.deadlines.next()
-        if due is not None and due < now:
+        if due < now:
             self.fail("deadline", f"the supervisor stepped at {now:.3f} and left what was due at {due:.3f}")
         for agent in supervisor.records.registry.agents:
             mailbox = agent.mailbox

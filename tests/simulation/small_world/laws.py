@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from ether_broker.wire.frame import read_header
@@ -66,7 +67,7 @@ def left_over(world: World) -> str:
         if peer.works:
             return f"leak: {peer.name} still has {list(peer.works)}"
     held = [request for agent in records.registry.agents for request in (*agent.work, *agent.held)]
-    if records.ledger.size or held or records.ledger._asked or records.ledger.deadlines.next() is not None:
+    if records.ledger.size or held or records.ledger._asked or records.ledger.deadlines.next() < inf:
         return f"leak: {records.ledger.size} bytes of delegations; {held} are with agents, {records.ledger._asked} asked for"
     if records.leases.stakes:
         return "leak: a lease is held"
