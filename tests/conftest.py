@@ -1,16 +1,17 @@
-"""What holds for every test: nothing is left behind, and random examples can be had again."""
+"""What holds for every test: nothing is left behind, random examples can be had again, and who measures is not disturbed."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 import zmq.utils.garbage
 from hypothesis import settings
 
 from tests.leaks import Census, leaked_since, mark_this_run
+from tests.turns import turn
 
 # No deadline for an example: on two shared cores it would say how busy the machine is.
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
@@ -20,6 +21,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 # Who is started in the background of a script ignores SIGINT, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run the test in its turn, so that one marked `alone` has the machine; a test's timeout does not count the wait."""
+    assert item.config.cache is not None
+    with turn(item.config.cache.mkdir("turns"), is_alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,7 +21,7 @@ from ether_broker.mailbox import Limits
 from tests.attacks.hostile import KINDS
 from tests.support import child_environment, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(120)]
 
 LIMIT = 512 << 20
 """Bytes of memory that the broker may have."""

@@ -68,6 +68,7 @@ def p99(bus: Runtime) -> float:
     return sorted(took)[98]
 
 
+@pytest.mark.alone
 def test_thousands_of_agents_are_listed_and_a_node_finds_a_free_name_beside_them(bus: Runtime):
     before = min(p99(bus) for _ in range(3))
     with Mallory(bus.url) as mallory:

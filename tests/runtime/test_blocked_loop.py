@@ -42,6 +42,7 @@ def blocking(bus: Runtime) -> dict[str, Any]:
     return load(bus, "blocker").get("blocking", {})
 
 
+@pytest.mark.alone
 def test_who_blocks_the_loop_is_named_with_the_place_and_everything_else_goes_on(tmp_path: Path, caplog):
     gate = tmp_path / "gate"
     with Runtime() as bus, caplog.at_level(logging.WARNING, "ether.loop"):

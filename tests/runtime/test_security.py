@@ -138,6 +138,7 @@ def test_a_wrong_key_is_said_and_not_just_a_timeout(bus, office, laptop, tmp_pat
         far.open()
 
 
+@pytest.mark.alone
 def test_a_revoked_key_is_out_within_a_second_and_its_work_is_ended(bus, office, laptop):
     Waiter.started.clear()
     with joined(bus, laptop, office) as far:

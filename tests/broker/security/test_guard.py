@@ -74,6 +74,7 @@ def test_without_an_authenticator_nobody_gets_in(broker, context, alice):
     assert broker.receive(0.05) == []
 
 
+@pytest.mark.alone
 def test_a_revoked_key_is_mute_within_a_second_on_a_connection_that_lives(broker, context, alice, ring):
     with peer(broker, context, b"r" + ONE, alice) as one:
         one.socket.send(b"before")

@@ -107,6 +107,7 @@ def test_revoking_nobody_names_the_nearest(ring):
         ring.revoke("alcie")
 
 
+@pytest.mark.alone
 def test_what_another_process_changes_is_taken_up_within_a_second(ring):
     other = again(ring)
     started = time.monotonic()

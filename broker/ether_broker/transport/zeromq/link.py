@@ -8,6 +8,7 @@ it goes out together: when it says `flush`, before it waits, or when the sending
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import threading
@@ -41,6 +42,8 @@ _TALKS: Final = b"t"
 """The two sockets, as their routing ids begin."""
 TICK: Final = 0.1
 """Seconds between two ticks."""
+_numbers = itertools.count(1)
+"""Of the names to wake by; libzmq lets go of a closed socket's name later."""
 FULL: Final = 64
 """Envelopes that are held back at most: more in one go would leave the other processes idle meanwhile."""
 
@@ -88,6 +91,9 @@ class ZmqLink:
         for option, value in _OPTIONS:
             socket.setsockopt(option, value)
         socket.setsockopt(zmq.IDENTITY, role + self.incarnation)
+        if role == _LISTENS:
+            self._wake_name = f"inproc://ether-link-wake-{next(_numbers)}"
+            socket.bind(self._wake_name)
         if role in self._handshakes:
             self._handshakes[role].connect(socket)
         else:
@@ -213,6 +219,12 @@ class ZmqLink:
         except RuntimeError:  # another thread has just done so
             pass
 
+    def _wake_receiver(self) -> None:
+        """End a recv that waits; only in order to close, as a HELLO might go to the waker from now on."""
+        with self._context.socket(zmq.DEALER) as waker:
+            waker.connect(self._wake_name)
+            waker.send(b"", zmq.NOBLOCK)
+
     def _flush_when_kicked(self) -> None:
         while not self._closing:
             self._kick.acquire()
@@ -300,6 +312,7 @@ class ZmqLink:
                 self._send_waiting()
         self._closing = True
         self._wake_sender()
+        self._wake_receiver()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(2.0)

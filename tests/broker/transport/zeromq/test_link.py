@@ -15,6 +15,7 @@ from zmq.utils.monitor import recv_monitor_message
 from ether_broker.errors import InvalidEndpoint, MailboxFull
 from ether_broker.transport.channel import Channel, Verdict, receive
 from ether_broker.transport.link import BACKLOG, Link
+from ether_broker.transport.zeromq import link as links
 from ether_broker.transport.zeromq.link import FULL, ZmqLink
 from ether_broker.wire.frame import BATCH, FRAME, join_frame, read_frame
 from tests.support import wait_until
@@ -134,6 +135,17 @@ def test_what_is_held_back_goes_out_though_nothing_follows(link: ZmqLink, hub: H
     link.send(b"alone", hold=True)
 
     assert read_frame(hub.frame()[1]).envelopes == [b"alone"]
+
+
+def test_closing_does_not_wait_for_the_next_tick(monkeypatch: pytest.MonkeyPatch, context, hub: Hub):
+    monkeypatch.setattr(links, "_OPTIONS", [*links._OPTIONS, (zmq.RCVTIMEO, 60_000)])
+    link = ZmqLink("inproc://hub", context)
+    link.open(Recorder())
+    receiving = link._threads[0]
+
+    link.close(0.0)  # waits 2 s for its threads
+
+    assert not receiving.is_alive()
 
 
 def test_flushing_sends_what_is_held_back(link: ZmqLink, hub: Hub):

@@ -1,0 +1,57 @@
+"""Turns between threads, whose locks exclude each other as those of processes do."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from tests.support import wait_until
+from tests.turns import turn
+
+
+class Worker:
+    """Has one turn, from when it may until it is told to end it."""
+
+    def __init__(self, folder: Path, *, is_alone: bool) -> None:
+        self.began, self.end = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(folder, is_alone))
+        self._thread.start()
+
+    def _run(self, folder: Path, is_alone: bool) -> None:
+        with turn(folder, is_alone=is_alone):
+            self.began.set()
+            self.end.wait(10.0)
+
+    def finish(self) -> None:
+        self.end.set()
+        self._thread.join()
+
+
+def is_kept_back(worker: Worker) -> bool:
+    return not worker.began.wait(0.1)
+
+
+def test_turns_beside_others_last_at_the_same_time(tmp_path: Path) -> None:
+    one, other = Worker(tmp_path, is_alone=False), Worker(tmp_path, is_alone=False)
+
+    assert one.began.wait(10.0)
+    assert other.began.wait(10.0)
+    one.finish()
+    other.finish()
+
+
+def test_who_is_alone_waits_for_the_others_and_keeps_back_who_comes_after(tmp_path: Path) -> None:
+    first = Worker(tmp_path, is_alone=False)
+    wait_until(first.began.is_set)
+    alone = Worker(tmp_path, is_alone=True)
+    assert is_kept_back(alone)
+    after = Worker(tmp_path, is_alone=False)
+    assert is_kept_back(after)
+
+    first.finish()
+    assert alone.began.wait(10.0)
+    assert is_kept_back(after)
+
+    alone.finish()
+    assert after.began.wait(10.0)
+    after.finish()
