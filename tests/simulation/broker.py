@@ -13,6 +13,7 @@ from ether_broker.journal.journal import Journal
 from ether_broker.journal.memory import MemoryJournal
 from ether_broker.journal.sqlite.retention import Removed
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.timing import Timing
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Header
 from tests.simulation.disk import RETRY, SimulatedJournal
@@ -123,7 +124,7 @@ class Broker:
         world.auditor.broker_began(self)
         supervisor = Supervisor(
             limits=scenario.limits, tap_count=scenario.tap_count, tap_interval=scenario.tap_interval, journal=journal,
-            patience=scenario.patience, make_id=world.make_id, access=self._access(),
+            timing=Timing(patience=scenario.patience), make_id=world.make_id, access=self._access(),
             remembered=scenario.remembered,
         )  # fmt: skip
         supervisor.recover(self.clock.monotonic(), self.clock.wall(), self.boot)
