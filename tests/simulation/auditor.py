@@ -426,7 +426,7 @@ class Auditor:
             return  # before its delegator had heard of the refusal, somebody who knows the id took it
         elif code == "outcome_removed":
             is_above = plan.request_id > max(self._past)  # all that has ended
-            if plan.request_id in world.disk.readable or world.disk.first == 1 or is_above:
+            if world.disk.outcome(plan.request_id) or world.disk.first == 1 or is_above:
                 self.fail("no loss", f"{name} was told that its outcome was given up, and it was not")
             return
         elif code == "broker_lost":

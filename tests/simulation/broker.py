@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ether_actors.supervisor.recovery import read_history
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.errors import EtherError
-from ether_broker.journal.journal import Journal
-from ether_broker.journal.memory import MemoryJournal
-from ether_broker.journal.sqlite.retention import Removed
+from ether_broker.journal.journal import Journal, Removed
+from ether_broker.journal.null import NullJournal
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.timing import Timing
 from ether_broker.transport.session_table import Session
@@ -33,7 +32,7 @@ _ENVELOPE: Final = 0.0001
 _NEVER: Final = float("inf")
 
 
-class _HeardJournal(MemoryJournal):
+class _HeardJournal(NullJournal):
     """A journal that keeps nothing and says what it was given."""
 
     def __init__(self, heard: Callable[[int, Sequence[bytes]], None]) -> None:
@@ -68,7 +67,7 @@ class SimulatedUpkeep:
 
     def _remove(self, older_than: float, done: Callable[[Removed], None]) -> None:
         if not self._journal.is_over:
-            self._world.note("gc", self._world.disk.collect(older_than))
+            self._world.note("gc", self._world.disk.gc(older_than).commits)
             done(Removed())
             self._world.broker.poke()
 

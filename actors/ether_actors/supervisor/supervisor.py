@@ -40,7 +40,7 @@ from ether_broker.errors import (
     TooMuch,
 )
 from ether_broker.journal.journal import Journal
-from ether_broker.journal.memory import MemoryJournal
+from ether_broker.journal.null import NullJournal
 from ether_broker.mailbox import Limits
 from ether_broker.tap import Tap
 from ether_broker.timing import DEFAULT_TIMING, Timing
@@ -109,7 +109,7 @@ class Supervisor:
         make_id: Callable[[], bytes] = new_id, guard: Guard | None = None,
         access: Access | None = None, remembered: int = REMEMBERED,
     ) -> None:  # fmt: skip
-        journal, limits = journal or MemoryJournal(), limits or Limits()
+        journal, limits = journal or NullJournal(), limits or Limits()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
         identify, refusals = (None, None) if guard is None else (guard.identify, guard.refusals)
         owner = (lambda _routing_id: "") if guard is None else guard.key_of

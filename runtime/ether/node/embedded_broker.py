@@ -6,6 +6,7 @@ import contextlib
 import gc
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,9 +90,10 @@ class EmbeddedBroker:
         self._maintenance = None if journal is None else self._keep_up(opened, supervisor)
 
     def _keep_up(self, journal: Any, supervisor: Supervisor) -> JournalMaintenance:
+        from ether_actors.supervisor.journal.checkpoint_process import fold
         from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
 
-        maintenance = JournalMaintenance(journal, self.supervisor)
+        maintenance = JournalMaintenance(journal, self.supervisor, fold=partial(fold, journal.path))
         supervisor.journal_gc.attach(maintenance)  # before anybody knows the address
         maintenance.start()
         return maintenance
@@ -128,9 +130,9 @@ def _guard(keyring: Keyring | None, bind: str | None) -> Guard | None:
 
 def _open(path: str | PathLike[str] | None, create: bool) -> Journal:  # noqa: FBT001
     if path is None:
-        from ether_broker.journal.memory import MemoryJournal
+        from ether_broker.journal.null import NullJournal
 
-        return MemoryJournal()
+        return NullJournal()
     from ether_broker.journal.sqlite.journal import SqliteJournal
 
     return SqliteJournal(path, create=create)
