@@ -16,7 +16,7 @@ _NAMES: Final = {
         InvalidSpec Lease LeaseDeadlock LeaseHeld LeaseLost Limits MailboxFull Manifest MissingExtra Monitor
         NameTaken NodeRefused NodeSpec NotPermitted Observation Observer OutcomeError OutputContract
         PayloadTooLarge ProcessFailed Rejected Response Restart Runtime Status Strategy Stream
-        SupervisorSpec Task ThreadedAgent TimedOut TooManyLeases Unavailable Unfinished UnknownAgent
+        SupervisorSpec Task ThreadedAgent TimedOut Timing TooManyLeases Unavailable Unfinished UnknownAgent
         UnknownDeadLetter Unserialisable UntrustedBroker UsageError WaitTimeout __version__ as_completed
         capability discover thaw
     """,

@@ -75,6 +75,7 @@ from ether_broker.errors import (
     WaitTimeout,
 )
 from ether_broker.mailbox import Limits
+from ether_broker.timing import Timing
 
 if TYPE_CHECKING:
     from ether.cluster.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec
@@ -94,6 +95,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Limits",
     "NodeSpec",
     "Runtime",
+    "Timing",
     "discover",
     # Agents
     "Agent",

@@ -30,6 +30,7 @@ from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.payload import Payload
 from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.mailbox import Limits
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
 from ether_broker.transport.zeromq.link import ZmqLink
 from ether_broker.wire.codec import id_bytes
@@ -70,6 +71,7 @@ class Runtime:
         threads: handlers of plain methods that run here at a time, those that wait for sub-delegations not counted; more while
             they wait for something that is not the bus (docs/agents.md).
         limits: bounds of the agents' mailboxes at the embedded broker.
+        timing: how often the embedded broker and its nodes show that they live, and for how long each waits for the other.
         drain: seconds that running work has when the runtime is closed.
         bind: an address for the embedded broker, so that others can join too; default: none, only this process.
         keys: a folder of keys (`ether keys new`), or a `Keyring`: TCP is encrypted, and only keys that are allowed there get
@@ -97,6 +99,7 @@ class Runtime:
         keys: Keyring | Path | str | None = None,
         insecure: bool = False,
         access: Access | None = None,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._keyring = _keyring(keys)
         self._credentials = None if self._keyring is None else _credentials(self._keyring)
@@ -105,6 +108,7 @@ class Runtime:
         self._access = None if access is None else access.extended(owners=[self._name])
         self._threads = threads
         self._limits = limits
+        self._timing = timing
         self._drain = drain
         self._bind = bind
         self._journal = journal
@@ -183,7 +187,7 @@ class Runtime:
                 self._broker = EmbeddedBroker(
                     self._bind, self._context, self._limits, self._journal,
                     keyring=self._keyring, insecure=self._insecure,
-                    access=self._access,
+                    access=self._access, timing=self._timing,
                 )  # fmt: skip
                 url = self._broker.endpoint
             link = ZmqLink(url, self._context, security=self._credentials)

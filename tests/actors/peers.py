@@ -15,7 +15,7 @@ from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
-from ether_broker.journal.memory import MemoryJournal
+from ether_broker.journal.null import NullJournal
 from ether_broker.mailbox import Limits
 from ether_broker.tap import Cursor, read_batch
 from ether_broker.transport.session_table import Session
@@ -76,7 +76,7 @@ class Received(NamedTuple):
         return str(error.get("code", self.body.get("code", "")))
 
 
-class _Folding(MemoryJournal):
+class _Folding(NullJournal):
     """Keeps nothing but what recovery would make of it."""
 
     def __init__(self, history: History) -> None:

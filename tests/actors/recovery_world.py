@@ -20,8 +20,8 @@ from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
-from ether_broker.transport.session_table import SILENCE
 from ether_broker.wire.frame import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead
 from tests.actors.fold import differences
 from tests.actors.peers import request_id
@@ -144,7 +144,7 @@ class Life:
 
     def beat(self) -> None:
         """What a node does each second."""
-        if not self.channel.session or self.world.wall - self.heard > SILENCE:
+        if not self.channel.session or self.world.wall - self.heard > DEFAULT_TIMING.silence:
             self.greet()
         if self.channel.session:
             self.say(pack_envelope(Kind.HEARTBEAT, body=pack({"agents": {}})))
@@ -382,7 +382,8 @@ class World:
     def _start(self) -> Supervisor:
         make_id: Callable[[], bytes] = lambda: request_id(next(self.ids))  # noqa: E731  short
         supervisor = Supervisor(
-            limits=self.limits, journal=self.journal, patience=2.0, make_id=make_id, remembered=self.journal.remembered,
+            limits=self.limits, journal=self.journal, timing=Timing(patience=2.0), make_id=make_id,
+            remembered=self.journal.remembered,
         )  # fmt: skip
         supervisor.recover(self.now, self.wall + self.ahead, self.boot)
         self.journal.live.begin(self.boot, self.now, self.wall + self.ahead)

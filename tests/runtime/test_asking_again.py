@@ -12,7 +12,7 @@ from ether_actors.agent.agent import Agent
 from ether_actors.agent.capability import capability
 from ether_actors.observers.observer import Observer
 from ether_broker.errors import BrokerUnavailable
-from ether_broker.transport.session_table import SILENCE
+from ether_broker.timing import DEFAULT_TIMING
 
 
 class Echo(Agent):
@@ -34,7 +34,7 @@ class Bus:
     def give_up(self) -> None:
         """The broker hears nothing of the node for too long."""
         self.link.cut()
-        self.world.advance(SILENCE + 1.0)
+        self.world.advance(DEFAULT_TIMING.silence + 1.0)
         self.link.mend()
 
     def start_anew(self) -> None:

@@ -8,18 +8,17 @@ import pytest
 
 from ether.testing import ManualClock
 from ether.testing.simulator import World
+from ether_broker.timing import Timing
 from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Kind
 
 HEARTBEAT, SILENCE = 5.0, 15.0
+TIMING = Timing(heartbeat=HEARTBEAT, silence=SILENCE, grace=4.0, backoff=20.0)
 
 
 @pytest.fixture
 def world() -> World:
-    world = World(ManualClock(0.0))
-    router = world.broker.supervisor.records.router
-    router.heartbeat, router.silence = HEARTBEAT, SILENCE
-    return world
+    return World(ManualClock(0.0), timing=TIMING)
 
 
 def test_a_node_beats_as_its_broker_says_and_is_given_up_as_it_says(world: World):
@@ -53,7 +52,7 @@ def test_a_node_says_hello_again_only_when_its_broker_was_silent_for_as_long_as_
 
 
 def test_what_welcome_says_reaches_the_link(world: World):
-    told: list[tuple[float, float]] = []
+    told: list[tuple[Timing]] = []
     connect = world.broker.connect
 
     def wrapped() -> Link:
@@ -65,4 +64,4 @@ def test_what_welcome_says_reaches_the_link(world: World):
     world.broker.connect = wrapped
     world.join("n")
 
-    assert told == [(HEARTBEAT, SILENCE)]
+    assert told == [(TIMING,)]

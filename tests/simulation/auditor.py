@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.node.outgoing import GRACE
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.recovery import read_history
 from ether_actors.supervisor.registry.registration import Condition, Registration
@@ -20,8 +19,8 @@ from ether_actors.task.handle import Handle
 from ether_broker.envelope.ids import NO_ID, to_bytes
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
+from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport.channel import UNTOLD
-from ether_broker.transport.session_table import HEARTBEAT
 from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.disk import STILL_RUNNING
@@ -411,7 +410,7 @@ class Auditor:
         if not handle._envelope:  # its node's own word
             if code in {"broker_unreachable", "journal_unavailable"}:
                 passed = handle._owner.resources.monotonic() - handle.deadline  # type: ignore[attr-defined]  # it is its node's
-                deadline = world.timeline.now - max(GRACE, passed)  # its parent's may have been sooner
+                deadline = world.timeline.now - max(DEFAULT_TIMING.grace, passed)  # its parent's may have been sooner
                 if world.disturbed_until < deadline:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")
                 return
@@ -427,7 +426,7 @@ class Auditor:
             return  # before its delegator had heard of the refusal, somebody who knows the id took it
         elif code == "outcome_removed":
             is_above = plan.request_id > max(self._past)  # all that has ended
-            if plan.request_id in world.disk.readable or world.disk.first == 1 or is_above:
+            if world.disk.outcome(plan.request_id) or world.disk.first == 1 or is_above:
                 self.fail("no loss", f"{name} was told that its outcome was given up, and it was not")
             return
         elif code == "broker_lost":
@@ -517,7 +516,7 @@ class Auditor:
             waiting = [*session.outbox, *session.fresh, *supervisor.records.router.unsealed(session)]
             channel = session.channel
             kept = channel.last - channel.first + 1 if channel.first else 0
-            if supervisor.records.now - session.heard > 2 * HEARTBEAT:
+            if supervisor.records.now - session.heard > 2 * DEFAULT_TIMING.heartbeat:
                 kept = (
                     0  # nothing of it arrives, so no acknowledgement either: its connection is made anew, or it is lost
                 )

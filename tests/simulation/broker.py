@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ether_actors.supervisor.recovery import read_history
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.errors import EtherError
-from ether_broker.journal.journal import Journal
-from ether_broker.journal.memory import MemoryJournal
-from ether_broker.journal.sqlite.retention import Removed
+from ether_broker.journal.journal import Journal, Removed
+from ether_broker.journal.null import NullJournal
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.timing import Timing
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Header
 from tests.simulation.disk import RETRY, SimulatedJournal
@@ -32,7 +32,7 @@ _ENVELOPE: Final = 0.0001
 _NEVER: Final = float("inf")
 
 
-class _HeardJournal(MemoryJournal):
+class _HeardJournal(NullJournal):
     """A journal that keeps nothing and says what it was given."""
 
     def __init__(self, heard: Callable[[int, Sequence[bytes]], None]) -> None:
@@ -67,7 +67,7 @@ class SimulatedUpkeep:
 
     def _remove(self, older_than: float, done: Callable[[Removed], None]) -> None:
         if not self._journal.is_over:
-            self._world.note("gc", self._world.disk.collect(older_than))
+            self._world.note("gc", self._world.disk.gc(older_than).commits)
             done(Removed())
             self._world.broker.poke()
 
@@ -123,7 +123,7 @@ class Broker:
         world.auditor.broker_began(self)
         supervisor = Supervisor(
             limits=scenario.limits, tap_count=scenario.tap_count, tap_interval=scenario.tap_interval, journal=journal,
-            patience=scenario.patience, make_id=world.make_id, access=self._access(),
+            timing=Timing(patience=scenario.patience), make_id=world.make_id, access=self._access(),
             remembered=scenario.remembered,
         )  # fmt: skip
         supervisor.recover(self.clock.monotonic(), self.clock.wall(), self.boot)

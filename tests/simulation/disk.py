@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
@@ -10,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InternalError, JournalFull
-from ether_broker.journal.journal import Replayed
+from ether_broker.journal.journal import Removed, Replayed
+from ether_broker.journal.memory.store import MemoryStore
+from ether_broker.journal.record import is_outcome
 from ether_broker.tap import Batch
-from ether_broker.wire.frame import FRAME, Kind
+from ether_broker.wire.frame import Kind
 from tests.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -27,36 +28,22 @@ STILL_RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
 _Item = tuple[int, Replayed | None, tuple[int, bytes] | None]
 
 
-class Disk:
+class Disk(MemoryStore):
     """What is on the disk; it outlives every broker."""
 
     def __init__(self) -> None:
-        self.identity = "00000000-0000-7000-8000-00000000d15c"
-        self.commits: list[Replayed] = []
-        self.firsts: list[int] = []
+        super().__init__("00000000-0000-7000-8000-00000000d15c")
         self.envelopes: list[bytes] = []
-        """By number, from 1 at index 0."""
+        """All that was ever written, by number, from 1 at index 0; what was given up too."""
         self.outcomes: dict[bytes, bytes] = {}
-        """{request id: terminal RESPONSE}."""
-        self.readable: dict[bytes, bytes] = {}
-        """Those of them that were not given up."""
+        """{request id: terminal RESPONSE}, likewise."""
         self.accepted: set[bytes] = set()
         """Request ids of the delegations."""
-        self.checkpoint: tuple[int, bytes] | None = None
         self.is_broken = False
         """Whether it takes nothing at the moment."""
         self.cause: type[EtherError] = JournalFull
         """Why."""
-        self.first = 1
-        """The number of the first envelope that was not given up."""
-        self.removed_until = 0.0
-        """When the newest passed that was given up."""
         self._locks = 0
-
-    @property
-    def next(self) -> int:
-        """The number that the next envelope gets."""
-        return len(self.envelopes) + 1
 
     def lock(self, cause: type[EtherError]) -> None:
         """Let nobody write, nor open it for writing."""
@@ -77,26 +64,6 @@ class Disk:
         """Whether nothing can be written."""
         return self.is_broken or self.is_locked
 
-    def collect(self, older_than: float) -> int:
-        """Give up commits, the oldest first, that are older than a Unix time and below the checkpoint; returns how many.
-
-        As the real journal's `gc`: the auditor keeps all of `envelopes` and `outcomes`; who asks the journal gets what is left.
-        """
-        below = 0 if self.checkpoint is None else self.checkpoint[0]
-        count = 0
-        for batch in self.commits:
-            if batch.first + len(batch.envelopes) > below or batch.wall >= older_than:
-                break
-            count += 1
-        for batch in self.commits[:count]:
-            for envelope in batch.envelopes:
-                if envelope[0] == Kind.RESPONSE:
-                    self.readable.pop(envelope[16:32], None)
-            self.first = batch.first + len(batch.envelopes)
-            self.removed_until = max(self.removed_until, batch.wall)
-        del self.commits[:count], self.firsts[:count]
-        return count
-
     def sync(self, batch: Replayed | None, checkpoint: tuple[int, bytes] | None) -> None:
         """Make something durable."""
         if checkpoint is not None:
@@ -104,14 +71,13 @@ class Disk:
         if batch is None or not batch.envelopes:
             return
         assert batch.first == self.next, "the journal was given numbers that it has, or a gap"
-        self.commits.append(batch)
-        self.firsts.append(batch.first)
+        self.write(batch)
         self.envelopes.extend(batch.envelopes)
         for envelope in batch.envelopes:
             if envelope[0] == Kind.DELEGATION:
                 self.accepted.add(envelope[16:32])
-            elif envelope[0] == Kind.RESPONSE and envelope[1] not in STILL_RUNNING:
-                self.outcomes[envelope[16:32]] = self.readable[envelope[16:32]] = envelope
+            elif is_outcome(envelope):
+                self.outcomes[envelope[16:32]] = envelope
 
 
 class SimulatedJournal:
@@ -214,20 +180,21 @@ class SimulatedJournal:
 
     def read(self, number: int) -> Batch | None:
         """See `Journal.read`."""
-        if not self._disk.first <= number < self._disk.next:
-            return None
-        batch = self._disk.commits[bisect_right(self._disk.firsts, number) - 1]
-        assert sum(map(len, batch.envelopes)) <= FRAME
-        return Batch(batch.first, batch.time, batch.envelopes, sum(map(len, batch.envelopes)))
+        return self._disk.read(number)
 
     def outcome(self, request_id: bytes) -> bytes | None:
         """See `Journal.outcome`."""
-        return self._disk.readable.get(request_id)
+        return self._disk.outcome(request_id)
 
-    def replay(self) -> Iterator[Replayed]:
+    def replay(self, number: int | None = None) -> Iterator[Replayed]:
         """See `Journal.replay`."""
-        start = 1 if self._disk.checkpoint is None else self._disk.checkpoint[0]
-        return (batch for batch in list(self._disk.commits) if batch.first >= start)
+        if number is None:
+            number = 0 if self._disk.checkpoint is None else self._disk.checkpoint[0]
+        return self._disk.replay(number)
+
+    def gc(self, older_than: float) -> Removed:
+        """See `Journal.gc`."""
+        return self._disk.gc(older_than)
 
     def close(self) -> None:
         """Commit what is queued."""

@@ -41,9 +41,10 @@ from ether_broker.errors import (
     TooMuch,
 )
 from ether_broker.journal.journal import Journal
-from ether_broker.journal.memory import MemoryJournal
+from ether_broker.journal.null import NullJournal
 from ether_broker.mailbox import Limits
 from ether_broker.tap import Tap
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.cost import DEAREST, HOLDERS_SHIFT, reading
 from ether_broker.transport.session_table import Session, SessionTable
 from ether_broker.transport.turns import InputQueue
@@ -96,7 +97,7 @@ class Supervisor:
         tap_size: bytes that are kept for that.
         tap_interval: seconds that observers may be behind while fewer than 64 envelopes wait for them.
         journal: keeps what passed; default: nothing is kept.
-        patience: seconds in which a node whose connection broke may come back before it is lost.
+        timing: how often it and its nodes show life, and for how long each waits for the other.
         make_id: makes the ids of events and of sessions; default: UUIDv7.
         guard: says whose a connection is; None where connections have no keys.
         access: who may do what; default: everybody everything.
@@ -105,16 +106,16 @@ class Supervisor:
 
     def __init__(
         self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
-        tap_interval: float = 0.0, journal: Journal | None = None, patience: float = 0.0,
+        tap_interval: float = 0.0, journal: Journal | None = None, timing: Timing = DEFAULT_TIMING,
         make_id: Callable[[], bytes] = new_id, guard: Guard | None = None,
         access: Access | None = None, remembered: int = REMEMBERED,
     ) -> None:  # fmt: skip
-        journal, limits = journal or MemoryJournal(), limits or Limits()
+        journal, limits = journal or NullJournal(), limits or Limits()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
         identify, refusals = (None, None) if guard is None else (guard.identify, guard.refusals)
         owner = (lambda _routing_id: "") if guard is None else guard.key_of
         router = SessionTable(
-            patience=patience, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
+            timing=timing, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
             owner=owner, most_kept=limits.backlog,
         )  # fmt: skip
         self.records: BrokerState = BrokerState(

@@ -1,14 +1,19 @@
-"""What a broker asks of its journal."""
+"""What a broker asks of its journal: the interface that each kind of journal has.
+
+tests/broker/journal/test_conformance.py checks what is promised here, of every kind; a further one is a folder beside `sqlite/`
+and `memory/`, and an entry there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from ether_broker.errors import EtherError
 from ether_broker.tap import Batch
+from ether_broker.wire.frame import FRAME
 
-__all__ = ["Journal", "Replayed"]
+__all__ = ["Journal", "Removed", "Replayed"]
 
 
 class Replayed(NamedTuple):
@@ -22,11 +27,51 @@ class Replayed(NamedTuple):
     """The same as Unix time."""
     envelopes: Sequence[bytes]
 
+    @property
+    def following(self) -> int:
+        """The number behind the last envelope."""
+        return self.first + len(self.envelopes)
+
+    def part(self, number: int) -> Batch:
+        """The part that holds this number and fits into a frame, as the tap would have cut it."""
+        first, envelopes = self.first, self.envelopes
+        while (size := sum(map(len, envelopes))) > FRAME and len(envelopes) > 1:
+            middle = len(envelopes) // 2
+            if number < first + middle:
+                envelopes = envelopes[:middle]
+            else:
+                first, envelopes = first + middle, envelopes[middle:]
+        return Batch(first, self.time, envelopes, size)
+
+    def since(self, number: int) -> Self:
+        """What of it is numbered so, or higher."""
+        if number <= self.first:
+            return self
+        return self._replace(first=number, envelopes=self.envelopes[number - self.first :])
+
+
+class Removed(NamedTuple):
+    """What a collection removed."""
+
+    commits: int = 0
+    envelopes: int = 0
+    bodies: int = 0
+    """Large bodies that were kept apart, where the journal does that."""
+    bytes: int = 0
+    """By which what is kept has become smaller, or will soon."""
+
 
 class Journal(Protocol):
     """Stores envelopes in the order in which they passed.
 
-    One thread calls `append` and `put_checkpoint`; every other member may be used from any thread.
+    An envelope has a number, which is its place in the journal for good. An append has a ticket, which says when it is durable.
+    Both rise by one; numbers may be skipped.
+
+    Durable means: who opens the journal anew, after whatever has ended this opening, finds it. What is not durable may be lost,
+    but never without all that was appended after it.
+
+    One thread calls `append` and `put_checkpoint`; every other member may be used from any thread. After `close` what asks for
+    something in it, or changes it, raises Closed.
     """
 
     @property
@@ -58,7 +103,8 @@ class Journal(Protocol):
         """The last durable checkpoint, as (number, body)."""
 
     on_commit: Callable[[], None]
-    """Called from the writer's thread after each commit, and when trouble comes or goes; it must return soon."""
+    """Called after each commit that was not durable when `append` returned, and when trouble comes or goes; from any thread. It
+    must return soon."""
 
     def append(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> int:
         """Queue envelopes for the next commit and return at once.
@@ -86,10 +132,18 @@ class Journal(Protocol):
         """
 
     def outcome(self, request_id: bytes) -> bytes | None:
-        """The committed terminal RESPONSE to a delegation; None if there is none."""
+        """The committed terminal RESPONSE to a delegation: the first of one that was accepted, else the last that refused it.
 
-    def replay(self) -> Iterator[Replayed]:
-        """Everything committed from the last checkpoint's number on, in order.
+        None if there is none. An envelope that is flagged REFUSED refuses.
+        """
+
+    def replay(self, number: int | None = None) -> Iterator[Replayed]:
+        """Everything committed from a number on, in order, as the journal is when it is first asked; each as it was appended.
+
+        Of what was appended together and begins below the number, the rest.
+
+        Args:
+            number: begin there; None at the last checkpoint's.
 
         Raises:
             JournalCorrupt: while iterating, a commit that is not what was written.
@@ -102,6 +156,18 @@ class Journal(Protocol):
 
         Raises:
             InternalError: `number` is above `next`.
+        """
+
+    def gc(self, older_than: float) -> Removed:
+        """Remove the oldest commits: what passed before a Unix time and is wholly below the last durable checkpoint.
+
+        From the oldest on, up to the first that has to stay; a kind may keep a little more. Numbers are never given again, and
+        `first` and `removed_until` tell what has gone. It may take long, and the broker goes on meanwhile; do not call it from
+        `on_commit`.
+
+        Raises:
+            Closed: the journal is closed, or was before it was done.
+            JournalUnavailable: it cannot be written now; what was removed so far stays removed.
         """
 
     def close(self) -> None:

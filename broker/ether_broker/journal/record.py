@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from ether_broker.wire.frame import Header, read_header
+from ether_broker.envelope.status import INTERIM
+from ether_broker.wire.frame import REQUEST_ID, Header, Kind, read_header
 
-__all__ = ["Record"]
+__all__ = ["Record", "is_outcome"]
+
+_RESPONSE: Final = int(Kind.RESPONSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +33,8 @@ class Record:
             MalformedFrame: the envelope is shorter than its own header says; a broker lets no such pass.
         """
         return read_header(self.envelope)
+
+
+def is_outcome(envelope: bytes) -> bool:
+    """Whether an envelope is a terminal RESPONSE, by the first two bytes of its header."""
+    return len(envelope) >= REQUEST_ID.stop and envelope[0] == _RESPONSE and envelope[1] not in INTERIM

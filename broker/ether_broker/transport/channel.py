@@ -20,6 +20,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ether_broker.envelope.payload import pack, unpack
+from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.wire.frame import HEADER, Kind, join_frame, pack_envelope, read_frame
 
 __all__ = ["Channel", "Verdict", "receive"]
@@ -28,8 +29,6 @@ UNTOLD: Final = 16
 """Settled frames after which an acknowledgement is sent by itself, when nothing else goes that way."""
 _ASK_AGAIN: Final = 0.25
 """Seconds after which a missing frame is asked for once more."""
-_LONGEST: Final = 8.0
-"""Seconds between two rewinds at most."""
 _HEARTBEAT_KIND: Final = int(Kind.HEARTBEAT)
 _RESEND_KIND: Final = int(Kind.RESEND)
 _RESEND: Final = pack_envelope(Kind.RESEND)
@@ -59,14 +58,15 @@ class Channel:
 
     Args:
         session: the session's id.
+        backoff: seconds between two rewinds at most; as `Timing.backoff`.
     """
 
     __slots__ = (
-        "_asked", "_asked_at", "_forgotten_bytes", "_packed_bytes", "_retained", "_rewind_at", "_rewinds",
+        "_asked", "_asked_at", "_backoff", "_forgotten_bytes", "_packed_bytes", "_retained", "_rewind_at", "_rewinds",
         "_rewound", "_told", "last", "received", "sent", "session", "settled", "taken",
     )  # fmt: skip
 
-    def __init__(self, session: int) -> None:
+    def __init__(self, session: int, backoff: float = DEFAULT_TIMING.backoff) -> None:
         self.session: int = session
         self.last: int = 0
         """Number of the last frame that was packed."""
@@ -78,6 +78,7 @@ class Channel:
         """Number of the last of them that may be acknowledged."""
         self.taken: int = 0
         """Number of the last frame of ours that the other end said it has, settled or not."""
+        self._backoff = backoff
         self._packed_bytes = 0
         self._forgotten_bytes = 0
         self._retained: deque[tuple[int, bytes]] = deque()
@@ -142,13 +143,13 @@ class Channel:
         """Whether a peer that asks for what is missing gets it: at once the first time, and again after growing pauses.
 
         What was sent again may still be under way; who asks again and again must not be sent all of it each time. The pauses
-        are 0.25 s, 0.5 s and so on to 8 s, and begin anew when everything that was sent again has been acknowledged.
+        are 0.25 s, 0.5 s and so on to the longest, and begin anew when everything that was sent again has been acknowledged.
         """
         if not self._retained or self._retained[0][0] > self._rewound:
             self._rewinds = 0
         elif now < self._rewind_at:
             return False
-        self._rewind_at = now + min(_ASK_AGAIN * 2**self._rewinds, _LONGEST)
+        self._rewind_at = now + min(_ASK_AGAIN * 2**self._rewinds, self._backoff)
         self._rewinds += 1
         self._rewound = self.last
         return True

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from ether_broker.errors import EtherError
-from ether_broker.transport.session_table import HEARTBEAT, SILENCE
+from ether_broker.timing import DEFAULT_TIMING, Timing
 
 __all__ = ["BACKLOG", "Link", "Receiver"]
 
@@ -42,16 +42,12 @@ class Link(Protocol):
     def first(self, timeout: float) -> list[bytes]:
         """Wait for the first envelopes, before `open`; empty when the time is up."""
 
-    def begin(
-        self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = HEARTBEAT,
-        silence: float = SILENCE,
-    ) -> None:  # fmt: skip
+    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:
         """Begin a session.
 
         Args:
             session: the id that WELCOME gave.
-            heartbeat: seconds, as WELCOME says.
-            silence: seconds, as WELCOME says.
+            timing: what WELCOME says.
             renew: gets the envelopes that no earlier session acknowledged, in order, and returns those that are sent
                 first in this one. It must not send by itself.
         """

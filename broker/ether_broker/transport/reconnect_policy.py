@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether_broker.transport.session_table import HEARTBEAT, SILENCE
+from ether_broker.timing import DEFAULT_TIMING, Timing
 
 __all__ = ["PAUSE", "ReconnectPolicy"]
 
@@ -19,8 +19,6 @@ MUTE: Final = 1.75
 """Heartbeats without a word that a frame has come after which the talking side is: each of the broker says it."""
 _AGAIN: Final = 2.0
 """Heartbeats after which a listening side that was made anew is made anew again: HELLO is said with each."""
-_LONGEST: Final = 8.0
-"""Seconds between two attempts at the talking side at most; each waits twice as long, as a slow network may need that."""
 PAUSE: Final = 0.3
 """Seconds between closing a connection and making it anew, in which the broker notices the end of the old one."""
 _LATELY: Final = 1.5
@@ -32,19 +30,20 @@ class ReconnectPolicy:
 
     Args:
         now: seconds by the node's clock, as everywhere here.
-        heartbeat: seconds between two of the broker's.
-        silence: seconds without a message after which HELLO is said; one heartbeat later the listening side is made anew.
+        timing: as WELCOME says. One heartbeat after a silence, when HELLO has been said, the listening side is made anew. Each
+            attempt at the talking side waits twice as long as the one before, up to the backoff, as a slow network may need.
     """
 
-    __slots__ = ("_beat", "_deaf_after", "_deaf_at", "_first", "_heard", "_mute_at", "_mute_for")
+    __slots__ = ("_backoff", "_beat", "_deaf_after", "_deaf_at", "_first", "_heard", "_mute_at", "_mute_for")
 
-    def __init__(self, now: float, heartbeat: float = HEARTBEAT, silence: float = SILENCE) -> None:
-        self._beat = heartbeat
-        self._deaf_after = silence + heartbeat
+    def __init__(self, now: float, timing: Timing = DEFAULT_TIMING) -> None:
+        self._beat = timing.heartbeat
+        self._backoff = timing.backoff
+        self._deaf_after = timing.silence + timing.heartbeat
         self._heard = now
         self._deaf_at = now + self._deaf_after
         self._first = (0, 0)
-        self._mute_for = MUTE * heartbeat
+        self._mute_for = MUTE * timing.heartbeat
         self._mute_at = now + self._mute_for
 
     def heard(self, now: float) -> None:
@@ -74,6 +73,6 @@ class ReconnectPolicy:
             return False
         if now < self._mute_at or now - self._heard > _LATELY * self._beat:
             return False
-        self._mute_for = min(2 * self._mute_for, _LONGEST)
+        self._mute_for = min(2 * self._mute_for, max(self._backoff, MUTE * self._beat))
         self._mute_at = now + self._mute_for
         return True

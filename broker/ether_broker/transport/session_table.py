@@ -25,6 +25,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.admission_control import AdmissionControl
 from ether_broker.transport.backlog import GRAIN, MOST, Backlog
 from ether_broker.transport.channel import Channel, Verdict
@@ -45,14 +46,10 @@ from ether_broker.wire.frame import (
     take_frame,
 )
 
-__all__ = ["HEARTBEAT", "INCARNATION", "SILENCE", "Session", "SessionTable"]
+__all__ = ["INCARNATION", "Session", "SessionTable"]
 
 _NEW: Final = Verdict.NEW  # a member of an Enum costs a look-up each time that it is named
 _ASK: Final = Verdict.ASK
-HEARTBEAT: Final = 1.0
-"""Seconds between signs of life, both ways."""
-SILENCE: Final = 3.0
-"""Seconds without any sign of life after which a node is lost."""
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
 _MOST_ERRORS: Final = 1_000
@@ -63,8 +60,7 @@ class SessionTable:
     """Sessions and what waits for them.
 
     Args:
-        patience: seconds in which a node whose connection is gone may come back before it is lost. On one machine a
-            connection goes with its process; on a network it may break and be made anew.
+        timing: which all of its nodes keep. Without a `patience` a node is lost with its connection.
         make_session: draws the ids of sessions, so that a frame of an earlier one is known as such.
         refusals: counts what is refused; shared with whoever refuses before it comes here.
         owner: the key of the connection with a routing id; "" where there are no keys.
@@ -72,17 +68,15 @@ class SessionTable:
     """
 
     def __init__(
-        self, *, patience: float = 0.0, make_session: Callable[[], int] = lambda: _random(8),
+        self, *, timing: Timing = DEFAULT_TIMING, make_session: Callable[[], int] = lambda: _random(8),
         refusals: RefusalLog | None = None, owner: Callable[[bytes], str] = lambda _routing_id: "",
         most_kept: int = MOST,
     ) -> None:  # fmt: skip
         self.refusals: RefusalLog = refusals or RefusalLog()
         """Messages that were no frames, came from peers without a session, or were not allowed."""
-        self.patience = patience
-        self.heartbeat = HEARTBEAT
-        """Seconds between signs of life, both ways; WELCOME tells each node."""
-        self.silence = SILENCE
-        """Seconds without any after which a node is lost; WELCOME tells it too."""
+        self.timing: Timing = timing
+        """WELCOME tells each node."""
+        self._patience = timing.patience or 0.0
         self._make_session = make_session
         self._sessions: dict[bytes, Session] = {}
         self._names: dict[str, Session] = {}
@@ -237,7 +231,8 @@ class SessionTable:
             msg = f"A node named {node!r} is in already: choose another name."
             raise NameTaken(msg)
         owner = self._admission.enter(routing_id)
-        session = Session(node, incarnation, now, info, channel=Channel(self._make_session()), owner=owner)
+        channel = Channel(self._make_session(), self.timing.backoff)
+        session = Session(node, incarnation, now, info, channel=channel, owner=owner)
         self._sessions[session.receiver] = self._sessions[b"t" + incarnation] = session
         self._names[node] = session
         self._order.add(node)
@@ -388,15 +383,15 @@ class SessionTable:
         session = self._sessions.get(routing_id)
         if session is None:
             return
-        if not self.patience and self._now >= self._lenient_until and not session.input.is_waiting:
+        if not self._patience and self._now >= self._lenient_until and not session.input.is_waiting:
             self.close(session, "its connection is gone")
         elif session.gone_since is None:
             session.gone_since = self._now
             self._gone.append(session)
 
     def stood_still(self, now: float) -> None:
-        """Note that this process did not run for a while: who was not heard meanwhile has `silence` seconds to be heard."""
-        self._lenient_until = now + self.silence
+        """Note that this process did not run for a while: who was not heard meanwhile has `timing.silence` to be heard."""
+        self._lenient_until = now + self.timing.silence
 
     @property
     def has_lost(self) -> bool:
@@ -404,7 +399,7 @@ class SessionTable:
         return bool(self._lost)
 
     def expire(self, now: float) -> list[Session]:
-        """The sessions that were lost since the last call, those silent for `silence` seconds included.
+        """The sessions that were lost since the last call, those silent for longer than `timing.silence` included.
 
         One of which something waits for its turn is not lost before that has been handled.
         """
@@ -413,11 +408,12 @@ class SessionTable:
         for session in self._gone:
             if session.gone_since is None or session.input.is_waiting:
                 continue
-            if now >= self._lenient_until and now - session.gone_since >= self.patience:
+            if now >= self._lenient_until and now - session.gone_since >= self._patience:
                 self.close(session, "its connection is gone")
         self._gone = [session for session in self._gone if session.gone_since is not None and not session.lost]
+        silence = self.timing.silence
         for session in list(self._names.values()):
-            is_silent = now - session.heard > self.silence and now >= self._lenient_until
+            is_silent = now - session.heard > silence and now >= self._lenient_until
             if is_silent and not session.input.is_waiting:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
         lost, self._lost = self._lost, []

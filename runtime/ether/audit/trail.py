@@ -17,9 +17,9 @@ from ether.audit.identifier import Identifier, bounds_of
 from ether.audit.span import Moment, Span, grow
 from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.errors import JournalUnavailable, UnknownEntry
+from ether_broker.journal.journal import Removed
 from ether_broker.journal.record import Record
 from ether_broker.journal.sqlite.reader import JournalReader
-from ether_broker.journal.sqlite.retention import Removed
 from ether_broker.journal.sqlite.verify import Verdict
 from ether_broker.wire.frame import Kind
 

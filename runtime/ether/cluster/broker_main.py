@@ -26,6 +26,7 @@ from ether.text_io.terminal import log_to_stderr
 from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.mailbox import Limits
 from ether_broker.security.access_list import Access
+from ether_broker.timing import Timing
 
 if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring
@@ -83,6 +84,7 @@ def _host(
                 request["bind"], context, Limits(**request["limits"]), request["journal"],
                 keyring=_keyring(request["security"]), insecure=request["security"]["insecure"],
                 access=Access.of(request["access"]), create=not request["again"],
+                timing=Timing(**request["timing"]),
             )  # fmt: skip
         except JournalUnavailable as error:
             if not request["again"]:

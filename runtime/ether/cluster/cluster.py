@@ -279,6 +279,7 @@ class Cluster:
             "journal": self.spec.journal,
             "again": bool(self._url),
             "limits": dataclasses.asdict(limits),
+            "timing": self.spec.timing.as_dict(),
             "security": {
                 "keys": None if self._keys is None else str(self._keys),
                 "members": {pair.public: name for name, pair in self._pairs.items()},

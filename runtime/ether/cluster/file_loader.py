@@ -6,6 +6,7 @@
       delegate: [{who: "laptop*", what: "reviews.*"}]
       observe: "ops*"
     limits: {mailbox_count: 10000, window: 128}
+    timing: {heartbeat: 1, silence: 3}
     nodes:
       - name: n1
         threads: 4
@@ -34,6 +35,7 @@ from ether.cluster.file_schema import (
     LimitsSection,
     Section,
     SecuritySection,
+    TimingSection,
 )
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.cluster.yaml_document import Place, YamlDocument
@@ -56,7 +58,8 @@ def load(
     Args:
         path: of the file.
         overrides: {dotted key: value}, as from flags: `{"cluster.drain": 5.0}`; None is a flag that was not given.
-        environ: default: the process's; only `ETHER_CLUSTER__…`, `ETHER_SECURITY__…` and `ETHER_LIMITS__…` are read.
+        environ: default: the process's; only `ETHER_CLUSTER__…`, `ETHER_SECURITY__…`, `ETHER_LIMITS__…` and `ETHER_TIMING__…`
+            are read.
 
     Raises:
         InvalidSpec: the file, a variable or an override is not valid; every problem is told with its place, the
@@ -260,6 +263,7 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
         limits=Limits(
             limits.mailbox_count, limits.mailbox_bytes, limits.window, limits.total_bytes, limits.memory_bytes
         ),
+        timing=file.timing.timing(),
         log_level=cluster.log_level,
         intensity=cluster.intensity,
         period=cluster.period,
@@ -280,5 +284,6 @@ def _access(section: AccessSection | None) -> Access | None:
 
 
 _SETTINGS: Final[dict[str, type[Section]]] = {
-    "cluster": ClusterSection, "security": SecuritySection, "limits": LimitsSection
+    "cluster": ClusterSection, "security": SecuritySection, "limits": LimitsSection,
+    "timing": TimingSection,
 }  # fmt: skip

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ether.cluster.spec import DRAIN
 from ether_broker.envelope.model import AgentName
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, InvalidSpec
 from ether_broker.mailbox import Limits
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "NodeEntry",
     "Section",
     "SecuritySection",
+    "TimingSection",
 ]
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
@@ -147,6 +149,37 @@ class LimitsSection(Section):
     which it keeps most; 0 watches nothing. A quarter of it may wait for nodes, or for their acknowledgement."""
 
 
+class TimingSection(Section):
+    """How often the broker and its nodes show that they live, and for how long each waits for the other: seconds."""
+
+    heartbeat: Annotated[float, Field(ge=0.2, allow_inf_nan=False)] = DEFAULT_TIMING.heartbeat
+    """Between two signs of life, both ways."""
+    silence: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_TIMING.silence
+    """Without a sign of life, after which a node is lost; more than two heartbeats."""
+    patience: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    """In which a connection that broke may be made anew; default: two heartbeats over TCP, 0 elsewhere."""
+    grace: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULT_TIMING.grace
+    """After a deadline, in which the broker's TIMEOUT has to be there; else the delegator ends its delegation itself."""
+    backoff: Annotated[float, Field(ge=0.25, allow_inf_nan=False)] = DEFAULT_TIMING.backoff
+    """The longest pause between two attempts to get through on a connection."""
+
+    @model_validator(mode="after")
+    def _fit_each_other(self) -> Self:
+        try:
+            self.timing()
+        except InvalidSpec as error:
+            raise ValueError(str(error).removeprefix("timing.")) from None
+        return self
+
+    def timing(self) -> Timing:
+        """What this section says.
+
+        Raises:
+            InvalidSpec: its values do not fit each other.
+        """
+        return Timing(**dict(self))
+
+
 class AgentEntry(Section):
     """An agent, or several of a kind."""
 
@@ -183,5 +216,6 @@ class ClusterFile(Section):
     access: AccessSection | None = None
     """Without it, everybody who gets in may do everything."""
     limits: LimitsSection = LimitsSection()
+    timing: TimingSection = TimingSection()
     nodes: Annotated[list[NodeEntry], Field(min_length=1)]
     """Started side by side."""

@@ -22,6 +22,7 @@ from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.journal.location import default_journal
 from ether_broker.mailbox import Limits
 from ether_broker.security.access_list import Access
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
 
 __all__ = [
@@ -145,6 +146,9 @@ class ClusterSpec:
     """Seconds that each process has to come up."""
     limits: Limits = field(default_factory=Limits)
     """Bounds of the agents' mailboxes."""
+    timing: Timing = DEFAULT_TIMING
+    """How often the broker and its nodes show that they live, and for how long each waits for the other; also those nodes and
+    clients that join from elsewhere."""
     log_level: str = "info"
     """Of the loggers in the nodes: debug, info, warning, error or critical."""
     intensity: int = 5

@@ -228,7 +228,7 @@ class AgentHost:
             Whether anything was said.
         """
         is_said = False
-        now, beat = self._resources.monotonic(), self._session_state.heartbeat - _EARLY
+        now, beat = self._resources.monotonic(), self._session_state.timing.heartbeat - _EARLY
         for cell in self._busy_cells():
             for work in list(cell.works.values()):
                 task = work.task

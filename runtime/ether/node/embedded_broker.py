@@ -6,12 +6,14 @@ import contextlib
 import gc
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 import zmq
 
 from ether_broker.mailbox import Limits
+from ether_broker.timing import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
@@ -27,9 +29,6 @@ __all__ = ["EmbeddedBroker"]
 
 _numbers = itertools.count(1)
 _PATIENCE: Final = 5.0
-_NETWORK_PATIENCE: Final = 2.0
-"""Seconds in which a connection that broke on a network may be made anew, before its node counts as lost: a heartbeat on
-its other connection, which comes each second, shows that it lives."""
 
 
 class EmbeddedBroker:
@@ -44,6 +43,7 @@ class EmbeddedBroker:
         insecure: whether it may listen where other machines reach it, without keys.
         access: who may do what; None is everybody everything.
         create: whether the journal is made where there is none.
+        timing: which it and its nodes keep.
 
     Raises:
         InsecureEndpoint: other machines could reach it, and there are no keys.
@@ -54,7 +54,7 @@ class EmbeddedBroker:
     def __init__(
         self, bind: str | None, context: zmq.Context[zmq.Socket[bytes]], limits: Limits | None,
         journal: str | PathLike[str] | None = None, *, keyring: Keyring | None = None, insecure: bool = False,
-        access: Access | None = None, create: bool = True,
+        access: Access | None = None, create: bool = True, timing: Timing = DEFAULT_TIMING,
     ) -> None:  # fmt: skip
         # Imported here: a runtime that joins a bus needs none of it.
         from ether_actors.supervisor.supervisor import Supervisor
@@ -66,10 +66,9 @@ class EmbeddedBroker:
         with _no_collection():
             opened = _open(journal, create)
         try:
-            patience = _NETWORK_PATIENCE if (bind or "").startswith("tcp://") else 0.0
             guard = _guard(keyring, bind)
             supervisor = Supervisor(
-                limits=limits, tap_interval=TAP_INTERVAL, journal=opened, patience=patience, guard=guard,
+                limits=limits, tap_interval=TAP_INTERVAL, journal=opened, timing=timing.over(bind or ""), guard=guard,
                 access=access,
             )  # fmt: skip
             with _no_collection():
@@ -91,9 +90,10 @@ class EmbeddedBroker:
         self._maintenance = None if journal is None else self._keep_up(opened, supervisor)
 
     def _keep_up(self, journal: Any, supervisor: Supervisor) -> JournalMaintenance:
+        from ether_actors.supervisor.journal.checkpoint_process import fold
         from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
 
-        maintenance = JournalMaintenance(journal, self.supervisor)
+        maintenance = JournalMaintenance(journal, self.supervisor, fold=partial(fold, journal.path))
         supervisor.journal_gc.attach(maintenance)  # before anybody knows the address
         maintenance.start()
         return maintenance
@@ -130,9 +130,9 @@ def _guard(keyring: Keyring | None, bind: str | None) -> Guard | None:
 
 def _open(path: str | PathLike[str] | None, create: bool) -> Journal:  # noqa: FBT001
     if path is None:
-        from ether_broker.journal.memory import MemoryJournal
+        from ether_broker.journal.null import NullJournal
 
-        return MemoryJournal()
+        return NullJournal()
     from ether_broker.journal.sqlite.journal import SqliteJournal
 
     return SqliteJournal(path, create=create)

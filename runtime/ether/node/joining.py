@@ -130,8 +130,7 @@ class Session:
         self._broker_clock.begin(welcome["clock"], now)
 
     def _begin_link(self, renew: Callable[[list[bytes]], list[bytes]]) -> None:
-        session_state = self._session_state
-        self._sender.link.begin(session_state.number, renew, session_state.heartbeat, session_state.silence)
+        self._sender.link.begin(self._session_state.number, renew, self._session_state.timing)
 
     def _registration(self) -> bytes:
         body = pack({"role": "delegator"})

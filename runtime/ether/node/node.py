@@ -198,7 +198,7 @@ class Node:
             resources.run(call)
         if now < self._next_look:
             return
-        self._next_look = now + self._session_state.heartbeat / 2
+        self._next_look = now + self._session_state.timing.heartbeat / 2
         if self.agent_host.say_accepted():
             self._sender.flush()
         self._is_beat = not self._is_beat

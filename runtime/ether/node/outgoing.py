@@ -33,8 +33,6 @@ _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
 _OWN_GRACE: Final = 0.5
 """Seconds after the deadline of a handle of a request that goes on: should both end at once, the supervisor's word is here."""
-GRACE: Final = 2.0
-"""Seconds after a deadline in which the supervisor's word must have come; then the broker, or its disk, is out of reach."""
 _UNREACHABLE: Final = "The deadline passed and the supervisor did not say so: the broker is out of reach."
 _UNWRITTEN: Final = (
     "The deadline passed, and what became of it waits for the broker's journal, which cannot be written."
@@ -236,11 +234,11 @@ class OutgoingDelegations:
             self._end(handle, Status.FAILED_EXECUTION, "broker_lost", message)
 
     def end_overdue(self, now: float) -> None:
-        """End what the supervisor ought to have ended 2 s ago; called at each heartbeat.
+        """End what the supervisor ought to have ended `Timing.grace` ago; called at each heartbeat.
 
         After a time in which this very process stood still, the word may be here and not read yet: judged at the next one.
         """
-        stood_still = now - self._looked > _STOOD_STILL * self._session_state.heartbeat
+        stood_still = now - self._looked > _STOOD_STILL * self._session_state.timing.heartbeat
         self._looked = now
         is_excused, self._was_late = stood_still and not self._was_late, stood_still
         if is_excused:
@@ -248,8 +246,9 @@ class OutgoingDelegations:
         code, message = "broker_unreachable", _UNREACHABLE
         if self._session_state.trouble and self._session_state.is_heard(now):
             code, message = "journal_unavailable", f"{_UNWRITTEN} {self._session_state.trouble}"
+        grace = self._session_state.timing.grace
         for handle in self.pending:
-            if handle.deadline + GRACE < now:
+            if handle.deadline + grace < now:
                 self._end(handle, Status.TIMEOUT, code, message)
         message = "The timeout of this handle ended; the same request was sent before with a longer one, and goes on."
         for handle in list(self._followers):

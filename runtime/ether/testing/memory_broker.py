@@ -17,6 +17,7 @@ from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.clock import Clock
 from ether_broker.errors import MailboxFull
 from ether_broker.mailbox import Limits
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.link import BACKLOG, Receiver
 from ether_broker.transport.session_table import INCARNATION
@@ -38,13 +39,15 @@ class MemoryBroker:
         limits: bounds of the agents' mailboxes.
         tap_count: messages that observers can still catch up on.
         tap_size: bytes that are kept for that.
+        timing: which it and its nodes keep.
     """
 
     def __init__(
-        self, clock: Clock, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20
-    ) -> None:
+        self, clock: Clock, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:  # fmt: skip
         self.clock = clock
-        self.supervisor: Supervisor = Supervisor(limits=limits, tap_count=tap_count, tap_size=tap_size)
+        self.supervisor: Supervisor = Supervisor(limits=limits, tap_count=tap_count, tap_size=tap_size, timing=timing)
         """The state machine; look into it, but leave stepping it to the broker."""
         self._links: dict[bytes, MemoryLink] = {}
         self._arrivals: list[tuple[bytes, bytes]] = []
@@ -142,13 +145,10 @@ class MemoryLink:
         self._broker.exchange()
         return read_frame(self._incoming.popleft()).envelopes if self._incoming else []
 
-    def begin(
-        self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = 0.0,  # noqa: ARG002  what is
-        silence: float = 0.0,  # noqa: ARG002  cut here is known
-    ) -> None:  # fmt: skip
-        """Begin a session; see `ether_broker.transport.zeromq.link.Link.begin`."""
+    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:
+        """Begin a session; see `Link.begin`."""
         left = [*self._channel.unacknowledged(), *self._waiting]
-        self._channel = Channel(session)
+        self._channel = Channel(session, timing.backoff)
         self._aside.clear()
         self._waiting = deque(renew(left))
         self._waiting_bytes = sum(map(len, self._waiting))

@@ -13,6 +13,7 @@ from ether_actors.observers.probe import Probe
 from ether_broker.clock import ManualClock
 from ether_broker.errors import UsageError
 from ether_broker.mailbox import Limits
+from ether_broker.timing import DEFAULT_TIMING, Timing
 
 __all__ = ["TestRuntime"]
 
@@ -46,6 +47,7 @@ class TestRuntime(Runtime):
         name: of the node.
         clock: default: one of its own, that shows 1,000,000.0.
         limits: bounds of the agents' mailboxes.
+        timing: as `Runtime`.
         drain: as `Runtime`; no time passes, so what is not done when the bus is at rest is cancelled.
     """
 
@@ -57,9 +59,10 @@ class TestRuntime(Runtime):
         name: str = "test",
         clock: ManualClock | None = None,
         limits: Limits | None = None,
+        timing: Timing = DEFAULT_TIMING,
         drain: float = 5.0,
     ) -> None:
-        super().__init__(name=name, limits=limits, drain=drain)
+        super().__init__(name=name, limits=limits, timing=timing, drain=drain)
         self.clock: ManualClock = clock or ManualClock()
         """What the bus takes for the time; `advance` moves it."""
         self._world: World | None = None
@@ -88,7 +91,7 @@ class TestRuntime(Runtime):
             msg = "The runtime is open already: open it once, or make another."
             raise UsageError(msg)
         if self._world is None:
-            self._world = World(self.clock, self._limits)
+            self._world = World(self.clock, self._limits, self._timing)
         self._node, self._link = self._world.join(self._name)
         return self
 

@@ -19,6 +19,7 @@ from ether.testing.memory_broker import MemoryBroker, MemoryLink
 from ether_broker.clock import ManualClock
 from ether_broker.errors import UsageError, WaitTimeout
 from ether_broker.mailbox import Limits
+from ether_broker.timing import DEFAULT_TIMING, Timing
 
 __all__ = ["Stalled", "World"]
 
@@ -38,11 +39,14 @@ class World:
     Args:
         clock: moved by `advance` only.
         limits: bounds of the agents' mailboxes.
+        timing: which the broker and its nodes keep.
     """
 
-    def __init__(self, clock: ManualClock, limits: Limits | None = None) -> None:
+    def __init__(
+        self, clock: ManualClock, limits: Limits | None = None, timing: Timing = DEFAULT_TIMING
+    ) -> None:  # fmt: skip
         self.clock = clock
-        self.broker: MemoryBroker = MemoryBroker(clock, limits=limits)
+        self.broker: MemoryBroker = MemoryBroker(clock, limits=limits, timing=timing)
         self._nodes: list[InlineNode] = []
         self._fibers = Fibers()
         self._ids = 0

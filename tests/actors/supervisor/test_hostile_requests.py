@@ -19,7 +19,7 @@ from ether_broker.envelope.manifest import MOST_CAPABILITIES, Capability, Manife
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal
-from ether_broker.journal.memory import MemoryJournal
+from ether_broker.journal.null import NullJournal
 from ether_broker.mailbox import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.transport import backlog as backlog_module
@@ -30,7 +30,7 @@ from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.work_counter import WorkCounter
 
 
-class Held(MemoryJournal):
+class Held(NullJournal):
     """Commits nothing while it is held."""
 
     def __init__(self, before: Journal) -> None:

@@ -10,7 +10,7 @@ from ether_actors.supervisor.journal.journal_maintenance import Done
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalUnavailable
-from ether_broker.journal.sqlite.retention import Removed
+from ether_broker.journal.journal import Removed
 from tests.actors.peers import Bus, Peer
 
 

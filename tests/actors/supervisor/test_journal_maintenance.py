@@ -6,22 +6,25 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pykka
 import pytest
 
+from ether_actors.supervisor.journal.checkpoint_process import fold
 from ether_actors.supervisor.journal.history import History
-from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
+from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance, fold_here
 from ether_actors.supervisor.recovery import read_history
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import Payload
 from ether_broker.errors import EtherError
+from ether_broker.journal.journal import Removed
+from ether_broker.journal.memory.journal import MemoryJournal
 from ether_broker.journal.sqlite.journal import SqliteJournal
-from ether_broker.journal.sqlite.retention import Removed
 from ether_broker.wire.codec import pack_outcome, pack_request
-from ether_broker.wire.frame import read_header
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
 from tests.support import wait_until
 
 
@@ -38,7 +41,7 @@ class Kept:
     def __init__(self, path: Path, **when: float) -> None:
         self.journal = SqliteJournal(path)
         self.turns = Turns.start()
-        self.maintenance = JournalMaintenance(self.journal, self.turns, **when)
+        self.maintenance = JournalMaintenance(self.journal, self.turns, fold=partial(fold, path), **when)
 
     def work(self, count: int, *, ended: bool = True, wall: float = 1e9) -> None:
         """Let delegations pass, with or without their outcomes, and wait until they are durable."""
@@ -159,3 +162,33 @@ def test_a_checkpoint_by_an_earlier_brokers_clock_does_not_replace_that_of_the_r
     wait_until(lambda: told, what="it is done")
 
     assert kept.journal.checkpoint == (21, b"by the clock of this broker")
+
+
+def test_a_journal_that_no_other_process_reads_is_folded_in_the_brokers_own():
+    journal, turns = MemoryJournal(), Turns.start()
+    maintenance = JournalMaintenance(journal, turns)
+    asked = pack_envelope(Kind.DELEGATION, request_id=new_id(), source=b"d", target=b"a")
+    journal.append(1, 1.0, 1000.0, [asked])
+    told: list[Removed | EtherError] = []
+    maintenance.start()
+    maintenance.collect(2000.0, told.append)
+    wait_until(lambda: told, what="it is done")
+    maintenance.end()
+    turns.stop()
+    maintenance.join(10.0)
+
+    assert told == [Removed(1, 1, 0, len(asked))]
+    assert (journal.first, journal.checkpoint[0]) == (2, 2)
+
+
+def test_a_fold_in_the_brokers_own_process_ends_with_the_broker_and_says_nothing_where_nothing_is_new():
+    journal, ending = MemoryJournal(), threading.Event()
+    nothing_new = fold_here(journal, ending)
+    journal.append(1, 1.0, 1000.0, [pack_envelope(Kind.DELEGATION, request_id=new_id(), source=b"d", target=b"a")])
+    made = fold_here(journal, ending)
+    ending.set()
+
+    assert nothing_new is None
+    assert made is not None
+    assert len(History.of(made[1]).open) == 1
+    assert fold_here(journal, ending) is None

@@ -9,7 +9,7 @@ from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame
 from ether_broker.mailbox import Limits
-from ether_broker.transport.session_table import SILENCE
+from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 
@@ -135,7 +135,7 @@ def test_a_silent_node_is_lost_and_one_that_only_shows_life_is_not():
     bus.node("alive", "a")
     quiet.die()
 
-    bus.pass_time(SILENCE - 0.1)
+    bus.pass_time(DEFAULT_TIMING.silence - 0.1)
     assert bus.events("node_down") == []
     bus.pass_time(0.6)
 
@@ -160,7 +160,7 @@ def test_what_a_lost_node_sends_is_answered_with_an_error_until_it_says_hello():
     bus = Bus()
     peer = bus.node("n", "a")
     peer.is_dead = True
-    bus.pass_time(SILENCE + 1)
+    bus.pass_time(DEFAULT_TIMING.silence + 1)
     peer.is_dead = False
 
     peer.send(Kind.HEARTBEAT, body={})

@@ -10,14 +10,14 @@ from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.journal import Journal
-from ether_broker.journal.memory import MemoryJournal
+from ether_broker.journal.null import NullJournal
 from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 
 ENDED = 1000
 
 
-class Kept(MemoryJournal):
+class Kept(NullJournal):
     """A journal that has an outcome for every question, and counts them."""
 
     def __init__(self, before: Journal) -> None:

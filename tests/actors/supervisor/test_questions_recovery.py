@@ -9,7 +9,7 @@ from ether_actors.supervisor.journal.journal_maintenance import Done
 from ether_actors.supervisor.recovery import read_history
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
-from ether_broker.journal.sqlite.retention import Removed
+from ether_broker.journal.journal import Removed
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 from tests.actors.fold import differences
 from tests.actors.peers import request_id

@@ -7,13 +7,13 @@ import pytest
 from ether_actors.supervisor.delegations import delivery
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.membership import departures
-from ether_actors.supervisor.membership.reconnection import RETURN
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
+from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.wire.frame import Flag, Kind, pack_envelope, read_header
 from tests.actors.peers import request_id, uncollected
 from tests.actors.recovery_world import Life, World
@@ -124,7 +124,7 @@ def test_a_node_that_does_not_come_back_is_lost_with_its_work(capability: str):
     holder.is_dead = True
     world.crash()
     back(world, d, other)
-    world.pass_time(RETURN - 1.0)
+    world.pass_time(DEFAULT_TIMING.reclaim - 1.0)
     assert (asked.outcomes, asked.given) == ([], [1])
     world.pass_time(2.0)
 
@@ -148,7 +148,7 @@ def test_what_falls_through_goes_to_another_when_the_agent_that_it_names_does_no
     a.is_dead = True
     world.crash()
     back(world, d, b)
-    world.pass_time(RETURN + 1.0)
+    world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
 
     assert begun.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
     assert list(b.works) == ([asked.number] if flags else [])
@@ -671,7 +671,7 @@ def test_work_that_its_agent_declares_no_more_is_not_run_again_when_its_node_is_
 
     world.crash()
     back(world, d)
-    world.pass_time(RETURN + 1.0)
+    world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
 
     assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
 
@@ -765,7 +765,7 @@ def test_the_children_of_a_run_that_was_lost_with_its_node_are_called_off_before
     assert parent.given == [1]
 
     back(world, d, *(life for life in (a, again, w) if life is not runs))
-    world.pass_time(RETURN + 1.0)
+    world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
     assert [ledger.get(request_id(child.number)) for child in children] == [None] * 9
     assert parent.given == [1, 2]
 
@@ -776,7 +776,7 @@ def test_the_nodes_have_their_time_to_come_back_from_the_first_step_on_however_l
     asked = d.ask("once", to="a", timeout=100.0)
     world.settle()
     world.crash()
-    world.wall += RETURN + 1.0
+    world.wall += DEFAULT_TIMING.reclaim + 1.0
 
     back(world, d, a)
     a.answer(asked.number)
@@ -800,7 +800,7 @@ def test_an_agent_with_which_its_node_does_not_come_back_is_lost_and_the_node_is
     back(world, d, a)
     if says_so:
         a.say(pack_envelope(Kind.UNREGISTER, source=b"a", body=pack({"condition": "gone"})))
-    world.pass_time(1.0 if says_so else RETURN + 1)
+    world.pass_time(1.0 if says_so else DEFAULT_TIMING.reclaim + 1)
 
     told = [
         unpack(raw[header.body :])
@@ -828,7 +828,7 @@ def test_a_node_that_is_back_has_its_time_for_each_of_its_agents():
     back(world, d, a)
 
     while waiting:
-        world.pass_time(RETURN - 1.0)
+        world.pass_time(DEFAULT_TIMING.reclaim - 1.0)
         register(*waiting.pop(0))
         world.settle()
     for one in asked:
@@ -885,7 +885,7 @@ def test_an_agent_that_left_for_good_has_left_though_brokers_die_before_all_it_h
     assert [asked.outcomes for asked in waiting] == [[(Status.REJECTED_CAPABILITY, "agent_gone")]] * 8
     assert told(world, "agent_leaving", "agent_down") == [("agent_leaving", "a", "tired"), ("agent_down", "a", "tired")]
     assert world.supervisor.records.registry.get(b"a") is None
-    world.pass_time(RETURN + 1.0)
+    world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
     assert [session.node for session in world.supervisor.records.router.sessions] == ["d", "na"]
     assert told(world, "node_down") == []
 
@@ -941,7 +941,7 @@ def test_a_node_that_said_bye_has_left_with_all_its_agents_though_its_broker_die
     assert [agent.name for agent in world.supervisor.records.registry.agents] == [b"d"]
     assert told(world, "node_leaving") == [("node_leaving", "na", "")]
     assert {reason for _, _, reason in told(world, "agent_down")} == {"left"}
-    world.pass_time(RETURN + 1.0)
+    world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
     assert told(world, "node_down") == []
 
 

@@ -1,4 +1,4 @@
-"""What holds for a journal of every kind."""
+"""What holds for a journal of every kind, also for the one that keeps nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from ether_broker.errors import Closed, InternalError
 from ether_broker.journal.journal import Journal
-from ether_broker.journal.memory import MemoryJournal
-from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.null import NullJournal
+from tests.broker.journal.kinds import KINDS
 from tests.support import run_python, wait_until
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=[*KINDS, "null"])
 def kind(request, tmp_path: Path) -> Iterator[Journal]:
-    journal: Journal = MemoryJournal() if request.param == "memory" else SqliteJournal(tmp_path / "journal.db")
+    journal: Journal = NullJournal() if request.param == "null" else KINDS[request.param](tmp_path)()
     yield journal
     journal.close()
 
@@ -66,11 +66,11 @@ def test_a_checkpoint_may_be_put(kind: Journal):
     kind.put_checkpoint(1, b"state")
 
 
-def test_the_protocol_and_the_memory_kind_bring_no_sqlite():
+def test_the_protocol_and_the_kind_that_keeps_nothing_bring_no_sqlite():
     loaded = run_python(
         "import sys; before = set(sys.modules)\n"  # measuring coverage brings it
-        "import ether_broker.journal.memory, ether_broker.journal.journal; print(*(set(sys.modules) - before))"
+        "import ether_broker.journal.null, ether_broker.journal.journal; print(*(set(sys.modules) - before))"
     )
 
-    assert "ether_broker.journal.memory" in loaded.split()
+    assert "ether_broker.journal.null" in loaded.split()
     assert "sqlite3" not in loaded.split()

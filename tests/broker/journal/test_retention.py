@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from ether_broker.errors import JournalFull, JournalLocked, JournalUnavailable
+from ether_broker.journal.journal import Removed
 from ether_broker.journal.sqlite import retention
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.journal.sqlite.reader import JournalReader
-from ether_broker.journal.sqlite.retention import Removed, collect_closed
+from ether_broker.journal.sqlite.retention import collect_closed
 from tests.broker.journal.support import delegation, indexed, put, request, settle
 
 OLD, NEW = b"o" * 50_000, b"n" * 50_000

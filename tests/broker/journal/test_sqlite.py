@@ -7,26 +7,11 @@ from pathlib import Path
 import pytest
 
 from ether_broker.envelope.status import Status
-from ether_broker.errors import Closed, InternalError, JournalCorrupt
-from ether_broker.journal.journal import Replayed
+from ether_broker.errors import JournalCorrupt
 from ether_broker.journal.sqlite import group_commit as writer
 from ether_broker.journal.sqlite.journal import SqliteJournal
-from ether_broker.wire.frame import FRAME, Flag, mark
+from ether_broker.wire.frame import Flag, mark
 from tests.broker.journal.support import delegation, indexed, put, request, response, settle
-
-
-def test_what_was_committed_is_there_after_reopening(path: Path):
-    journal = SqliteJournal(path)
-    identity = journal.identity
-    put(journal, [b"one", b"two"], time=1.5, wall=1000.5)
-    put(journal, [b"three"], time=2.5, wall=1001.5)
-    journal.close()
-
-    again = SqliteJournal(path)
-
-    assert (again.identity, again.next, again.committed) == (identity, 4, 0)
-    assert list(again.replay()) == [Replayed(1, 1.5, 1000.5, [b"one", b"two"]), Replayed(3, 2.5, 1001.5, [b"three"])]
-    again.close()
 
 
 def test_two_journals_have_two_identities(tmp_path: Path):
@@ -53,19 +38,6 @@ def test_a_clean_close_leaves_one_file_that_its_owner_alone_reads(tmp_path: Path
     assert list(path.parent.iterdir()) == [path]
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
-
-
-def test_closing_commits_what_is_queued(path: Path):
-    journal = SqliteJournal(path)
-    for _ in range(500):
-        journal.append(journal.next, 0.0, 0.0, [b"x" * 1000])
-    journal.close()
-
-    again = SqliteJournal(path)
-
-    assert again.next == 501
-    assert sum(len(batch.envelopes) for batch in again.replay()) == 500
-    again.close()
 
 
 def test_each_commit_is_told_after_it_is_durable(journal: SqliteJournal):
@@ -115,31 +87,6 @@ def test_appending_while_a_commit_is_under_way_makes_one_commit_of_all(journal: 
     assert commits[:2] == [1, 101]
 
 
-def test_a_batch_is_read_by_any_of_its_numbers(journal: SqliteJournal):
-    put(journal, [b"one"])
-    put(journal, [b"two", b"three"], time=2.0)
-    journal.append(10, 3.0, 1.0, [b"ten"])
-    settle(journal, 3)
-
-    for number in (2, 3):
-        assert journal.read(number) == (2, 2.0, [b"two", b"three"], 8)
-    assert journal.read(10) == (10, 3.0, [b"ten"], 3)
-    assert [journal.read(number) for number in (0, 4, 9, 11)] == [None] * 4
-
-
-def test_a_large_batch_is_read_in_parts_that_fit_into_frames(journal: SqliteJournal):
-    envelopes = [bytes([index]) * 300_000 for index in range(10)] + [b"z" * (FRAME + 1)]
-    put(journal, envelopes)
-
-    read: list[bytes] = []
-    while batch := journal.read(len(read) + 1):
-        assert batch.first == len(read) + 1
-        assert batch.size <= FRAME or len(batch.envelopes) == 1
-        read += batch.envelopes
-
-    assert read == envelopes
-
-
 @pytest.mark.parametrize("wait", [indexed, lambda journal: None], ids=["indexed", "maybe not indexed"])
 def test_the_outcome_of_a_delegation_is_found(journal: SqliteJournal, wait):
     put(journal, [delegation(1), delegation(2), response(1, Status.PROGRESS)])
@@ -174,36 +121,6 @@ def test_an_outcome_is_found_in_what_is_not_indexed(journal: SqliteJournal, monk
 
     assert journal._rows.indexed() == 1
     assert journal.outcome(request(1)) == response(1)
-
-
-def test_replay_starts_at_the_checkpoint(path: Path):
-    journal = SqliteJournal(path)
-    put(journal, [b"one", b"two"])
-    journal.append(3, 3.0, 3.0, [b"three"])
-    journal.put_checkpoint(4, b"after three")
-    journal.append(4, 4.0, 4.0, [b"four"])
-    journal.close()
-
-    again = SqliteJournal(path)
-
-    assert again.checkpoint == (4, b"after three")
-    assert list(again.replay()) == [Replayed(4, 4.0, 4.0, [b"four"])]
-    again.close()
-
-
-def test_a_checkpoint_inside_a_batch_replays_the_rest_of_it(journal: SqliteJournal):
-    put(journal, [b"one", b"two", b"three"])
-    journal.put_checkpoint(1, b"old")
-    journal.put_checkpoint(3, b"new")
-    put(journal, [])
-
-    assert journal.checkpoint == (3, b"new")
-    assert [(batch.first, batch.envelopes) for batch in journal.replay()] == [(3, [b"three"])]
-
-
-def test_a_checkpoint_of_the_future_is_refused(journal: SqliteJournal):
-    with pytest.raises(InternalError, match="A checkpoint is taken at 2 where 1 is due"):
-        journal.put_checkpoint(2, b"")
 
 
 def test_an_altered_checkpoint_is_not_believed(journal: SqliteJournal):
@@ -248,21 +165,6 @@ def test_a_large_payload_is_stored_once_and_comes_back_to_the_byte(journal: Sqli
         100_000,
     )
     assert journal._store.connection.execute("SELECT max(length(body)) FROM commits").fetchone()[0] < 200
-
-
-def test_after_closing_every_question_is_refused(path: Path):
-    journal = SqliteJournal(path)
-    journal.close()
-
-    for question in (
-        lambda: journal.read(1),
-        lambda: journal.outcome(bytes(16)),
-        lambda: journal.checkpoint,
-        lambda: journal.put_checkpoint(1, b""),
-        lambda: journal.gc(0.0),
-    ):
-        with pytest.raises(Closed):
-            question()
 
 
 def test_the_index_keeps_up_with_a_load_without_end(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch):

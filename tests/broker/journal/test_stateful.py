@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
+from ether_broker.journal.record import is_outcome
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.journal.sqlite.reader import JournalReader
-from ether_broker.journal.sqlite.unindexed import is_outcome
 from ether_broker.wire.frame import read_header
 from tests.broker.journal.support import copy_files, delegation, indexed, response, settle
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.reconnect_policy import MUTE, ReconnectPolicy
-from ether_broker.transport.session_table import HEARTBEAT, SILENCE
 
-DEAF = SILENCE + HEARTBEAT
+DEAF = DEFAULT_TIMING.silence + DEFAULT_TIMING.heartbeat
+SLOW = Timing(heartbeat=5.0, silence=15.0)
 
 
 def moments(look, seconds: float) -> list[float]:
@@ -31,8 +32,8 @@ def test_who_hears_something_each_second_never_listens_anew():
 
 
 def test_the_brokers_own_intervals_count():
-    assert moments(ReconnectPolicy(0.0, 5.0, 15.0).is_deaf, 45.0) == [20.0, 30.0, 40.0]
-    assert moments(listening(ReconnectPolicy(0.0, 5.0, 15.0), lambda _now: 7), 16.0) == [8.8]
+    assert moments(ReconnectPolicy(0.0, SLOW).is_deaf, 45.0) == [20.0, 30.0, 40.0]
+    assert moments(listening(ReconnectPolicy(0.0, SLOW), lambda _now: 7), 16.0) == [8.8]
 
 
 def listening(watchdog: ReconnectPolicy, first):

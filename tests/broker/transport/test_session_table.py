@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame, NameTaken, NodeRefused, NoSession
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import UNTOLD
-from ether_broker.transport.session_table import INCARNATION, SILENCE, Session, SessionTable, topic_of
+from ether_broker.transport.session_table import INCARNATION, Session, SessionTable, topic_of
 from ether_broker.wire.frame import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
@@ -404,8 +405,8 @@ def test_a_node_is_lost_once_by_silence_or_by_its_connection():
     router.unreachable(b"unknown")
     assert router.has_lost
 
-    assert router.expire(10.0 + SILENCE) == [cut]
-    assert router.expire(10.0 + SILENCE + 0.1) == [silent]
+    assert router.expire(10.0 + DEFAULT_TIMING.silence) == [cut]
+    assert router.expire(10.0 + DEFAULT_TIMING.silence + 0.1) == [silent]
     assert router.expire(99.0) == []
     assert (cut.lost, silent.lost) == ("its connection is gone", "silent for 3.1 s")
     assert not router.has_lost
@@ -416,18 +417,18 @@ def test_hello_is_a_sign_of_life_until_the_session_has_begun():
     session = entered(router)
     hello = join_frame([pack_envelope(Kind.HELLO)])
     arrive(router, b"r" + ONE, hello, 12.0)
-    assert router.expire(12.0 + SILENCE) == []
+    assert router.expire(12.0 + DEFAULT_TIMING.silence) == []
 
     beat = join_frame([pack_envelope(Kind.HEARTBEAT)], session.channel.session, 1)
     arrive(router, b"t" + ONE, beat, 13.0)
     arrive(router, b"r" + ONE, hello, 15.9)  # its node has heard nothing of us
 
-    assert router.expire(13.0 + SILENCE) == []
-    assert router.expire(13.0 + SILENCE + 0.1) == [session]
+    assert router.expire(13.0 + DEFAULT_TIMING.silence) == []
+    assert router.expire(13.0 + DEFAULT_TIMING.silence + 0.1) == [session]
 
 
 def test_a_node_whose_connection_broke_has_some_time_to_come_back():
-    router = SessionTable(patience=2.0)
+    router = SessionTable(timing=Timing(patience=2.0))
     session = entered(router)
     send(router, session, b"a")
     ((receiver, _),) = router.outgoing()
@@ -444,7 +445,7 @@ def test_a_node_whose_connection_broke_has_some_time_to_come_back():
 
 
 def test_a_node_that_does_not_come_back_in_time_is_lost():
-    router = SessionTable(patience=2.0)
+    router = SessionTable(timing=Timing(patience=2.0))
     session = entered(router)
     arrive(router, b"t" + ONE, join_frame([], session.channel.session), 10.5)
     for _ in range(2):

@@ -6,11 +6,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport import session_table as router_module
 from ether_broker.transport import turns
 from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES
 from ether_broker.transport.session import INCARNATION, Session
-from ether_broker.transport.session_table import SILENCE, SessionTable
+from ether_broker.transport.session_table import SessionTable
 from ether_broker.transport.turns import QUANTUM, STEP, InputQueue
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 
@@ -223,10 +224,10 @@ def test_a_node_that_waits_for_its_turn_is_not_lost_for_silence_nor_with_its_con
         peer.say(*[(Kind.CANCEL, 0)] * 1_000)
     router.unreachable(cut.session.receiver)
 
-    assert router.expire(SILENCE * 10) == []
+    assert router.expire(DEFAULT_TIMING.silence * 10) == []
     while router.turns.waiting:
         handled(router)
-    assert {session.node for session in router.expire(SILENCE * 10 + 1)} == {"n1", "n2"}
+    assert {session.node for session in router.expire(DEFAULT_TIMING.silence * 10 + 1)} == {"n1", "n2"}
 
 
 def test_what_waits_of_a_lost_node_is_forgotten():

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from ether import InvalidEndpoint, InvalidSpec, Limits
+from ether import InvalidEndpoint, InvalidSpec, Limits, Timing
 from ether.cluster.file_loader import json_schema, load, of_agents
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
 from ether_actors.restarts.child_spec import Restart
@@ -18,6 +18,7 @@ from ether_broker.journal.location import default_journal
 FULL = """\
 cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9}
 limits: {mailbox_count: 10, mailbox_bytes: 2000, window: 3}
+timing: {heartbeat: 5, silence: 15.5, patience: 7, grace: 4, backoff: 20}
 nodes:
   - name: n1
     threads: 8
@@ -59,6 +60,7 @@ def test_a_file_says_what_a_cluster_consists_of(tmp_path: Path):
         drain=20.0,
         start_timeout=5.5,
         limits=Limits(10, 2000, 3),
+        timing=Timing(5, 15.5, 7, 4, 20),
         log_level="warning",
         intensity=2,
         period=9.0,
@@ -92,6 +94,17 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
     assert (spec.drain, spec.period, spec.intensity) == (1.0, 2.5, 2)
     assert (spec.limits.window, spec.limits.count) == (2, 10)
     assert spec.name == "reviews"
+
+
+def test_a_timing_that_cannot_be_is_told_with_its_place_and_the_fix(tmp_path: Path):
+    too_often = refusal(tmp_path, "timing: {heartbeat: 0.1}\nnodes: [{name: n1}]")
+    too_short = refusal(tmp_path, "timing: {silence: 9}\nnodes: [{name: n1}]", {"ETHER_TIMING__HEARTBEAT": "5"})
+
+    assert too_often.startswith("cluster.yaml:1:")
+    assert "timing.heartbeat: should be greater than or equal to 0.2 (it is 0.1)" in too_often
+    assert (
+        "timing: silence is 9 s and timing.heartbeat 5 s: a silence has to be longer than two heartbeats" in too_short
+    )
 
 
 def test_a_variable_is_text_where_text_is_wanted(tmp_path: Path):

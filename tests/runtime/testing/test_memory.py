@@ -8,8 +8,8 @@ from ether.testing import ManualClock, MemoryBroker, MemoryLink
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import MailboxFull
+from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport.link import BACKLOG, Link
-from ether_broker.transport.session_table import SILENCE
 from ether_broker.wire.frame import BATCH, Kind, pack_envelope, read_frame, read_header
 
 
@@ -137,7 +137,7 @@ def test_a_cut_link_loses_what_comes_keeps_what_it_sends_and_is_noticed_as_silen
     assert link.is_cut
 
     for _ in range(3):
-        clock.advance(SILENCE / 2)
+        clock.advance(DEFAULT_TIMING.silence / 2)
         broker.exchange()
     assert broker.supervisor.records.router.sessions == []
     assert receiver.kinds == [Kind.REGISTERED]

@@ -25,7 +25,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.envelope.views.suggestion import THRESHOLD, SuggestionRecord
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.transport.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
-from ether_broker.transport.session_table import HEARTBEAT, Session
+from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Header, Kind, name_of, read_header
 
 __all__ = ["Administration"]
@@ -37,8 +37,8 @@ _DETAIL: Final = 1_000
 """Characters of why it died that a list shows."""
 _ENDED: Final = 1 << 62
 """Added to the numbers of outcomes that nobody has collected: in a list they are behind all that is open."""
-STALLED: Final = 1.5 * HEARTBEAT
-"""Seconds without a sign of life of its node after which an agent is called stalled: a heartbeat is missing."""
+STALLED: Final = 1.5
+"""Heartbeats without a sign of life of its node after which an agent is called stalled: one is missing."""
 
 
 class Administration:
@@ -140,8 +140,8 @@ class Administration:
         where they do not apply. Neither is a condition: a busy agent is never taken for dead, a stalled one is only when
         its node counts as lost.
         """
-        now = self._records.now
-        return page(self._rows(entry, params, lambda agent: _describe(agent, now)), params)
+        now, stalled = self._records.now, STALLED * self._records.router.timing.heartbeat
+        return page(self._rows(entry, params, lambda agent: _describe(agent, now, stalled)), params)
 
     def manifests(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """Every agent's manifest; those of the agents that are asked for as in `agents`."""
@@ -292,7 +292,7 @@ def _declared(agent: Registration) -> dict[str, Any]:
     }
 
 
-def _describe(agent: Registration, now: float) -> dict[str, Any]:
+def _describe(agent: Registration, now: float, stalled: float) -> dict[str, Any]:
     recent = sorted(agent.recent or ())
     is_up = agent.condition is Condition.UP
     silent = now - agent.session.heard
@@ -304,7 +304,7 @@ def _describe(agent: Registration, now: float) -> dict[str, Any]:
         # Until its node is back after a restart of the broker it takes work, and is not there.
         "condition": (Condition.DOWN if agent.session.lost else agent.condition).value,
         "busy_for": agent.load.get("busy_for", 0.0) if is_up else 0.0,
-        "stalled_for": round(silent, 3) if is_up and silent > STALLED else 0.0,
+        "stalled_for": round(silent, 3) if is_up and silent > stalled else 0.0,
         "capabilities": [capability.name for capability in agent.manifest.capabilities],
         "max_concurrency": agent.manifest.max_concurrency,
         "queued": agent.mailbox.waiting_count,

@@ -20,7 +20,7 @@ from ether_broker.errors import EtherError, InvalidEnvelope, JournalUnavailable
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
-    from ether_broker.journal.sqlite.retention import Removed
+    from ether_broker.journal.journal import Removed
 
 __all__ = ["JournalGc"]
 

@@ -1,7 +1,7 @@
 """The upkeep of a broker's journal, in a thread beside the supervisor: checkpoints, and giving up what is old.
 
-    journal ── what was committed ──► fold, in a process of its own ──► JournalMaintenance ── put_checkpoint, in the step
-    JournalGc ── collect ──► JournalMaintenance ── SqliteJournal.gc ──► done, in the supervisor's step
+    journal ── what was committed ──► fold ──► JournalMaintenance ── put_checkpoint, in the step
+    JournalGc ── collect ──► JournalMaintenance ── Journal.gc ──► done, in the supervisor's step
 
 Without it a broker that runs for long would leave all of its work to the start of the next one. What was committed is read
 back, so the way of an envelope does not know of it.
@@ -14,18 +14,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
-from ether_actors.supervisor.journal.checkpoint_process import fold
+from ether_actors.supervisor.journal.history import History
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
-    from ether_broker.journal.sqlite.journal import SqliteJournal
-    from ether_broker.journal.sqlite.retention import Removed
+    from ether_broker.journal.journal import Journal, Removed
 
-__all__ = ["JournalMaintenance"]
+__all__ = ["JournalMaintenance", "fold_here"]
 
 logger = logging.getLogger("ether.supervisor")
 
@@ -41,6 +41,8 @@ _RETRY: Final = 30.0
 
 Done = Callable[["Removed | EtherError"], None]
 """Takes what was removed, or why it could not be; in the supervisor's step."""
+Fold = Callable[[threading.Event], "tuple[int, bytes] | None"]
+"""Makes a checkpoint: the number that follows, and the state."""
 
 
 class JournalMaintenance:
@@ -49,22 +51,25 @@ class JournalMaintenance:
     Promises nothing: a checkpoint that cannot be made now is made later, and a broker recovers without it.
 
     Args:
-        journal: of the broker.
+        journal: of the broker, of whatever kind.
         supervisor: the pykka ref of its actor.
         behind: envelopes behind the last checkpoint after which the next one is made.
         calm_behind: the same while nothing passes.
         apart: seconds between two checkpoints at least, but for those that `collect` makes.
+        fold: makes a checkpoint of what is committed now, unless an event is set meanwhile; None when nothing is new. For a
+            journal that other processes can read, `checkpoint_process.fold`. Default: `fold_here`.
     """
 
     def __init__(
-        self, journal: SqliteJournal, supervisor: Any, *, behind: int = BEHIND, calm_behind: int = CALM_BEHIND,
-        apart: float = APART,
+        self, journal: Journal, supervisor: Any, *, behind: int = BEHIND, calm_behind: int = CALM_BEHIND,
+        apart: float = APART, fold: Fold | None = None,
     ) -> None:  # fmt: skip
         self._journal = journal
         self._supervisor = supervisor
         self._behind = behind
         self._calm_behind = calm_behind
         self._apart = apart
+        self._fold = fold or partial(fold_here, journal)
         self._not_before = 0.0
         self._number = journal.next
         """Of the last checkpoint; a broker has just put one when it starts."""
@@ -122,7 +127,7 @@ class JournalMaintenance:
 
     def _checkpoint(self) -> None:
         """Put a checkpoint of what is committed now, if anything is new."""
-        made = fold(self._journal.path, self._ending)
+        made = self._fold(self._ending)
         if made is None or made[0] <= self._number:  # the last one is not committed yet, and it knows of another clock
             return
         number, body = made
@@ -143,3 +148,19 @@ class JournalMaintenance:
     def _tell(self, call: Callable[[], None]) -> None:
         """Have something done in the supervisor's step, and wait for that."""
         self._supervisor.ask(lambda _supervisor: call(), timeout=_PATIENCE)
+
+
+def fold_here(journal: Journal, ending: threading.Event) -> tuple[int, bytes] | None:
+    """The state that everything committed led to, made in the calling thread: which takes the broker's time, and memory.
+
+    Raises:
+        JournalCorrupt: the journal is not what a broker wrote.
+    """
+    found = journal.checkpoint
+    history = History() if found is None else History.of(found[1])
+    before = history.next
+    for step in journal.replay():
+        if ending.is_set():
+            return None
+        history.apply(*step)
+    return (history.next, history.pack()) if history.next > before else None

@@ -105,9 +105,9 @@ class Membership:
             self._homecoming.arrived(session)
         body = pack({
             "broker": self._broker, "session": session.channel.session, "journal": records.journal.identity,
-            "clock": records.now, "wall": records.wall, "heartbeat": records.router.heartbeat,
-            "silence": records.router.silence, "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT,
-            "protocol": PROTOCOL_MAJOR, "schema_version": SCHEMA_VERSION,
+            "clock": records.now, "wall": records.wall, **records.router.timing.as_dict(),
+            "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT, "protocol": PROTOCOL_MAJOR,
+            "schema_version": SCHEMA_VERSION,
         })  # fmt: skip
         records.router.reply(routing_id, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
 
@@ -173,7 +173,7 @@ class Membership:
         """Show life to every node, and end the sessions of those that show none; returns when to do that again."""
         records = self._records
         if records.now >= self._next_beat:
-            self._next_beat = records.now + records.router.heartbeat
+            self._next_beat = records.now + records.router.timing.heartbeat
             trouble = records.journal.trouble
             records.router.beat(records.now, "" if trouble is None else str(trouble)[:_TROUBLE])
             self.departures.remembered.sweep()

@@ -19,11 +19,7 @@ from ether_broker.transport.cost import AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
-__all__ = ["RETURN", "Reconnection"]
-
-RETURN: Final = 10.0
-"""Seconds that the nodes of a broker that was started anew have to come back, from its first step on; and then from one of
-its agents that a node registers until the next."""
+__all__ = ["Reconnection"]
 
 _NOT_BACK: Final = "it did not come back after the broker was started anew"
 _WITHOUT_IT: Final = "it came back without it after the broker was started anew"
@@ -47,6 +43,8 @@ class Reconnection:
         self._later: dict[bytes, float] = {}
         """The same of those that came back and have more agents to register."""
         self._replay = replay
+        self._reclaim = records.router.timing.reclaim
+        """Seconds that a node has to come back, from the broker's first step on; and then between two of its agents."""
 
     def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
         """Wait for the nodes that a journal knows: until they are back, nobody knows what became of their work.
@@ -62,7 +60,7 @@ class Reconnection:
         """Give a node that is back time to register its agents."""
         before = self._expected.get(session.digest)
         if before is not None and _is_same_life(before, session):
-            self._later.setdefault(session.digest, self._records.now + RETURN)
+            self._later.setdefault(session.digest, self._records.now + self._reclaim)
 
     def overdue(self) -> list[tuple[Session, bool]]:
         """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more."""
@@ -71,7 +69,7 @@ class Reconnection:
             self._unclaimed.clear()
             return []
         if self._until is None:
-            self._until = now + RETURN
+            self._until = now + self._reclaim
         missing = [session for key, session in self._expected.items() if now >= self._later.get(key, self._until)]
         overdue = []
         for session in missing:
@@ -111,7 +109,7 @@ class Reconnection:
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
             self._compare(agent, works, held)
             if before.digest in self._expected:
-                self._later[before.digest] = self._records.now + RETURN
+                self._later[before.digest] = self._records.now + self._reclaim
             if not before.agents:
                 self._expected.pop(before.digest, None)
                 self._later.pop(before.digest, None)

@@ -16,11 +16,12 @@ from ether_broker.errors import JournalCorrupt
 from ether_broker.journal.commit import references, restore, unpack_row
 from ether_broker.journal.hash_chain import checkpoint_digest, link
 from ether_broker.journal.journal import Replayed
+from ether_broker.journal.record import is_outcome
 from ether_broker.journal.sqlite.sqlite_errors import CORRUPT_FIX
 from ether_broker.journal.sqlite.tables import read_meta
-from ether_broker.journal.sqlite.unindexed import Unindexed, is_outcome
+from ether_broker.journal.sqlite.unindexed import Unindexed
 from ether_broker.tap import Batch
-from ether_broker.wire.frame import FRAME, REQUEST_ID, Flag, Kind
+from ether_broker.wire.frame import REQUEST_ID, Flag, Kind
 
 __all__ = ["COLUMNS", "Row", "Rows"]
 
@@ -126,14 +127,7 @@ class Rows:
         found = self._batch(number)
         if found is None:
             return None
-        first, time, _, envelopes = found
-        while (size := sum(map(len, envelopes))) > FRAME and len(envelopes) > 1:
-            middle = len(envelopes) // 2
-            if number < first + middle:
-                envelopes = envelopes[:middle]
-            else:
-                first, envelopes = first + middle, envelopes[middle:]
-        return Batch(first, time, envelopes, size)
+        return found.part(number)
 
     def envelope(self, number: int) -> tuple[Replayed, bytes] | None:
         """An envelope and the batch that it came in; None if it is not there."""
@@ -215,10 +209,8 @@ class Rows:
             if row.seq != seq or before != row.hash:
                 raise self._damaged(seq, row.first)
             for batch in self.unpack(row):
-                if batch.first >= number:
-                    yield batch
-                elif batch.first + len(batch.envelopes) > number:
-                    yield batch._replace(first=number, envelopes=batch.envelopes[number - batch.first :])
+                if batch.following > number:
+                    yield batch.since(number)
 
     def _before(self, seq: int) -> tuple[int, bytes]:
         """The number and the hash of the commit before `seq`, also when retention has removed it."""

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from ether_broker.errors import Closed, EtherError, InternalError, JournalUnavailable
-from ether_broker.journal.journal import Replayed
+from ether_broker.journal.journal import Removed, Replayed
 from ether_broker.journal.sqlite.commit_reader import Rows
 from ether_broker.journal.sqlite.commit_store import Store
 from ether_broker.journal.sqlite.group_commit import Append, Checkpoint, Writer
-from ether_broker.journal.sqlite.retention import Removed
 from ether_broker.journal.sqlite.sqlite_errors import explained
 from ether_broker.journal.sqlite.tables import connect_reader, make_file
 from ether_broker.tap import Batch

@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from ether_broker.errors import EtherError
+from ether_broker.journal.journal import Removed
 from ether_broker.journal.record import Record
 from ether_broker.journal.sqlite.commit_reader import Rows
 from ether_broker.journal.sqlite.commit_store import exclusive
-from ether_broker.journal.sqlite.retention import Removed, removable
+from ether_broker.journal.sqlite.retention import removable
 from ether_broker.journal.sqlite.search import Search, conditions
 from ether_broker.journal.sqlite.sqlite_errors import explained
 from ether_broker.journal.sqlite.tables import connect_reader, read_meta

@@ -6,12 +6,13 @@ import os
 import sqlite3
 from collections.abc import Generator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ether_broker.errors import JournalFull
+from ether_broker.journal.journal import Removed
 from ether_broker.journal.sqlite.commit_store import Store, exclusive
 
-__all__ = ["Removed", "collect", "collect_closed", "removable"]
+__all__ = ["collect", "collect_closed", "removable"]
 
 _COMMITS: Final = 16
 _ENTRIES: Final = 256
@@ -22,16 +23,6 @@ _ROOM: Final = 1 << 20
 _OLD_BEHIND_CHECKPOINT: Final = (
     "SELECT EXISTS (SELECT 1 FROM commits WHERE wall < ? AND next > (SELECT coalesce(max(number), 0) FROM checkpoints))"
 )
-
-
-class Removed(NamedTuple):
-    """What a collection removed."""
-
-    commits: int = 0
-    envelopes: int = 0
-    bodies: int = 0
-    bytes: int = 0
-    """By which the file has become smaller, or will when its write-ahead log is merged into it."""
 
 
 def collect(store: Store, older_than: float) -> Generator[None, None, Removed]:

@@ -6,21 +6,15 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from ether_broker.envelope.status import INTERIM
 from ether_broker.journal.journal import Replayed
-from ether_broker.wire.frame import REQUEST_ID, Flag, Kind
+from ether_broker.journal.record import is_outcome
+from ether_broker.wire.frame import REQUEST_ID, Flag
 
-__all__ = ["LIMIT", "Unindexed", "is_outcome"]
+__all__ = ["LIMIT", "Unindexed"]
 
 LIMIT: Final = 524_288
 """Outcomes that are kept, of some 200 bytes each: twice as many envelopes as the writer leaves unindexed."""
-_RESPONSE: Final = int(Kind.RESPONSE)
 _REFUSED: Final = int(Flag.REFUSED)
-
-
-def is_outcome(envelope: bytes) -> bool:
-    """Whether an envelope is a terminal RESPONSE, by the first two bytes of its header."""
-    return len(envelope) >= REQUEST_ID.stop and envelope[0] == _RESPONSE and envelope[1] not in INTERIM
 
 
 class Unindexed:

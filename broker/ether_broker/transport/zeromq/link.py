@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Final
 import zmq
 
 from ether_broker.errors import EtherError, MailboxFull
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.endpoint import check_endpoint
 from ether_broker.transport.link import BACKLOG, Receiver
 from ether_broker.transport.reconnect_policy import PAUSE, ReconnectPolicy
-from ether_broker.transport.session_table import HEARTBEAT, INCARNATION, SILENCE
+from ether_broker.transport.session_table import INCARNATION
 from ether_broker.transport.zeromq.server import KEEPALIVE, MAX_MESSAGE
 from ether_broker.wire.frame import join_frame, read_frame, take_frame
 
@@ -126,18 +127,15 @@ class ZmqLink:
             return read_frame(self._listen.recv()).envelopes
         return []
 
-    def begin(
-        self, session: int, renew: Callable[[list[bytes]], list[bytes]], heartbeat: float = HEARTBEAT,
-        silence: float = SILENCE,
-    ) -> None:  # fmt: skip
+    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:
         """Begin a session; see `Link.begin`."""
-        self._watchdog = ReconnectPolicy(time.monotonic(), heartbeat, silence)
+        self._watchdog = ReconnectPolicy(time.monotonic(), timing)
         waiting = self._waiting
         with self._lock:
             left = self._channel.unacknowledged()
             while waiting:  # others may add at the same time, and what they add comes after
                 left.append(waiting.popleft())
-            self._channel = Channel(session)
+            self._channel = Channel(session, timing.backoff)
             self._aside.clear()
             first = renew(left)
             waiting.extendleft(reversed(first))

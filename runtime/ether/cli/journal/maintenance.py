@@ -20,7 +20,7 @@ from ether_broker.transport.endpoint import default_endpoint
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ether_broker.journal.sqlite.retention import Removed
+    from ether_broker.journal.journal import Removed
     from ether_broker.journal.sqlite.verify import Verdict
 
 __all__ = ["add_to"]
@@ -185,7 +185,7 @@ def _ask(
         EtherError: as `joined`.
     """
     from ether.cli.common.connection import joined
-    from ether_broker.journal.sqlite.retention import Removed
+    from ether_broker.journal.journal import Removed
 
     with joined(url, keys=keys, server_key=server_key) as bus:
         params = {"older_than": older_than, "journal": identity}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ether_broker.envelope.payload import MAX_PAYLOAD
-from ether_broker.transport.session_table import HEARTBEAT, SILENCE
+from ether_broker.timing import DEFAULT_TIMING, Timing
 
 __all__ = ["SessionState"]
 
@@ -17,8 +17,7 @@ class SessionState:
     """
 
     __slots__ = (
-        "broker", "default_timeout", "heard", "heartbeat", "is_draining", "journal", "limit", "number", "silence",
-        "trouble",
+        "broker", "default_timeout", "heard", "is_draining", "journal", "limit", "number", "timing", "trouble",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -32,10 +31,8 @@ class SessionState:
         """Bytes that a payload may have."""
         self.default_timeout: float = 60.0
         """Seconds that a delegation has when nothing else is said."""
-        self.heartbeat: float = HEARTBEAT
-        """Seconds between signs of life, both ways."""
-        self.silence: float = SILENCE
-        """Seconds without one after which the other end is gone."""
+        self.timing: Timing = DEFAULT_TIMING
+        """How often both show that they live, and for how long each waits for the other."""
         self.trouble: str = ""
         """Why its journal cannot be written now, as it said last; empty when it can."""
         self.heard: float = 0.0
@@ -44,13 +41,17 @@ class SessionState:
         """Whether the node takes and begins nothing new."""
 
     def begin(self, welcome: dict[str, Any]) -> None:
-        """Take over what a WELCOME says."""
+        """Take over what a WELCOME says.
+
+        Raises:
+            InvalidEnvelope: a duration that cannot be; nothing is taken over.
+        """
+        self.timing = Timing.of_welcome(welcome)
         self.broker, self.number = welcome["broker"], welcome["session"]
         self.journal = welcome["journal"]
         self.trouble = ""
         self.limit = welcome["max_payload"]
         self.default_timeout = welcome["default_timeout"]
-        self.heartbeat, self.silence = welcome["heartbeat"], welcome["silence"]
 
     def goes_on(self, welcome: dict[str, Any]) -> bool:
         """Whether the broker that says this knows what we had with the one before: it is the same, or has its journal."""
@@ -58,4 +59,4 @@ class SessionState:
 
     def is_heard(self, now: float) -> bool:
         """Whether the broker has not been silent for so long that it must be gone."""
-        return now - self.heard < self.silence
+        return now - self.heard < self.timing.silence

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ether_broker.errors import Closed, InternalError
-from ether_broker.journal.journal import Replayed
+from ether_broker.journal.journal import Removed, Replayed
 from ether_broker.tap import Batch
 
-__all__ = ["MemoryJournal"]
+__all__ = ["NullJournal"]
 
 
 def _nobody() -> None:
     pass
 
 
-class MemoryJournal:
+class NullJournal:
     """Commits at once and stores nothing: what was accepted dies with the broker.
 
     `committed` has the ticket when `append` returns, so `on_commit` is never called.
@@ -52,9 +52,13 @@ class MemoryJournal:
         """None: nothing is stored."""
         return None
 
-    def replay(self) -> Iterator[Replayed]:
+    def replay(self, number: int | None = None) -> Iterator[Replayed]:  # noqa: ARG002  kept nowhere
         """Nothing."""
         return iter(())
+
+    def gc(self, older_than: float) -> Removed:  # noqa: ARG002  kept nowhere
+        """Nothing: there is nothing to remove."""
+        return Removed()
 
     def put_checkpoint(self, number: int, body: bytes) -> None:
         """Do nothing: there will be no restart that needs it."""

@@ -1,0 +1,98 @@
+"""Timing: how often a broker and its nodes show that they live, and for how long each waits for the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
+
+from ether_broker.errors import InvalidEnvelope, InvalidSpec
+
+__all__ = ["DEFAULT_TIMING", "Timing"]
+
+_SHORTEST: Final = 0.2
+"""Seconds between two heartbeats at least: a node looks at its clock each 0.1 s."""
+_RECLAIM: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The durations that a broker and all of its nodes keep, in seconds.
+
+    The broker has them from whoever starts it; WELCOME tells them to each node and client that joins, which then keeps the
+    same ones.
+
+        Cluster(nodes=2, timing=Timing(heartbeat=5.0, silence=15.0))     # a bus over a slow network
+
+    Raises:
+        InvalidSpec: a value that cannot be; the message says which, and what can be.
+    """
+
+    heartbeat: float = 1.0
+    """Between two signs of life, both ways; 0.2 at least. A specialist says ACCEPTED of longer work as often."""
+    silence: float = 3.0
+    """Without a sign of life, after which a node is lost, and after which a node says HELLO again; more than two heartbeats.
+
+    Seen at most 0.25 later.
+    """
+    patience: float | None = None
+    """In which a connection that was found broken may be made anew, before its node is lost. None is two heartbeats over TCP,
+    whose connections break, and 0 elsewhere, where a connection ends with its process."""
+    grace: float = 2.0
+    """After a deadline, in which the broker's TIMEOUT has to be here. A delegator ends its own delegation after that, at its
+    next heartbeat (`broker_unreachable`)."""
+    backoff: float = 8.0
+    """The longest pause between two attempts to get through where something is under way to a peer, such as sending again what
+    was lost, or making a connection anew. Pauses begin with less, and double; 0.25 at least."""
+
+    def __post_init__(self) -> None:
+        """Check."""
+        for field in fields(self):
+            least = {"heartbeat": _SHORTEST, "backoff": 0.25}.get(field.name, 0.0)
+            self._check(field.name, least)
+        if self.silence <= 2 * self.heartbeat:
+            raise InvalidSpec(
+                f"timing.silence is {self.silence:g} s and timing.heartbeat {self.heartbeat:g} s: a silence has to be longer "
+                f"than two heartbeats, here {2 * self.heartbeat:g} s, or one that comes late ends a session."
+            )
+
+    def _check(self, name: str, least: float) -> None:
+        value: object = getattr(self, name)
+        if value is None and name == "patience":
+            return
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value < math.inf:  # type: ignore[operator]  # a number, by the first
+            raise InvalidSpec(f"timing.{name} is {repr(value)[:40]}: give seconds, {least:g} or more.")
+
+    @property
+    def reclaim(self) -> float:
+        """In which the nodes of a broker that was started anew have to come back: 10, or three silences if those are longer."""
+        return max(_RECLAIM, 3 * self.silence)
+
+    def over(self, endpoint: str) -> Timing:
+        """The same with a `patience` that is a number: for connections to this address."""
+        if self.patience is not None:
+            return self
+        return replace(self, patience=2 * self.heartbeat if endpoint.startswith("tcp://") else 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as WELCOME has them."""
+        return asdict(self)
+
+    @classmethod
+    def of_welcome(cls, welcome: Mapping[str, Any]) -> Timing:
+        """What a broker says; of what it does not say, the default.
+
+        Raises:
+            InvalidEnvelope: it says what cannot be.
+        """
+        try:
+            return cls(**{field.name: welcome[field.name] for field in fields(cls) if field.name in welcome})
+        except InvalidSpec as error:
+            msg = f"The broker's WELCOME cannot be followed: {error}"
+            raise InvalidEnvelope(msg) from None
+
+
+DEFAULT_TIMING: Final = Timing()
+"""What holds where nothing else is said."""
