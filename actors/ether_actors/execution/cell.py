@@ -29,7 +29,7 @@ from ether_actors.threads.pool import Room
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.manifest import ANY
-from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
@@ -39,7 +39,7 @@ from ether_broker.wire.frame import Header
 if TYPE_CHECKING:
     from ether_actors.threads.event_loop import EventLoop
 
-__all__ = ["Cell", "CellHost"]
+__all__ = ["BrokerOffset", "Cell", "CellHost"]
 
 logger = logging.getLogger("ether.agent")
 
@@ -49,16 +49,25 @@ TURN: Final = 32
 _RETRY_AFTER: Final = 1.0
 
 
+class BrokerOffset(Protocol):
+    """What a cell needs of the broker's clock."""
+
+    offset: float
+    """Seconds that it is ahead of the node's."""
+
+
 class CellHost(Host, Protocol):
     """What a cell needs of its node."""
 
     loop: EventLoop
+    broker_clock: BrokerOffset
+    """By which the deadlines of delegations are."""
 
     def answer(self, work: Work, response: Response) -> None:
         """Send an outcome."""
 
-    def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
-        """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
+    def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> None:
+        """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once."""
 
     def flush(self) -> None:
         """Send what has been kept back."""
@@ -71,9 +80,6 @@ class CellHost(Host, Protocol):
 
     def stop_requested(self, cell: Cell) -> None:
         """Stop the agent for good: it was told so with its pykka ref."""
-
-    def local_deadline(self, broker_deadline: float) -> float | None:
-        """A deadline by the broker's clock as one by this node's."""
 
 
 class CellState(enum.Enum):
@@ -347,7 +353,7 @@ class Cell:
         """Run a delegation; False if it goes on in the event loop."""
         header = work.header
         host = self._host
-        deadline = host.local_deadline(header.deadline)
+        deadline = header.deadline - host.broker_clock.offset if header.deadline else None
         if work.cancelled:
             response = self._refuse(work, Status.CANCELLED, "not_started", "It had ended before it was started.")
             self._finish(work, response)
@@ -365,7 +371,7 @@ class Cell:
             params = plain_params(header, work.envelope)
             if params is None:
                 request = work.read()
-                params = request.params_payload
+                params = request.params_payload.packed
                 if deadline is not None and request.budget is not None and request.budget.max_time_sec is not None:
                     deadline = min(deadline, host.monotonic() + request.budget.max_time_sec)
             arguments = handler.arguments(params)
@@ -401,14 +407,13 @@ class Cell:
     def _complete(self, work: Work, task: Task, handler: Handler, value: Any) -> None:
         value = handler.result(value)
         if not isinstance(value, Response):
-            payload = Payload.of(value, where="the result")
+            data = pack(value, where="the result", bounded=True)
             if not task.is_bound:
-                task.close()
+                elapsed = task.close()
                 self._forget(work)
-                more = self._dispatcher.has_more or not self.inbox.empty()
-                self._host.complete(work, payload, task.elapsed, more=more)
+                self._host.complete(work, data, elapsed, more=self._dispatcher.has_more or len(self.inbox) > 0)
                 return
-            value = task.respond(data=payload)
+            value = task.respond(data=Payload(data))
         if value.status in NOT_YOURS:
             msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
             raise WrongResult(msg)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Final
 
-__all__ = ["Pool", "Room", "current_pool", "waiting"]
+__all__ = ["Pool", "Room", "waiting"]
 
 logger = logging.getLogger("ether.pool")
 
@@ -33,18 +33,20 @@ _AGAIN: Final = 1.0
 """Seconds after which the system is asked for a thread again that gave none."""
 _NOT_OURS: Final = contextlib.nullcontext()
 """Around what a thread of the caller's waits for."""
-_here = threading.local()
 _numbers = itertools.count(1)
 
 
-def current_pool() -> Pool | None:
-    """The pool that the calling thread belongs to."""
-    return getattr(_here, "pool", None)
+class _Here(threading.local):
+    pool: Pool | None = None
+    """The pool that the thread belongs to."""
+
+
+_here = _Here()
 
 
 def waiting() -> contextlib.AbstractContextManager[None]:
     """Say that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
-    pool = current_pool()
+    pool = _here.pool
     return _NOT_OURS if pool is None else pool.blocking()
 
 
