@@ -87,54 +87,37 @@ class Inbox:
         with self._lock:
             self.schedule = None
 
-    def begin(self) -> None:
-        """Note that a scheduled turn runs now."""
-        with self._lock:
-            self._scheduled -= 1
-
-    def take(self, wanted: Callable[[Any], bool] | None = None) -> Any | None:
+    def take(
+        self, wanted: Callable[[Any], bool] | None = None, *, begins: bool = False, frees: bool = False
+    ) -> Any | None:  # fmt: skip
         """The next message, a place taken for it; None when there is none, or no place.
 
         Args:
             wanted: passes over messages that it does not want; they keep their order.
+            begins: whether a scheduled turn begins with it.
+            frees: whether the message taken before has been handled, so that its place is free.
         """
         with self._lock:
-            if self._busy >= self.places or self.schedule is None:
-                return None
-            return self._pop(wanted)
-
-    def next(self, wanted: Callable[[Any], bool] | None = None) -> Any | None:
-        """Free the place of the message just handled and take the next one: `done` and `take` in one."""
-        with self._lock:
-            self._busy -= 1
-            message = None
-            if self.schedule is not None and self._busy < self.places:
-                message = self._pop(wanted)
-            if message is None:
-                self._tell_idle()
-            return message
-
-    def _pop(self, wanted: Callable[[Any], bool] | None) -> Any | None:
-        messages = self._messages
-        if not messages:
+            self._scheduled -= begins
+            self._busy -= frees
+            messages = self._messages
+            if messages and self.schedule is not None and self._busy < self.places:
+                index = 0 if wanted is None else next((at for at, item in enumerate(messages) if wanted(item)), -1)
+                if index >= 0:
+                    message = messages[index]
+                    del messages[index]
+                    self._busy += 1
+                    return message
+            if self._idle is not None and not self._busy:
+                self._idle.set()
             return None
-        index = 0
-        if wanted is not None:
-            index = next((at for at, message in enumerate(messages) if wanted(message)), -1)
-            if index < 0:
-                return None
-        self._busy += 1
-        if not index:
-            return messages.popleft()
-        message = messages[index]
-        del messages[index]
-        return message
 
     def done(self) -> None:
         """Free a place, and ask for a turn if something waits for it."""
         with self._lock:
             self._busy -= 1
-            self._tell_idle()
+            if self._idle is not None and not self._busy:
+                self._idle.set()
         self.wake()
 
     def wake(self) -> None:
@@ -145,18 +128,14 @@ class Inbox:
             self._scheduled += 1
         self.schedule()
 
-    def _tell_idle(self) -> None:
-        if self._busy == 0 and self._idle is not None:
-            self._idle.set()
-
     def idle(self) -> threading.Event:
         """What is set once nothing is being handled, at once if nothing is."""
         with self._lock:
             if self._idle is None or self._idle.is_set():
                 self._idle = threading.Event()
-            idle = self._idle
-            self._tell_idle()
-            return idle
+            if not self._busy:
+                self._idle.set()
+            return self._idle
 
     def close(self) -> list[Any]:
         """Take nothing more, and return what was never handled, oldest first."""

@@ -305,10 +305,9 @@ class Cell:
 
     def _turn(self) -> None:
         inbox, dispatcher = self.inbox, self._dispatcher
-        inbox.begin()
         room = dispatcher.room
         wanted = self._has_right if room is Room.SUB_DELEGATIONS else None
-        item = inbox.take(wanted)
+        item = inbox.take(wanted, begins=True)
         handled = 0
         while item is not None:
             if type(item) is not Work:
@@ -323,14 +322,12 @@ class Cell:
             if not is_done:  # an async def keeps its place until it ends
                 item = inbox.take(wanted)
             elif handled < TURN:
-                item = inbox.next(wanted)
+                item = inbox.take(wanted, frees=True)
             else:
                 inbox.done()
                 break
         if wanted is not None and not inbox.empty():
             dispatcher.hold(inbox.wake)
-        if not dispatcher.has_more:
-            self._host.flush()
 
     def _has_right(self, message: Any) -> bool:
         """Whether a message is handled though many handlers wait: one of them may wait for it, or it takes no thread."""
