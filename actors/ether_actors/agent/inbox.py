@@ -28,7 +28,7 @@ class Inbox:
         places: messages that the actor handles at a time.
     """
 
-    __slots__ = ("_busy", "_closed", "_idle", "_lock", "_messages", "_scheduled", "limit", "places", "schedule")
+    __slots__ = ("_busy", "_closed", "_idle", "_lock", "_scheduled", "limit", "messages", "places", "schedule")
 
     def __init__(self, limit: int = 10_000, places: int = 1) -> None:
         self.limit: int = limit
@@ -36,14 +36,15 @@ class Inbox:
         self.schedule: Callable[[], None] | None = None
         """Asks for a turn; None until the actor starts."""
         self._lock = threading.Lock()
-        self._messages: deque[Any] | None = None  # an idle agent has no deque: it would be a sixth of its memory
+        self.messages: deque[Any] | None = None
+        """What waits, the oldest first; an idle agent has no deque: it would be a sixth of its memory."""
         self._busy = 0
         self._scheduled = 0
         self._closed = False
         self._idle: threading.Event | None = None
 
     def __len__(self) -> int:
-        return len(self._messages or ())
+        return len(self.messages or ())
 
     @property
     def busy(self) -> int:
@@ -61,12 +62,12 @@ class Inbox:
             if self._closed:
                 msg = "The actor has stopped; the message was not taken."
                 raise Closed(msg)
-            if self._messages is None:
-                self._messages = deque()
-            elif len(self._messages) >= self.limit:
+            if self.messages is None:
+                self.messages = deque()
+            elif len(self.messages) >= self.limit:
                 msg = f"{self.limit:,} messages wait in the inbox; the message was not taken."
                 raise MailboxFull(msg)
-            self._messages.append(message)
+            self.messages.append(message)
             if self.schedule is None or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1
@@ -100,7 +101,7 @@ class Inbox:
         with self._lock:
             self._scheduled -= begins
             self._busy -= frees
-            messages = self._messages
+            messages = self.messages
             if messages and self.schedule is not None and self._busy < self.places:
                 index = 0 if wanted is None else next((at for at, item in enumerate(messages) if wanted(item)), -1)
                 if index >= 0:
@@ -141,15 +142,15 @@ class Inbox:
         """Take nothing more, and return what was never handled, oldest first."""
         with self._lock:
             self._closed = True
-            left, self._messages = self._messages, None
+            left, self.messages = self.messages, None
             return list(left or ())
 
     def drain(self, keep: Callable[[Any], bool]) -> list[Any]:
         """Take out the waiting messages that `keep` does not want, oldest first."""
         with self._lock:
-            out = [message for message in self._messages or () if not keep(message)]
+            out = [message for message in self.messages or () if not keep(message)]
             if out:
-                self._messages = deque(message for message in self._messages or () if keep(message))
+                self.messages = deque(message for message in self.messages or () if keep(message))
             return out
 
     def get(self) -> Any:

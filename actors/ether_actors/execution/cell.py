@@ -334,11 +334,8 @@ class Cell:
         return type(message) is not Work or message.header.parent != NO_ID or not self._may_wait(message)
 
     def _may_wait(self, work: Work) -> bool:
-        handler = self._handler(work.header)
+        handler = self._handlers.get(work.header.capability) or self._handlers.get(_ANY)
         return handler is not None and not handler.is_async
-
-    def _handler(self, header: Header) -> Handler | None:
-        return self._handlers.get(header.capability) or self._handlers.get(_ANY)
 
     def _turn_away(self, work: Work) -> bool:
         message = f"The node of {self.name} has as many handlers that wait as it can have."
@@ -359,7 +356,7 @@ class Cell:
             self._forget(work)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
             return True
         try:
-            handler = self._handler(header)
+            handler = self._handlers.get(header.capability) or self._handlers.get(_ANY)
             if handler is None:
                 message = f"{self.name} does not declare {header.capability.decode(errors='replace')!r}."
                 self._finish(work, self._refuse(work, Status.REJECTED_CAPABILITY, "not_declared", message))
@@ -408,7 +405,7 @@ class Cell:
             if not task.is_bound:
                 elapsed = task.close()
                 self._forget(work)
-                self._host.complete(work, data, elapsed, more=self._dispatcher.has_more or len(self.inbox) > 0)
+                self._host.complete(work, data, elapsed, more=self._dispatcher.has_more or bool(self.inbox.messages))
                 return
             value = task.respond(data=Payload(data))
         if value.status in NOT_YOURS:

@@ -37,7 +37,6 @@ from ether_broker.wire.frame import (
     Kind,
     join_frame,
     pack_envelope,
-    read_envelopes,
     read_frame,
     read_header,
     read_number,
@@ -95,7 +94,7 @@ class SessionTable:
         self._admission = AdmissionControl(owner)
         self.backlog: Backlog = Backlog(most_kept, self.close)
         """What is kept for them."""
-        self.turns: Turns[Session] = Turns(self._open)
+        self.turns: Turns[Session] = Turns(self._open_other)
         """What waits to be handled."""
         self._errors: OrderedDict[tuple[bytes, str, bytes], bytes] = OrderedDict()
         """{(routing id, code, request id): what it is told}, of which the oldest make room: nobody has a right to them."""
@@ -177,17 +176,16 @@ class SessionTable:
                 self.backlog.count(session, session.outbox_bytes + channel.retained_bytes)
         return True
 
-    def _open(self, queue: InputQueue[Session], routing_id: bytes, message: bytes) -> list[bytes]:
-        """The envelopes of a frame whose turn it is; a message that is no frame is refused."""
+    def _open_other(self, queue: InputQueue[Session], routing_id: bytes, message: bytes) -> list[bytes]:
+        """The first envelope of a peer without a session, when its turn comes; a message that is no frame is refused."""
         if queue.session is None and routing_id in self._sessions:
             self.arrive(routing_id, message, self._now)  # it has been let in meanwhile
             return []
         try:
-            envelopes = read_envelopes(message) or read_frame(message).envelopes  # which says what is wrong with it
+            return read_frame(message).envelopes[:1]
         except EtherError as error:
             self.refuse(routing_id, error)
             return []
-        return envelopes if queue.session is not None else envelopes[:1]
 
     def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
         """Count a message that cannot be taken and tell the peer why, if it listens.

@@ -19,6 +19,7 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES
+from ether_broker.wire.frame import read_envelopes
 
 __all__ = ["FRAME", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
@@ -101,11 +102,11 @@ class Turns(Generic[_S]):
     """The queues in which something waits.
 
     Args:
-        open_frame: takes a frame apart: (queue, routing id, message) → envelopes.
+        open_other: takes apart what has no session or is no frame: (queue, routing id, message) → envelopes.
     """
 
-    def __init__(self, open_frame: Callable[[InputQueue[_S], bytes, bytes], list[bytes]]) -> None:
-        self._open_frame = open_frame
+    def __init__(self, open_other: Callable[[InputQueue[_S], bytes, bytes], list[bytes]]) -> None:
+        self._open_other = open_other
         self.handled: dict[_S, int] = {}
         """{session: number of the last of its frames that was handled whole}, until who reads it clears it."""
         self.waiting: list[tuple[int, int, InputQueue[_S]]] = []
@@ -150,7 +151,8 @@ class Turns(Generic[_S]):
                         break
                     queue.routing_id, queue.number, message = queue.frames.popleft()
                     queue.opened = len(message) + FRAME
-                    queue.envelopes = envelopes = self._open_frame(queue, queue.routing_id, message)
+                    found = None if queue.session is None else read_envelopes(message)
+                    queue.envelopes = envelopes = found or self._open_other(queue, queue.routing_id, message)
                     envelopes.reverse()
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:

@@ -288,19 +288,19 @@ def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[s
     return body, is_plain
 
 
-def _name(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        msg = f"A name in the header is no UTF-8: {data!r} ({error.reason})."
-        raise InvalidEnvelope(msg) from None
-
-
 def _made(model: type[_M], fields: dict[str, Any], header: Header, *, is_plain: bool) -> _M:
     fields["request_id"] = to_text(header.request_id)
     fields["attempt"] = header.attempt
-    if header.source:
-        fields["from_agent"] = _name(header.source)
+    try:
+        if header.source:
+            fields["from_agent"] = header.source.decode()
+        if model is Delegation:
+            fields["capability"] = header.capability.decode()
+            if header.target:
+                fields["to_agent"] = header.target.decode()
+    except UnicodeDecodeError as error:
+        msg = f"A name in the header is no UTF-8: {error.object!r} ({error.reason})."
+        raise InvalidEnvelope(msg) from None
     for field, alias in _PAYLOADS.items():
         if type(fields.get(alias)) is bytes:
             fields[field if is_plain else alias] = Payload(fields.pop(alias))
@@ -324,9 +324,6 @@ def read_delegation(header: Header, envelope: bytes) -> Delegation:
         IncompatibleVersion: it has a newer major schema version.
     """
     fields, is_plain = _fields(Delegation, header, envelope)
-    if header.target:
-        fields["to_agent"] = _name(header.target)
-    fields["capability"] = _name(header.capability)
     if header.parent != NO_ID:
         fields["parent"] = to_text(header.parent)
     if header.flags & _VOLATILE:
