@@ -405,7 +405,8 @@ class Cell:
             if not task.is_bound:
                 elapsed = task.close()
                 self._forget(work)
-                self._host.complete(work, data, elapsed, more=self._dispatcher.has_more or bool(self.inbox.messages))
+                more = not self._dispatcher.is_idle() or bool(self.inbox.messages)
+                self._host.complete(work, data, elapsed, more=more)
                 return
             value = task.respond(data=Payload(data))
         if value.status in NOT_YOURS:

@@ -236,33 +236,15 @@ class Handle:
 
     # -- the node's side -----------------------------------------------------------------------------------------
 
-    def deliver(self, header: Header, envelope: bytes) -> bool:
-        """Take a response from the broker; whether it was the outcome."""
-        if header.status not in INTERIM:
-            return self._finish(header, envelope, None)
-        update = (header, envelope)
-        with self._owner.lock:
-            if self._updates is None:
-                self._updates = deque(maxlen=_UPDATES)
-            self._updates.append(update)
-            listeners = list(self._listeners or ())
-        for listener in listeners:
-            listener(update)
-        return False
-
-    def end(self, response: Response) -> None:
-        """Give an outcome without the broker, because it cannot be reached."""
-        self._finish(None, b"", response)
-
-    def share(self, other: Handle) -> None:
-        """Give another handle of the same request the outcome of this one; only once `done`."""
-        other._finish(self._header, self._envelope, self._response if self._header is None else None)
-
-    def _finish(self, header: Header | None, envelope: bytes, response: Response | None) -> bool:
+    def deliver(self, header: Header | None, envelope: bytes, response: Response | None = None) -> bool:
+        """Take a response from the broker, or without a header one that was made here; whether it was the outcome."""
+        if header is not None and header.status in INTERIM:
+            self._update((header, envelope))
+            return False
         with self._owner.lock:
             if self._done:
                 return False
-            self._envelope, self._response, self._header = envelope, response, header
+            self._header, self._envelope, self._response = header, envelope, response
             self._done = True  # last: it says that all is there to readers who do not take the lock
             waiter, callbacks, listeners = self._waiter, self._callbacks, self._listeners
             self._waiter = self._callbacks = self._listeners = None
@@ -273,6 +255,23 @@ class Handle:
         for listener in listeners or ():
             listener(None)
         return True
+
+    def _update(self, update: _Update) -> None:
+        with self._owner.lock:
+            if self._updates is None:
+                self._updates = deque(maxlen=_UPDATES)
+            self._updates.append(update)
+            listeners = list(self._listeners or ())
+        for listener in listeners:
+            listener(update)
+
+    def end(self, response: Response) -> None:
+        """Give an outcome without the broker, because it cannot be reached."""
+        self.deliver(None, b"", response)
+
+    def share(self, other: Handle) -> None:
+        """Give another handle of the same request the outcome of this one; only once `done`."""
+        other.deliver(self._header, self._envelope, self._response if self._header is None else None)
 
     def listen(self, listener: Callable[[_Update | None], None]) -> None:
         """Call `listener` with each update so far and to come, and with None at the end."""

@@ -75,6 +75,8 @@ class Pool:
         self.size = size
         self._name = name
         self._ready: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.is_idle: Callable[[], bool] = self._ready.empty
+        """Whether no call waits for a thread."""
         self._held: dict[Callable[[], None], None] = {}
         """What is to be called when there is room for all, oldest first."""
         self._lock = threading.Lock()
@@ -92,11 +94,6 @@ class Pool:
         self._ask_at: float | None = None
         """When the system, which gave no thread when it was asked last, is asked again; None while it gives all."""
         self._closed = False
-
-    @property
-    def has_more(self) -> bool:
-        """Whether calls wait for a thread."""
-        return not self._ready.empty()
 
     @property
     def threads(self) -> int:
