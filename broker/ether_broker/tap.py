@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from ether_broker.errors import MalformedFrame
-from ether_broker.wire.frame import BATCH, FRAME, pack_lengths, split
+from ether_broker.wire.frame import BATCH, FRAME, pack_lengths, read_envelopes
 
 __all__ = ["Batch", "Cursor", "Tap", "read_batch"]
 
@@ -185,7 +185,7 @@ def read_batch(body: bytes) -> ReadBatch:
     try:
         first, following, time, count = _BATCH.unpack_from(body)
         numbers = struct.unpack_from(f">{count}I", body, _BATCH.size)
-        envelopes = split(body, _BATCH.size + 4 * count, count)
+        envelopes = read_envelopes(body, _BATCH.size + 4 * count, count)
     except struct.error:
         envelopes = None
     if envelopes is None:

@@ -17,7 +17,6 @@ from ether.dead_letter import DeadLetterView
 from ether.node.embedded_broker import EmbeddedBroker
 from ether.node.monitor import Monitor
 from ether.node.node import Node
-from ether.node.request_cache import RequestCache
 from ether.text_io.warning import warn_unread
 from ether_actors.agent.agent import Agent, default_name
 from ether_actors.agent.composable_adapter import is_agent
@@ -27,7 +26,7 @@ from ether_actors.task.handle import Handle
 from ether_actors.threads.pool import Pool
 from ether_broker.clock import SystemClock
 from ether_broker.envelope.delegation import Budget, Delegation
-from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.mailbox import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
@@ -54,6 +53,8 @@ logger: logging.Logger = logging.getLogger("ether.runtime")
 _JOIN: Final = 10.0
 _NAMES: Final = 250
 """Names that one question to the bus has: with the longest there are, it has 50 KB of the 64 that are read."""
+_MOST_KNOWN: Final = 10_000
+"""Pairs of capability and target that are remembered to be valid; others are checked each time."""
 _O = TypeVar("_O", bound=Observer)
 
 
@@ -117,7 +118,8 @@ class Runtime:
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._broker: EmbeddedBroker | None = None
         self._node: Node | None = None
-        self._known = RequestCache()
+        self._known: set[tuple[str, str | None]] = set()
+        """Capability and target of requests that were valid: the same few come again and again."""
 
     @classmethod
     def connect(
@@ -367,16 +369,26 @@ class Runtime:
             PayloadTooLarge: over the bus's limit.
             Closed: the runtime is not open.
         """
-        payload = Payload.of(params, where="params")
-        is_plain = budget is None and context is None and not objective and not fields
-        if is_plain and self._known.check(capability, to, timeout):
-            return self.node.outgoing.request(to, capability, payload, None if timeout is None else float(timeout))
+        node = self._node or self.node  # which says that it is closed
+        packed = pack(params, where="params", bounded=True)
+        is_plain = (
+            budget is None and context is None and not objective and not fields
+            and (timeout is None or (type(timeout) in {float, int} and timeout > 0))
+            and type(capability) is str and (to is None or type(to) is str)
+        )  # fmt: skip
+        if is_plain and (capability, to) in self._known:
+            return node.outgoing.request(to, capability, packed, None if timeout is None else float(timeout))
         wanted = {
-            "capability": capability, "params": payload, "to_agent": to, "timeout": timeout, "budget": budget,
+            "capability": capability, "params": Payload(packed), "to_agent": to, "timeout": timeout, "budget": budget,
             "objective": objective, "context_slice": context,
         }  # fmt: skip
-        given = {name: value for name, value in wanted.items() if value is not None and value != ""}
-        return self.send(Delegation.parse({"request_id": self.node.resources.new_id(), **given, **fields}))
+        given = {
+            name: value for name, value in wanted.items() if value is not None and (value != "" or name == "to_agent")
+        }
+        delegation = Delegation.parse({"request_id": node.resources.new_id(), **given, **fields})
+        if is_plain and len(self._known) < _MOST_KNOWN:
+            self._known.add((capability, to))
+        return self.send(delegation)
 
     def send(self, delegation: Delegation) -> Handle:
         """Send a delegation that was made elsewhere, as by a view; the runtime speaks as its delegator.

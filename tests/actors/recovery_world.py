@@ -132,7 +132,7 @@ class Life:
 
     def say(self, envelope: bytes) -> None:
         if self.channel.session:
-            self.channel.pack([envelope])
+            self.channel.pack(deque([envelope]))
             self.push()
         else:
             self.early.append(envelope)

@@ -112,14 +112,13 @@ class SimulatedLink(ZmqLink):
     def _tick(self) -> None:
         if self._closing or self._receiver is None:
             return
-        self._resume_sending()
+        self.flush()
         self._receiver.ticked()
         self._life.after(TICK, self._tick)
 
     def close(self, linger: float = 1.0) -> None:
         """Send what waits, and end."""
-        with self._lock:
-            self._send_waiting()
+        self.flush()
         self._closing = True
         for socket in self._sockets:
             socket.close()

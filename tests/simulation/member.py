@@ -13,7 +13,7 @@ from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.payload import Payload, unpack
+from ether_broker.envelope.payload import Payload, pack, unpack
 from ether_broker.errors import EtherError
 from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead
 from tests.simulation.link import SimulatedLink
@@ -187,11 +187,11 @@ class Life:
 
     def ask(self, plan: Plan) -> None:
         """Delegate from plain code."""
-        params, world = Payload.of({"plan": plan.number}), self.member.world
+        params, world = pack({"plan": plan.number}), self.member.world
         if plan.is_volatile or plan.parent or plan.falls:
             delegation = Delegation(
                 request_id=self.node.resources.new_id(), from_agent=self.member.name, to_agent=plan.target,
-                capability=plan.capability, params=params, timeout=plan.timeout,
+                capability=plan.capability, params=Payload(params), timeout=plan.timeout,
                 parent=to_text(plan.parent) if plan.parent else None, durability="memory" if plan.is_volatile else None,
                 fallback=plan.falls,
             )  # fmt: skip
@@ -209,14 +209,14 @@ class Life:
 
     def collect_garbage(self, older_than: float) -> None:
         """Have the bus give up the journal's old part."""
-        params = Payload.of({"older_than": older_than})
+        params = pack({"older_than": older_than})
         self.node.outgoing.request(None, "ether.journal-gc", params, 5.0)
 
     def _collect(self) -> None:
         """Ask for what an earlier life had delegated, as `Runtime.collect` does."""
         if self.is_leaving:
             return
-        handle = self.node.outgoing.request(None, "ether.outcomes", Payload.of({}), 5.0)
+        handle = self.node.outgoing.request(None, "ether.outcomes", pack({}), 5.0)
         handle.add_done_callback(self._take_up)
 
     def _take_up(self, handle: Handle) -> None:

@@ -7,6 +7,7 @@ Crowd       registers agents by the thousand, and lets them go again
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -102,7 +103,7 @@ class RawPeer:
 
     def say(self, *envelopes: bytes) -> None:
         """Send envelopes in one frame; none at all is a frame too."""
-        self._channel.pack(envelopes)
+        self._channel.pack(deque(envelopes))
         self._push()
 
     def shout(self, message: bytes) -> None:

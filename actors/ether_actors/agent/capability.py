@@ -13,7 +13,7 @@ from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.manifest import Capability
 from ether_broker.envelope.model import problem_words
-from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.response import Response
 from ether_broker.errors import InvalidManifest
 
@@ -150,32 +150,32 @@ class Handler:
         )
         self._adapter = TypeAdapter(model)
 
-    def arguments(self, params: Payload) -> dict[str, Any]:
-        """Turn a delegation's parameters into the method's arguments; each call gets objects of its own.
+    def arguments(self, params: bytes) -> dict[str, Any]:
+        """Turn a delegation's packed parameters into the method's arguments; each call gets objects of its own.
 
         Raises:
             ParameterError: they do not fit; names the fields.
+            InvalidEnvelope: as `unpack`.
         """
-        value = params.thawed()
-        if self._field is not None:
-            if self._adapter is None:
-                if self._whole is bytes and type(value) is not bytes:
-                    msg = f"params has to be bytes and is a {type(value).__name__}"
-                    raise ParameterError(msg, unexpected=(self._field,))
-                return {self._field: value}
-            return {self._field: self._validate({} if value is None else value)}
-        assert self._adapter is not None
-        model = self._validate({} if value is None else value)
-        arguments = {name: getattr(model, field) for field, name in self._names.items()}
-        arguments.update(model.model_extra or {})
-        return arguments
-
-    def _validate(self, value: Any) -> Any:
-        assert self._adapter is not None
+        value = unpack(params, bounded=True)
+        if self._adapter is None:
+            assert self._field is not None
+            if self._whole is bytes and type(value) is not bytes:
+                msg = f"params has to be bytes and is a {type(value).__name__}"
+                raise ParameterError(msg, unexpected=(self._field,))
+            return {self._field: value}
+        if value is None:
+            value = {}
         try:
-            return self._adapter.validate_python(value)
+            valid = self._adapter.validate_python(value)
         except ValidationError as error:
             raise ParameterError.of(self.capability.name, value, error) from None
+        if self._field is not None:
+            return {self._field: valid}
+        arguments = dict(valid.model_extra or {})
+        for ours, name in self._names.items():
+            arguments[name] = getattr(valid, ours)
+        return arguments
 
     def result(self, value: Any) -> Any:
         """Check a result against the return annotation.

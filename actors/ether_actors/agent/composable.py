@@ -73,7 +73,7 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
         else:
             check_seal(delegation)
             handler = agent.handlers()[declared.name]
-            value = handler.call(agent, handler.arguments(delegation.params_payload), task)
+            value = handler.call(agent, handler.arguments(delegation.params_payload.packed), task)
             if inspect.iscoroutine(value):
                 value = _run(value)
             response = handler.result(value)

@@ -28,7 +28,7 @@ class Inbox:
         places: messages that the actor handles at a time.
     """
 
-    __slots__ = ("_busy", "_closed", "_idle", "_lock", "_messages", "_scheduled", "limit", "places", "schedule")
+    __slots__ = ("_busy", "_closed", "_idle", "_lock", "_scheduled", "limit", "messages", "places", "schedule")
 
     def __init__(self, limit: int = 10_000, places: int = 1) -> None:
         self.limit: int = limit
@@ -36,14 +36,15 @@ class Inbox:
         self.schedule: Callable[[], None] | None = None
         """Asks for a turn; None until the actor starts."""
         self._lock = threading.Lock()
-        self._messages: deque[Any] | None = None  # an idle agent has no deque: it would be a sixth of its memory
+        self.messages: deque[Any] | None = None
+        """What waits, the oldest first; an idle agent has no deque: it would be a sixth of its memory."""
         self._busy = 0
         self._scheduled = 0
         self._closed = False
         self._idle: threading.Event | None = None
 
     def __len__(self) -> int:
-        return len(self._messages or ())
+        return len(self.messages or ())
 
     @property
     def busy(self) -> int:
@@ -61,12 +62,12 @@ class Inbox:
             if self._closed:
                 msg = "The actor has stopped; the message was not taken."
                 raise Closed(msg)
-            if self._messages is None:
-                self._messages = deque()
-            elif len(self._messages) >= self.limit:
+            if self.messages is None:
+                self.messages = deque()
+            elif len(self.messages) >= self.limit:
                 msg = f"{self.limit:,} messages wait in the inbox; the message was not taken."
                 raise MailboxFull(msg)
-            self._messages.append(message)
+            self.messages.append(message)
             if self.schedule is None or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1
@@ -87,54 +88,37 @@ class Inbox:
         with self._lock:
             self.schedule = None
 
-    def begin(self) -> None:
-        """Note that a scheduled turn runs now."""
-        with self._lock:
-            self._scheduled -= 1
-
-    def take(self, wanted: Callable[[Any], bool] | None = None) -> Any | None:
+    def take(
+        self, wanted: Callable[[Any], bool] | None = None, *, begins: bool = False, frees: bool = False
+    ) -> Any | None:  # fmt: skip
         """The next message, a place taken for it; None when there is none, or no place.
 
         Args:
             wanted: passes over messages that it does not want; they keep their order.
+            begins: whether a scheduled turn begins with it.
+            frees: whether the message taken before has been handled, so that its place is free.
         """
         with self._lock:
-            if self._busy >= self.places or self.schedule is None:
-                return None
-            return self._pop(wanted)
-
-    def next(self, wanted: Callable[[Any], bool] | None = None) -> Any | None:
-        """Free the place of the message just handled and take the next one: `done` and `take` in one."""
-        with self._lock:
-            self._busy -= 1
-            message = None
-            if self.schedule is not None and self._busy < self.places:
-                message = self._pop(wanted)
-            if message is None:
-                self._tell_idle()
-            return message
-
-    def _pop(self, wanted: Callable[[Any], bool] | None) -> Any | None:
-        messages = self._messages
-        if not messages:
+            self._scheduled -= begins
+            self._busy -= frees
+            messages = self.messages
+            if messages and self.schedule is not None and self._busy < self.places:
+                index = 0 if wanted is None else next((at for at, item in enumerate(messages) if wanted(item)), -1)
+                if index >= 0:
+                    message = messages[index]
+                    del messages[index]
+                    self._busy += 1
+                    return message
+            if self._idle is not None and not self._busy:
+                self._idle.set()
             return None
-        index = 0
-        if wanted is not None:
-            index = next((at for at, message in enumerate(messages) if wanted(message)), -1)
-            if index < 0:
-                return None
-        self._busy += 1
-        if not index:
-            return messages.popleft()
-        message = messages[index]
-        del messages[index]
-        return message
 
     def done(self) -> None:
         """Free a place, and ask for a turn if something waits for it."""
         with self._lock:
             self._busy -= 1
-            self._tell_idle()
+            if self._idle is not None and not self._busy:
+                self._idle.set()
         self.wake()
 
     def wake(self) -> None:
@@ -145,32 +129,28 @@ class Inbox:
             self._scheduled += 1
         self.schedule()
 
-    def _tell_idle(self) -> None:
-        if self._busy == 0 and self._idle is not None:
-            self._idle.set()
-
     def idle(self) -> threading.Event:
         """What is set once nothing is being handled, at once if nothing is."""
         with self._lock:
             if self._idle is None or self._idle.is_set():
                 self._idle = threading.Event()
-            idle = self._idle
-            self._tell_idle()
-            return idle
+            if not self._busy:
+                self._idle.set()
+            return self._idle
 
     def close(self) -> list[Any]:
         """Take nothing more, and return what was never handled, oldest first."""
         with self._lock:
             self._closed = True
-            left, self._messages = self._messages, None
+            left, self.messages = self.messages, None
             return list(left or ())
 
     def drain(self, keep: Callable[[Any], bool]) -> list[Any]:
         """Take out the waiting messages that `keep` does not want, oldest first."""
         with self._lock:
-            out = [message for message in self._messages or () if not keep(message)]
+            out = [message for message in self.messages or () if not keep(message)]
             if out:
-                self._messages = deque(message for message in self._messages or () if keep(message))
+                self.messages = deque(message for message in self.messages or () if keep(message))
             return out
 
     def get(self) -> Any:

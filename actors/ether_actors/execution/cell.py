@@ -29,7 +29,7 @@ from ether_actors.threads.pool import Room
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.manifest import ANY
-from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
@@ -39,7 +39,7 @@ from ether_broker.wire.frame import Header
 if TYPE_CHECKING:
     from ether_actors.threads.event_loop import EventLoop
 
-__all__ = ["Cell", "CellHost"]
+__all__ = ["BrokerOffset", "Cell", "CellHost"]
 
 logger = logging.getLogger("ether.agent")
 
@@ -49,16 +49,25 @@ TURN: Final = 32
 _RETRY_AFTER: Final = 1.0
 
 
+class BrokerOffset(Protocol):
+    """What a cell needs of the broker's clock."""
+
+    offset: float
+    """Seconds that it is ahead of the node's."""
+
+
 class CellHost(Host, Protocol):
     """What a cell needs of its node."""
 
     loop: EventLoop
+    broker_clock: BrokerOffset
+    """By which the deadlines of delegations are."""
 
     def answer(self, work: Work, response: Response) -> None:
         """Send an outcome."""
 
-    def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
-        """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
+    def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> None:
+        """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once."""
 
     def flush(self) -> None:
         """Send what has been kept back."""
@@ -71,9 +80,6 @@ class CellHost(Host, Protocol):
 
     def stop_requested(self, cell: Cell) -> None:
         """Stop the agent for good: it was told so with its pykka ref."""
-
-    def local_deadline(self, broker_deadline: float) -> float | None:
-        """A deadline by the broker's clock as one by this node's."""
 
 
 class CellState(enum.Enum):
@@ -299,10 +305,9 @@ class Cell:
 
     def _turn(self) -> None:
         inbox, dispatcher = self.inbox, self._dispatcher
-        inbox.begin()
         room = dispatcher.room
         wanted = self._has_right if room is Room.SUB_DELEGATIONS else None
-        item = inbox.take(wanted)
+        item = inbox.take(wanted, begins=True)
         handled = 0
         while item is not None:
             if type(item) is not Work:
@@ -317,25 +322,20 @@ class Cell:
             if not is_done:  # an async def keeps its place until it ends
                 item = inbox.take(wanted)
             elif handled < TURN:
-                item = inbox.next(wanted)
+                item = inbox.take(wanted, frees=True)
             else:
                 inbox.done()
                 break
         if wanted is not None and not inbox.empty():
             dispatcher.hold(inbox.wake)
-        if not dispatcher.has_more:
-            self._host.flush()
 
     def _has_right(self, message: Any) -> bool:
         """Whether a message is handled though many handlers wait: one of them may wait for it, or it takes no thread."""
         return type(message) is not Work or message.header.parent != NO_ID or not self._may_wait(message)
 
     def _may_wait(self, work: Work) -> bool:
-        handler = self._handler(work.header)
+        handler = self._handlers.get(work.header.capability) or self._handlers.get(_ANY)
         return handler is not None and not handler.is_async
-
-    def _handler(self, header: Header) -> Handler | None:
-        return self._handlers.get(header.capability) or self._handlers.get(_ANY)
 
     def _turn_away(self, work: Work) -> bool:
         message = f"The node of {self.name} has as many handlers that wait as it can have."
@@ -347,7 +347,7 @@ class Cell:
         """Run a delegation; False if it goes on in the event loop."""
         header = work.header
         host = self._host
-        deadline = host.local_deadline(header.deadline)
+        deadline = header.deadline - host.broker_clock.offset if header.deadline else None
         if work.cancelled:
             response = self._refuse(work, Status.CANCELLED, "not_started", "It had ended before it was started.")
             self._finish(work, response)
@@ -356,7 +356,7 @@ class Cell:
             self._forget(work)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
             return True
         try:
-            handler = self._handler(header)
+            handler = self._handlers.get(header.capability) or self._handlers.get(_ANY)
             if handler is None:
                 message = f"{self.name} does not declare {header.capability.decode(errors='replace')!r}."
                 self._finish(work, self._refuse(work, Status.REJECTED_CAPABILITY, "not_declared", message))
@@ -365,7 +365,7 @@ class Cell:
             params = plain_params(header, work.envelope)
             if params is None:
                 request = work.read()
-                params = request.params_payload
+                params = request.params_payload.packed
                 if deadline is not None and request.budget is not None and request.budget.max_time_sec is not None:
                     deadline = min(deadline, host.monotonic() + request.budget.max_time_sec)
             arguments = handler.arguments(params)
@@ -401,14 +401,14 @@ class Cell:
     def _complete(self, work: Work, task: Task, handler: Handler, value: Any) -> None:
         value = handler.result(value)
         if not isinstance(value, Response):
-            payload = Payload.of(value, where="the result")
+            data = pack(value, where="the result", bounded=True)
             if not task.is_bound:
-                task.close()
+                elapsed = task.close()
                 self._forget(work)
-                more = self._dispatcher.has_more or not self.inbox.empty()
-                self._host.complete(work, payload, task.elapsed, more=more)
+                more = not self._dispatcher.is_idle() or bool(self.inbox.messages)
+                self._host.complete(work, data, elapsed, more=more)
                 return
-            value = task.respond(data=payload)
+            value = task.respond(data=Payload(data))
         if value.status in NOT_YOURS:
             msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
             raise WrongResult(msg)

@@ -16,9 +16,8 @@ __all__ = ["Dispatcher", "LoopDispatcher"]
 class Dispatcher(Protocol):
     """Where an agent's turns run."""
 
-    @property
-    def has_more(self) -> bool:
-        """Whether calls wait; their answers can go out together with the caller's."""
+    def is_idle(self) -> bool:
+        """Whether no call waits whose answer could go out together with the caller's."""
 
     @property
     def room(self) -> Room:
@@ -37,10 +36,9 @@ class LoopDispatcher:
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
 
-    @property
-    def has_more(self) -> bool:
+    def is_idle(self) -> bool:
         """Not known of a loop."""
-        return False
+        return True
 
     @property
     def room(self) -> Room:

@@ -8,12 +8,13 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ether_broker.encoding.bounded import CONTAINER_BYTES
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.payload import EMPTY
+from ether_broker.envelope.payload import EMPTY, unpack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import EtherError, WaitTimeout
@@ -69,9 +70,12 @@ class Handle:
     """
 
     __slots__ = (
-        "_callbacks", "_capability", "_delegation", "_envelope", "_header", "_listeners", "_owner", "_response", "_sent",
-        "_source", "_updates", "_waiter", "deadline", "external_id", "key",
+        "_callbacks", "_capability", "_delegation", "_done", "_envelope", "_header", "_listeners", "_owner", "_response",
+        "_sent", "_source", "_updates", "_waiter", "deadline", "external_id", "key",
     )  # fmt: skip
+
+    done: Final[bool] = property(attrgetter("_done"))  # type: ignore[assignment]  # read in C
+    """Whether there is an outcome."""
 
     def __init__(  # noqa: PLR0917  made once a delegation, in one place
         self,
@@ -93,6 +97,7 @@ class Handle:
         self.external_id: str | None = external_id
         """The id that the delegator's own vocabulary has for it; every response to it has it too, and no other."""
         self._sent = sent
+        self._done = False
         self._delegation: Delegation | None = None
         self._header: Header | None = None
         self._envelope = b""
@@ -129,11 +134,6 @@ class Handle:
         """What was asked for; "" of one that was taken up by its id alone."""
         return self._capability.decode()
 
-    @property
-    def done(self) -> bool:
-        """Whether there is an outcome."""
-        return self._header is not None or self._response is not None
-
     def result(self, timeout: float | None = None) -> Response:
         """Wait for the outcome.
 
@@ -143,9 +143,17 @@ class Handle:
         Raises:
             WaitTimeout: the patience ended; the delegation goes on, and `result` may be called again.
         """
-        if not self.done and not self._wait(timeout):
-            msg = f"{self.capability} ({self.id}) had no outcome after {timeout} s; it goes on."
-            raise WaitTimeout(msg)
+        if not self._done:
+            owner = self._owner
+            owner.check_may_wait()
+            owner.flush()
+            with owner.lock:
+                waiter = self._waiter = self._waiter or threading.Event()
+                if self._done:
+                    waiter.set()
+            if not owner.wait(waiter, None if timeout is None else max(0.0, timeout)):
+                msg = f"{self.capability} ({self.id}) had no outcome after {timeout} s; it goes on."
+                raise WaitTimeout(msg)
         return self.outcome()
 
     def outcome(self) -> Response:
@@ -155,24 +163,13 @@ class Handle:
             self._response = self.read(self._header, self._envelope)
         return self._response
 
-    def _wait(self, timeout: float | None) -> bool:
-        self._owner.check_may_wait()
-        self._owner.flush()
-        with self._owner.lock:
-            if self.done:
-                return True
-            if self._waiter is None:
-                self._waiter = threading.Event()
-            waiter = self._waiter
-        return self._owner.wait(waiter, None if timeout is None else max(0.0, timeout))
-
     def add_done_callback(self, callback: Callable[[Handle], None]) -> None:
         """Call `callback(handle)` once there is an outcome, at once if there is one.
 
         It runs in the node's receiving thread, so it must be short and must not wait.
         """
         with self._owner.lock:
-            if not self.done:
+            if not self._done:
                 if self._callbacks is None:
                     self._callbacks = []
                 self._callbacks.append(callback)
@@ -184,7 +181,7 @@ class Handle:
 
         The handler sees it in `task.cancelled` (an `async def` is cancelled), and its sub-delegations end too.
         """
-        if not self.done:
+        if not self._done:
             self._owner.cancel(self)
 
     def stream(self) -> Stream:
@@ -195,7 +192,7 @@ class Handle:
         """Await the outcome in any event loop."""
         import asyncio
 
-        if not self.done:
+        if not self._done:
             self._owner.flush()
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
@@ -208,7 +205,7 @@ class Handle:
         return self.outcome()
 
     def __repr__(self) -> str:
-        state = self.outcome().status.name if self.done else "running"
+        state = self.outcome().status.name if self._done else "running"
         return f"<Handle {self.capability} {self.id} {state}>"
 
     def read(self, header: Header, envelope: bytes) -> Response:
@@ -222,7 +219,7 @@ class Handle:
             if (data := response.data_payload) is not EMPTY:
                 packed = data.packed
                 if len(packed) - len(packed.translate(None, CONTAINER_BYTES)) < _SHALLOW:
-                    data.thawed()  # a third of the time of `value`, which freezes it too
+                    unpack(packed, bounded=True)  # a third of the time of `value`, which freezes it too
                 else:
                     _ = response.data
         except EtherError as error:
@@ -239,34 +236,16 @@ class Handle:
 
     # -- the node's side -----------------------------------------------------------------------------------------
 
-    def deliver(self, header: Header, envelope: bytes) -> bool:
-        """Take a response from the broker; whether it was the outcome."""
-        if header.status not in INTERIM:
-            return self._finish(header, envelope, None)
-        update = (header, envelope)
+    def deliver(self, header: Header | None, envelope: bytes, response: Response | None = None) -> bool:
+        """Take a response from the broker, or without a header one that was made here; whether it was the outcome."""
+        if header is not None and header.status in INTERIM:
+            self._update((header, envelope))
+            return False
         with self._owner.lock:
-            if self._updates is None:
-                self._updates = deque(maxlen=_UPDATES)
-            self._updates.append(update)
-            listeners = list(self._listeners or ())
-        for listener in listeners:
-            listener(update)
-        return False
-
-    def end(self, response: Response) -> None:
-        """Give an outcome without the broker, because it cannot be reached."""
-        self._finish(None, b"", response)
-
-    def share(self, other: Handle) -> None:
-        """Give another handle of the same request the outcome of this one; only once `done`."""
-        other._finish(self._header, self._envelope, self._response if self._header is None else None)
-
-    def _finish(self, header: Header | None, envelope: bytes, response: Response | None) -> bool:
-        with self._owner.lock:
-            if self.done:
+            if self._done:
                 return False
-            # The header last: it says that all is there to readers who do not take the lock.
-            self._envelope, self._response, self._header = envelope, response, header
+            self._header, self._envelope, self._response = header, envelope, response
+            self._done = True  # last: it says that all is there to readers who do not take the lock
             waiter, callbacks, listeners = self._waiter, self._callbacks, self._listeners
             self._waiter = self._callbacks = self._listeners = None
         if waiter is not None:
@@ -277,11 +256,28 @@ class Handle:
             listener(None)
         return True
 
+    def _update(self, update: _Update) -> None:
+        with self._owner.lock:
+            if self._updates is None:
+                self._updates = deque(maxlen=_UPDATES)
+            self._updates.append(update)
+            listeners = list(self._listeners or ())
+        for listener in listeners:
+            listener(update)
+
+    def end(self, response: Response) -> None:
+        """Give an outcome without the broker, because it cannot be reached."""
+        self.deliver(None, b"", response)
+
+    def share(self, other: Handle) -> None:
+        """Give another handle of the same request the outcome of this one; only once `done`."""
+        other.deliver(self._header, self._envelope, self._response if self._header is None else None)
+
     def listen(self, listener: Callable[[_Update | None], None]) -> None:
         """Call `listener` with each update so far and to come, and with None at the end."""
         with self._owner.lock:
             past = list(self._updates or ())
-            is_over = self.done
+            is_over = self._done
             if not is_over:
                 if self._listeners is None:
                     self._listeners = []

@@ -346,9 +346,10 @@ class Task:
         """Note that the delegation has ended without this handler."""
         self._cancelled = True
 
-    def close(self) -> None:
-        """Note that the handler has returned."""
+    def close(self) -> float:
+        """Note that the handler has returned; the seconds that it took."""
         self._closed = True
+        return (time.monotonic() if self._host is None else self._host.monotonic()) - self.started
 
     def _now(self) -> float:
         return self._host.monotonic() if self._host is not None else time.monotonic()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Final
 
-__all__ = ["Pool", "Room", "current_pool", "waiting"]
+__all__ = ["Pool", "Room", "waiting"]
 
 logger = logging.getLogger("ether.pool")
 
@@ -33,18 +33,20 @@ _AGAIN: Final = 1.0
 """Seconds after which the system is asked for a thread again that gave none."""
 _NOT_OURS: Final = contextlib.nullcontext()
 """Around what a thread of the caller's waits for."""
-_here = threading.local()
 _numbers = itertools.count(1)
 
 
-def current_pool() -> Pool | None:
-    """The pool that the calling thread belongs to."""
-    return getattr(_here, "pool", None)
+class _Here(threading.local):
+    pool: Pool | None = None
+    """The pool that the thread belongs to."""
+
+
+_here = _Here()
 
 
 def waiting() -> contextlib.AbstractContextManager[None]:
     """Say that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
-    pool = current_pool()
+    pool = _here.pool
     return _NOT_OURS if pool is None else pool.blocking()
 
 
@@ -73,6 +75,8 @@ class Pool:
         self.size = size
         self._name = name
         self._ready: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.is_idle: Callable[[], bool] = self._ready.empty
+        """Whether no call waits for a thread."""
         self._held: dict[Callable[[], None], None] = {}
         """What is to be called when there is room for all, oldest first."""
         self._lock = threading.Lock()
@@ -90,11 +94,6 @@ class Pool:
         self._ask_at: float | None = None
         """When the system, which gave no thread when it was asked last, is asked again; None while it gives all."""
         self._closed = False
-
-    @property
-    def has_more(self) -> bool:
-        """Whether calls wait for a thread."""
-        return not self._ready.empty()
 
     @property
     def threads(self) -> int:

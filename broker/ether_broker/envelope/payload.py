@@ -37,17 +37,25 @@ def _convert(value: Any) -> Any:
     raise TypeError
 
 
-def pack(value: Any, *, where: str = "value") -> bytes:
-    """Pack a value with msgpack.
+def pack(value: Any, *, where: str = "value", bounded: bool = False) -> bytes:
+    """Pack a value with msgpack; of a payload, its bytes as they are.
 
     Takes None, bool, int of 64 bits, float, str, bytes, and dicts, lists and tuples of such; also dataclasses, pydantic
     models, enums, datetimes (as RFC 3339 text), UUIDs and paths (as text).
 
+    Args:
+        value: what is packed.
+        where: what it is, for the error.
+        bounded: whether it may have no more than 65,536 maps and lists, as a payload.
+
     Raises:
         Unserialisable: something inside is none of these; the message names where it is.
+        InvalidEnvelope: it is `bounded`, and has more.
     """
+    if type(value) is Payload:
+        return value.packed
     try:
-        return ormsgpack.packb(value, _convert, _OPTIONS)
+        packed = ormsgpack.packb(value, _convert, _OPTIONS)
     except (ormsgpack.MsgpackEncodeError, TypeError) as error:
         path, culprit = _find(value, where)
         msg = (
@@ -55,6 +63,9 @@ def pack(value: Any, *, where: str = "value") -> bytes:
             "pass numbers, text, bytes, lists, dicts, dataclasses or pydantic models."
         )
         raise Unserialisable(msg) from error
+    if bounded and len(packed) > MOST_CONTAINERS:
+        check_containers(packed)
+    return packed
 
 
 def _find(value: Any, path: str) -> tuple[str, Any]:
@@ -72,14 +83,20 @@ def _find(value: Any, path: str) -> tuple[str, Any]:
     return path, value
 
 
-def unpack(data: bytes) -> Any:
+def unpack(data: bytes, *, bounded: bool = False) -> Any:
     """Read msgpack into plain Python values; maps may have keys of any scalar type.
 
     Bytes after the first value are not looked at: ormsgpack does not tell of them.
 
+    Args:
+        data: what is read.
+        bounded: whether it may have no more than 65,536 maps and lists, as a payload.
+
     Raises:
-        InvalidEnvelope: the bytes do not begin with a msgpack value.
+        InvalidEnvelope: the bytes do not begin with a msgpack value, or it is `bounded`, and has more.
     """
+    if bounded and len(data) > MOST_CONTAINERS:
+        check_containers(data)
     try:
         return ormsgpack.unpackb(data, option=ormsgpack.OPT_NON_STR_KEYS)
     except ormsgpack.MsgpackDecodeError as error:
@@ -110,12 +127,7 @@ class Payload:
             Unserialisable: see `pack`.
             InvalidEnvelope: it has more than 65,536 maps and lists.
         """
-        if type(value) is cls:
-            return value
-        packed = pack(value, where=where)
-        if len(packed) > MOST_CONTAINERS:
-            check_containers(packed)
-        return cls(packed)
+        return value if type(value) is cls else cls(pack(value, where=where, bounded=True))
 
     @property
     def value(self) -> Any:
@@ -132,9 +144,7 @@ class Payload:
 
     def thawed(self) -> Any:
         """A plain copy of its own for each caller, who may change it; raises as `value`."""
-        if len(self._packed) > MOST_CONTAINERS:
-            check_containers(self._packed)
-        return unpack(self.packed)
+        return unpack(self._packed, bounded=True)
 
     def digest(self) -> str:
         """`sha256:` and the hex digest of the value's canonical JSON (RFC 8785), whatever the order of its keys.

@@ -3,11 +3,11 @@
 ZeroMQ drops what its queues hold when a connection breaks, and says nothing. So the sender keeps each frame until the other
 end has acknowledged its number, and the receiver takes them in order, each once:
 
-    pack() ─► frame 7 ══► take(7)                    in order: its envelopes count
+    pack() ─► frame 7 ══► received = 7               in order: its envelopes count
     pack() ─► frame 8  ✕                             lost
-    pack() ─► frame 9 ══► take(9)                    a gap: dropped, and asked for
+    pack() ─► frame 9 ══► misses(9)                  a gap: dropped, and asked for
     rewind() ◄═════════════ RESEND, acknowledged 7
-    unsent() ─► frames 8, 9 ══► take(8), take(9)
+    unsent() ─► frames 8, 9 ══► received = 9
 
 A frame is acknowledged when what it caused is settled: at a broker with a journal, after the commit (G2).
 """
@@ -15,15 +15,23 @@ A frame is acknowledged when what it caused is settled: at a broker with a journ
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from enum import Enum, auto
+from collections.abc import Callable
 from typing import Final
 
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.timing import DEFAULT_TIMING
-from ether_broker.wire.frame import HEADER, Kind, join_frame, pack_envelope, read_frame
+from ether_broker.wire.frame import (
+    HEADER,
+    Kind,
+    join_frame,
+    pack_envelope,
+    read_envelopes,
+    read_frame,
+    read_preamble,
+    take_frame,
+)
 
-__all__ = ["Channel", "Verdict", "receive"]
+__all__ = ["UNTOLD", "Channel", "receive"]
 
 UNTOLD: Final = 16
 """Settled frames after which an acknowledgement is sent by itself, when nothing else goes that way."""
@@ -34,27 +42,11 @@ _RESEND_KIND: Final = int(Kind.RESEND)
 _RESEND: Final = pack_envelope(Kind.RESEND)
 
 
-class Verdict(Enum):
-    """What becomes of a frame that came."""
-
-    NEW = auto()
-    """Next in order: take its envelopes."""
-    REPEAT = auto()
-    """Taken before."""
-    GAP = auto()
-    """Something before it is missing; drop it, it comes again."""
-    ASK = auto()
-    """As GAP; and send `ask()` now."""
-
-
-_NEW, _REPEAT, _GAP, _ASK = Verdict  # a member of an Enum costs a look-up each time that it is named
-
-
 class Channel:
     """One end's view of both directions.
 
-    Sending (`pack`, `unsent`, `rewind`) and receiving (`take`) may be in two threads: each touches its own half, and an
-    acknowledgement that is noted while a frame is packed is at worst noted one frame later.
+    Sending (`pack`, `unsent`, `rewind`) and receiving (`received`, `misses`) may be in two threads: each touches its own
+    half, and an acknowledgement that is noted while a frame is packed is at worst noted one frame later.
 
     Args:
         session: the session's id.
@@ -62,8 +54,8 @@ class Channel:
     """
 
     __slots__ = (
-        "_asked", "_asked_at", "_backoff", "_forgotten_bytes", "_packed_bytes", "_retained", "_rewind_at", "_rewinds",
-        "_rewound", "_told", "last", "received", "sent", "session", "settled", "taken",
+        "_asked", "_asked_at", "_backoff", "_retained", "_rewind_at", "_rewinds", "_rewound", "forgotten_bytes", "last",
+        "packed_bytes", "received", "sent", "session", "settled", "taken", "told",
     )  # fmt: skip
 
     def __init__(self, session: int, backoff: float = DEFAULT_TIMING.backoff) -> None:
@@ -73,16 +65,19 @@ class Channel:
         self.sent: int = 0
         """Number of the last frame that the socket took; below `last` if there are some that it did not."""
         self.received: int = 0
-        """Number of the last frame that was taken in order."""
+        """Number of the last frame that was taken in order: only the one after it may be taken next."""
         self.settled: int = 0
         """Number of the last of them that may be acknowledged."""
         self.taken: int = 0
         """Number of the last frame of ours that the other end said it has, settled or not."""
         self._backoff = backoff
-        self._packed_bytes = 0
-        self._forgotten_bytes = 0
+        self.told: int = 0
+        """Number up to which the other end was told last that frames are settled."""
+        self.packed_bytes: int = 0
+        """Bytes of all frames so far."""
+        self.forgotten_bytes: int = 0
+        """Those of the frames that are not kept any more; beside `packed_bytes`, as two threads count."""
         self._retained: deque[tuple[int, bytes]] = deque()
-        self._told = 0
         self._rewound = 0
         """Number of the last frame that the last rewind sent again."""
         self._rewinds = 0
@@ -93,19 +88,22 @@ class Channel:
 
     # -- sending -------------------------------------------------------------------------------------------------
 
-    def pack(self, envelopes: Sequence[bytes]) -> bytes:
-        """Number a frame and keep it; set `sent` to `last` when the socket has taken it."""
+    def pack(self, waiting: deque[bytes]) -> tuple[bytes, int]:
+        """Take from the front what rides in one frame, number that and keep it; returns it and the bytes of its envelopes.
+
+        Set `sent` to `last` when the socket has taken it.
+        """
         self.last = number = self.last + 1
-        self._told = settled = self.settled
-        frame = join_frame(envelopes, self.session, number, settled)
+        self.told = settled = self.settled
+        frame, size = take_frame(waiting, self.session, number, settled)
         self._retained.append((number, frame))
-        self._packed_bytes += len(frame)
-        return frame
+        self.packed_bytes += len(frame)
+        return frame, size
 
     @property
     def retained_bytes(self) -> int:
         """Bytes of the frames that are kept."""
-        return self._packed_bytes - self._forgotten_bytes
+        return self.packed_bytes - self.forgotten_bytes
 
     @property
     def first(self) -> int:
@@ -131,7 +129,7 @@ class Channel:
             return
         retained = self._retained
         while retained and retained[0][0] <= number:
-            self._forgotten_bytes += len(retained.popleft()[1])
+            self.forgotten_bytes += len(retained.popleft()[1])
         self.sent = max(self.sent, number)
 
     def rewind(self) -> None:
@@ -160,15 +158,6 @@ class Channel:
 
     # -- receiving -----------------------------------------------------------------------------------------------
 
-    def take(self, number: int, now: float) -> Verdict:
-        """Rule on a numbered frame; NEW moves `received` on."""
-        if number == self.received + 1:
-            self.received = number
-            return _NEW
-        if number <= self.received:
-            return _REPEAT
-        return _ASK if self.misses(number, now) else _GAP
-
     def misses(self, number: int, now: float) -> bool:
         """Whether to ask for the frames up to a number that the other end has sent: one is missing, and was not just asked for.
 
@@ -179,14 +168,9 @@ class Channel:
         self._asked, self._asked_at = self.received, now
         return True
 
-    @property
-    def owes(self) -> bool:
-        """Whether so much is settled and untold that `acknowledgement()` should go out by itself."""
-        return self.settled - self._told >= UNTOLD
-
     def acknowledgement(self) -> bytes:
-        """A frame of no envelopes, outside the count."""
-        self._told = self.settled
+        """A frame of no envelopes, outside the count; it goes out by itself when `UNTOLD` frames are settled and not told."""
+        self.told = self.settled
         return join_frame((), self.session, 0, self.settled)
 
     def heartbeat(self, clock: float, trouble: str = "") -> bytes:
@@ -196,14 +180,14 @@ class Channel:
             clock: what the broker's shows, in seconds.
             trouble: why the broker's journal cannot be written now; empty when it can.
         """
-        self._told = self.settled
+        self.told = self.settled
         body = {"clock": clock, "received": self.received, "sent": self.sent}
         told = pack({**body, "trouble": trouble} if trouble else body)
         return join_frame((pack_envelope(Kind.HEARTBEAT, body=told),), self.session, 0, self.settled)
 
     def ask(self) -> bytes:
         """A frame, outside the count, that asks for what is missing."""
-        self._told = self.settled
+        self.told = self.settled
         return join_frame((_RESEND,), self.session, 0, self.settled)
 
 
@@ -225,7 +209,8 @@ def receive(
     Raises:
         MalformedFrame, IncompatibleVersion: as `read_frame`.
     """
-    session, number, acknowledged, envelopes = read_frame(message)
+    session, number, acknowledged = read_preamble(message)
+    envelopes = read_envelopes(message) or read_frame(message).envelopes  # which says what is wrong with it
     if session == channel.session:
         channel.acknowledge(acknowledged)
     elif session:
@@ -241,11 +226,9 @@ def receive(
                 is_missing = channel.misses(told.get("sent", 0), now)
             take(envelopes)
         return channel.ask() if is_missing else None
-    verdict = channel.take(number, now)
-    if verdict is _ASK:
-        return channel.ask()
-    if verdict is not _NEW:
-        return None
+    if number != channel.received + 1:
+        return channel.ask() if channel.misses(number, now) else None
+    channel.received = number
     take(envelopes)
     channel.settled = number
-    return channel.acknowledgement() if channel.owes else None
+    return channel.acknowledgement() if number - channel.told >= UNTOLD else None

@@ -34,26 +34,22 @@ class ReconnectPolicy:
             attempt at the talking side waits twice as long as the one before, up to the backoff, as a slow network may need.
     """
 
-    __slots__ = ("_backoff", "_beat", "_deaf_after", "_deaf_at", "_first", "_heard", "_mute_at", "_mute_for")
+    __slots__ = ("_backoff", "_beat", "_deaf_after", "_deaf_at", "_first", "_mute_at", "_mute_for", "heard")
 
     def __init__(self, now: float, timing: Timing = DEFAULT_TIMING) -> None:
         self._beat = timing.heartbeat
         self._backoff = timing.backoff
         self._deaf_after = timing.silence + timing.heartbeat
-        self._heard = now
-        self._deaf_at = now + self._deaf_after
+        self.heard: float = now
+        """When something came last."""
+        self._deaf_at = 0.0
         self._first = (0, 0)
         self._mute_for = MUTE * timing.heartbeat
         self._mute_at = now + self._mute_for
 
-    def heard(self, now: float) -> None:
-        """Note that something came."""
-        self._heard = now
-        self._deaf_at = now + self._deaf_after
-
     def is_deaf(self, now: float) -> bool:
         """Whether to connect the listening side anew now."""
-        if now < self._deaf_at:
+        if now < max(self.heard + self._deaf_after, self._deaf_at):
             return False
         self._deaf_at = now + _AGAIN * self._beat
         return True
@@ -71,7 +67,7 @@ class ReconnectPolicy:
             self._mute_for = MUTE * self._beat
             self._mute_at = now + self._mute_for
             return False
-        if now < self._mute_at or now - self._heard > _LATELY * self._beat:
+        if now < self._mute_at or now - self.heard > _LATELY * self._beat:
             return False
         self._mute_for = min(2 * self._mute_for, max(self._backoff, MUTE * self._beat))
         self._mute_at = now + self._mute_for

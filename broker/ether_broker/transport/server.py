@@ -29,6 +29,8 @@ class Server(Protocol):
 
     endpoint: str
     """The address that it has."""
+    is_blocked: bool
+    """Whether a peer had no room in the last `transmit`."""
 
     def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
         """Wait up to `timeout` seconds for messages and take what is there: (routing id, message).
@@ -41,10 +43,6 @@ class Server(Protocol):
 
         What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.
         """
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether a peer had no room; reading it forgets it."""
 
     def wake(self) -> None:
         """Make a waiting `receive` return; any thread may call it."""

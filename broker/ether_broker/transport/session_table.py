@@ -28,28 +28,24 @@ from ether_broker.text import printable
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.admission_control import AdmissionControl
 from ether_broker.transport.backlog import GRAIN, MOST, Backlog
-from ether_broker.transport.channel import Channel, Verdict
+from ether_broker.transport.channel import UNTOLD, Channel
 from ether_broker.transport.cost import REFUSAL
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.session import INCARNATION, Session
-from ether_broker.transport.turns import MOST_WAITING, InputQueue, Turns
+from ether_broker.transport.turns import FRAME, MOST_WAITING, InputQueue, Turns
 from ether_broker.wire.frame import (
     PREAMBLE,
     Kind,
     join_frame,
     pack_envelope,
-    read_envelopes,
     read_frame,
     read_header,
     read_number,
     read_preamble,
-    take_frame,
 )
 
 __all__ = ["INCARNATION", "Session", "SessionTable"]
 
-_NEW: Final = Verdict.NEW  # a member of an Enum costs a look-up each time that it is named
-_ASK: Final = Verdict.ASK
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
 _MOST_ERRORS: Final = 1_000
@@ -89,10 +85,12 @@ class SessionTable:
         self._lost: list[Session] = []
         self.on_lost: Callable[[], None] = lambda: None
         """Told when a session is lost; `expire` says which."""
+        self.has_lost: bool = False
+        """Whether a session was lost since the last `expire`."""
         self._admission = AdmissionControl(owner)
         self.backlog: Backlog = Backlog(most_kept, self.close)
         """What is kept for them."""
-        self.turns: Turns[Session] = Turns(self._open, self._handled)
+        self.turns: Turns[Session] = Turns(self._open_other)
         """What waits to be handled."""
         self._errors: OrderedDict[tuple[bytes, str, bytes], bytes] = OrderedDict()
         """{(routing id, code, request id): what it is told}, of which the oldest make room: nobody has a right to them."""
@@ -139,13 +137,16 @@ class SessionTable:
         else:
             if session is not None and not self._is_heard(session, of_session, number, acknowledged):
                 return
-        if not queue.has_room(message):
+        if queue.size + len(message) + FRAME > queue.limit:
             self.refusals.note(session.node if session else "", "input_full", f"{queue.size:,} bytes wait already")
             return
-        if session is not None and number and (verdict := session.channel.take(number, now)) is not _NEW:
-            if verdict is _ASK:
-                self._asides.append((session.receiver, session.channel.ask()))
-            return
+        if session is not None and number:
+            channel = session.channel
+            if number != channel.received + 1:
+                if channel.misses(number, now):
+                    self._asides.append((session.receiver, channel.ask()))
+                return
+            channel.received = number
         self.turns.put(queue, routing_id, number, message)
         if self.turns.size > MOST_WAITING and (shed := self.turns.shed()) is not None:
             longest, first = shed[0].session, shed[1]
@@ -171,25 +172,16 @@ class SessionTable:
                 self.backlog.count(session, session.outbox_bytes + channel.retained_bytes)
         return True
 
-    def _open(self, queue: InputQueue[Session], routing_id: bytes, message: bytes) -> list[bytes]:
-        """The envelopes of a frame whose turn it is; a message that is no frame is refused."""
+    def _open_other(self, queue: InputQueue[Session], routing_id: bytes, message: bytes) -> list[bytes]:
+        """The first envelope of a peer without a session, when its turn comes; a message that is no frame is refused."""
         if queue.session is None and routing_id in self._sessions:
             self.arrive(routing_id, message, self._now)  # it has been let in meanwhile
             return []
-        envelopes = read_envelopes(message)
-        if not envelopes:  # none are in it, or it is no frame
-            try:
-                read_frame(message)
-            except EtherError as error:
-                self.refuse(routing_id, error)
+        try:
+            return read_frame(message).envelopes[:1]
+        except EtherError as error:
+            self.refuse(routing_id, error)
             return []
-        return envelopes if queue.session is not None else envelopes[:1]
-
-    def _handled(self, queue: InputQueue[Session]) -> None:
-        session = queue.session
-        if session is not None and queue.number:
-            session.handled = queue.number
-            self._touched[session.receiver] = session
 
     def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
         """Count a message that cannot be taken and tell the peer why, if it listens.
@@ -256,6 +248,7 @@ class SessionTable:
         self._ready.pop(session.receiver, None)
         self.turns.clear(session.input)
         self._lost.append(session)
+        self.has_lost = True
         self.on_lost()
 
     def resend(self, session: Session) -> None:
@@ -300,13 +293,17 @@ class SessionTable:
         Steps that gave the journal nothing new, such as those that took heartbeats, are one with the last that did: so nothing
         piles up while it cannot be written.
         """
+        for session, number in self.turns.handled.items():
+            session.handled = number
+            self._touched[session.receiver] = session
+        self.turns.handled.clear()
         if not self._touched:
             return
         if not self._sealed or self._sealed[-1][0] != ticket:
             self._sealed.append((ticket, {}))
         waiting = self._sealed[-1][1]
         for session in self._touched.values():
-            size = session.outbox_bytes + session.channel.retained_bytes
+            size = session.outbox_bytes + session.channel.packed_bytes - session.channel.forgotten_bytes
             if size - session.counted > GRAIN:
                 self.backlog.grow(session, size)
             fresh, session.fresh = session.fresh, []
@@ -319,20 +316,16 @@ class SessionTable:
         """Let everything leave that was sealed with this ticket or an earlier one."""
         sealed = self._sealed
         while sealed and sealed[0][0] <= ticket:
-            for session, (envelopes, received) in sealed.popleft()[1].items():
-                self._settle(session, envelopes, received)
-
-    def _settle(self, session: Session, envelopes: list[bytes], received: int) -> None:
-        """Let leave what a step sends to a node, and the acknowledgement of what it took of it."""
-        session.outbox.extend(envelopes)
-        if session.lost:
-            return  # who answers for the node finds in the outbox what it did not get
-        channel = session.channel
-        channel.settled = received
-        if envelopes:
-            self._ready[session.receiver] = session
-        elif channel.owes:
-            self._asides.append((session.receiver, channel.acknowledgement()))
+            for session, (envelopes, handled) in sealed.popleft()[1].items():
+                session.outbox.extend(envelopes)
+                if session.lost:
+                    continue  # who answers for the node finds in the outbox what it did not get
+                channel = session.channel
+                channel.settled = handled
+                if envelopes:
+                    self._ready[session.receiver] = session
+                elif handled - channel.told >= UNTOLD:
+                    self._asides.append((session.receiver, channel.acknowledgement()))
 
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
@@ -357,9 +350,8 @@ class SessionTable:
                     channel.sent = number
                     yield receiver, frame
             while outbox and not session.blocked:
-                envelopes, size = take_frame(outbox)
+                frame, size = channel.pack(outbox)
                 session.outbox_bytes -= size
-                frame = channel.pack(envelopes)
                 channel.sent = channel.last
                 yield receiver, frame
 
@@ -393,11 +385,6 @@ class SessionTable:
         """Note that this process did not run for a while: who was not heard meanwhile has `timing.silence` to be heard."""
         self._lenient_until = now + self.timing.silence
 
-    @property
-    def has_lost(self) -> bool:
-        """Whether a session was lost since the last `expire`."""
-        return bool(self._lost)
-
     def expire(self, now: float) -> list[Session]:
         """The sessions that were lost since the last call, those silent for longer than `timing.silence` included.
 
@@ -416,7 +403,7 @@ class SessionTable:
             is_silent = now - session.heard > silence and now >= self._lenient_until
             if is_silent and not session.input.is_waiting:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
-        lost, self._lost = self._lost, []
+        lost, self._lost, self.has_lost = self._lost, [], False
         for session in lost:
             session.input.session = None  # a circle would keep what was under way to it until the collector comes
         return lost

@@ -19,8 +19,9 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES
+from ether_broker.wire.frame import read_envelopes
 
-__all__ = ["MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
+__all__ = ["FRAME", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
 STEP: Final = 256
 """Points of one step, and what the last envelope is above them; see `ether_broker.transport.cost`."""
@@ -30,7 +31,7 @@ MOST_WAITING: Final = 256 << 20
 """Bytes that may wait in all queues; beyond it the longest queue loses its newest frames, which then come again."""
 SESSION_QUEUE: Final = 64 << 20
 """Bytes that may wait of a session: as many as a link keeps unacknowledged, so that a node of ours never has more."""
-_FRAME: Final = 256
+FRAME: Final = 256
 """Bytes that a waiting frame takes beside its own."""
 
 
@@ -81,10 +82,6 @@ class InputQueue(Generic[_S]):
         self.held: Callable[[], bool] | None = None
         """Says whether the next envelope may be given now; None: it may."""
 
-    def has_room(self, message: bytes) -> bool:
-        """Whether a message may wait too."""
-        return self.size + len(message) + _FRAME <= self.limit
-
     def spend(self, points: int) -> None:
         """Charge what handling an envelope turned out to cost beside what could be seen of it before."""
         self.tag += points
@@ -105,15 +102,13 @@ class Turns(Generic[_S]):
     """The queues in which something waits.
 
     Args:
-        open_frame: takes a frame apart: (queue, routing id, message) → envelopes.
-        done: told of a queue whose frame has been handled whole.
+        open_other: takes apart what has no session or is no frame: (queue, routing id, message) → envelopes.
     """
 
-    def __init__(
-        self, open_frame: Callable[[InputQueue[_S], bytes, bytes], list[bytes]], done: Callable[[InputQueue[_S]], None]
-    ) -> None:  # fmt: skip
-        self._open_frame = open_frame
-        self._done = done
+    def __init__(self, open_other: Callable[[InputQueue[_S], bytes, bytes], list[bytes]]) -> None:
+        self._open_other = open_other
+        self.handled: dict[_S, int] = {}
+        """{session: number of the last of its frames that was handled whole}, until who reads it clears it."""
         self.waiting: list[tuple[int, int, InputQueue[_S]]] = []
         """The queues in which something waits, as a heap: (tag, order, queue)."""
         self.held: list[InputQueue[_S]] = []
@@ -128,7 +123,7 @@ class Turns(Generic[_S]):
 
     def put(self, queue: InputQueue[_S], routing_id: bytes, number: int, message: bytes) -> None:
         """Let a frame wait for its turn; whether there is room was asked before."""
-        size = len(message) + _FRAME
+        size = len(message) + FRAME
         queue.frames.append((routing_id, number, message))
         queue.size += size
         self.size += size
@@ -137,7 +132,7 @@ class Turns(Generic[_S]):
             queue.tag = max(queue.tag, self._tag)
             heappush(self.waiting, (queue.tag, next(self._order), queue))
 
-    def take(self) -> Iterator[tuple[InputQueue[_S], bytes]]:  # noqa: C901  no call for each envelope
+    def take(self) -> Iterator[tuple[InputQueue[_S], bytes]]:  # noqa: C901, PLR0912  no call for each envelope
         """What this step handles: (queue, envelope), each asked for when the one before has been handled."""
         heap = self.waiting
         left = STEP
@@ -155,8 +150,9 @@ class Turns(Generic[_S]):
                     if not queue.frames:
                         break
                     queue.routing_id, queue.number, message = queue.frames.popleft()
-                    queue.opened = len(message) + _FRAME
-                    queue.envelopes = envelopes = self._open_frame(queue, queue.routing_id, message)
+                    queue.opened = len(message) + FRAME
+                    found = None if queue.session is None else read_envelopes(message)
+                    queue.envelopes = envelopes = found or self._open_other(queue, queue.routing_id, message)
                     envelopes.reverse()
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
@@ -167,7 +163,8 @@ class Turns(Generic[_S]):
                     queue.size -= queue.opened
                     self.size -= queue.opened
                     queue.opened = 0
-                    self._done(queue)
+                    if queue.number and queue.session is not None:
+                        self.handled[queue.session] = queue.number
             left -= queue.tag - before
             if queue.held is None and (envelopes or queue.frames):
                 heapreplace(heap, (queue.tag, next(self._order), queue))
@@ -210,7 +207,7 @@ class Turns(Generic[_S]):
         keep, first = queue.size // 2, 0
         while queue.frames and queue.size > keep:
             _, number, message = queue.frames.pop()
-            queue.size -= len(message) + _FRAME
-            self.size -= len(message) + _FRAME
+            queue.size -= len(message) + FRAME
+            self.size -= len(message) + FRAME
             first = number or first
         return queue, first

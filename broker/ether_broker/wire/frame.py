@@ -47,7 +47,6 @@ __all__ = [
     "read_number",
     "read_preamble",
     "rehead",
-    "split",
     "take_frame",
 ]
 
@@ -253,14 +252,7 @@ class Frame(NamedTuple):
 
 def join_frame(envelopes: Sequence[bytes], session: int = 0, number: int = 0, acknowledged: int = 0) -> bytes:
     """Make one frame of several envelopes, 1,024 at most (`MOST`)."""
-    count = len(envelopes)
-    if count == 1:
-        envelope = envelopes[0]
-        return (
-            _ALONE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, 1, session, number, acknowledged, len(envelope))
-            + envelope
-        )
-    preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, count, session, number, acknowledged)
+    preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, len(envelopes), session, number, acknowledged)
     return b"".join((preamble, pack_lengths(envelopes), *envelopes))
 
 
@@ -278,17 +270,19 @@ def read_lengths(data: bytes, offset: int, count: int) -> tuple[int, ...]:
     return struct.unpack_from(f">{count}I", data, offset)
 
 
-def take_frame(waiting: deque[bytes]) -> tuple[list[bytes], int]:
-    """Take from the front what rides in one frame; returns the envelopes and their bytes."""
+def take_frame(waiting: deque[bytes], session: int, number: int, acknowledged: int) -> tuple[bytes, int]:
+    """Take from the front what rides in one frame; returns the frame and the bytes of its envelopes."""
     if len(waiting) == 1:
         envelope = waiting.popleft()
-        return [envelope], len(envelope)
+        size = len(envelope)
+        head = _ALONE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, 1, session, number, acknowledged, size)
+        return head + envelope, size
     envelopes = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
     size = sum(map(len, envelopes))
     while size > FRAME and len(envelopes) > 1:
         waiting.appendleft(envelopes.pop())
         size -= len(waiting[0])
-    return envelopes, size
+    return join_frame(envelopes, session, number, acknowledged), size
 
 
 def read_preamble(frame: bytes) -> tuple[int, int, int]:
@@ -330,27 +324,16 @@ def read_frame(frame: bytes) -> Frame:
     return _new(Frame, (session, number, acknowledged, envelopes))
 
 
-def read_envelopes(frame: bytes) -> list[bytes] | None:
-    """The envelopes of a frame whose preamble has been read; None if its lengths and count do not add up."""
-    return split(frame, PREAMBLE.size, int.from_bytes(frame[_COUNT]))
+def read_envelopes(data: bytes, offset: int = PREAMBLE.size, count: int | None = None) -> list[bytes] | None:
+    """Take apart a table of lengths and the envelopes behind it; None if they do not fill the data exactly.
 
-
-def read_number(frame: bytes) -> int:
-    """The number of a frame that `join_frame` made."""
-    return int.from_bytes(frame[16:24])
-
-
-def _check_major(frame: bytes) -> None:
-    if len(frame) < _UP_TO_MAJOR:
-        return
-    major = frame[4]
-    which = "here" if major > PROTOCOL_MAJOR else "there"
-    msg = f"The peer speaks protocol {major} and this Ether {PROTOCOL_MAJOR}: upgrade agent-ether {which}."
-    raise IncompatibleVersion(msg)
-
-
-def split(data: bytes, offset: int, count: int) -> list[bytes] | None:
-    """Take apart a table of lengths at `offset` and the envelopes behind it; None if they do not fill the data exactly."""
+    Args:
+        data: a frame whose preamble has been read, or what else ends in such a table.
+        offset: where the table begins.
+        count: of its lengths; None is the frame's.
+    """
+    if count is None:
+        count = int.from_bytes(data[_COUNT])
     if count == 1:
         start = offset + 4
         return [data[start:]] if int.from_bytes(data[offset:start]) == len(data) - start else None
@@ -367,3 +350,17 @@ def split(data: bytes, offset: int, count: int) -> list[bytes] | None:
         envelopes.append(data[start:end])
         start = end
     return envelopes
+
+
+def read_number(frame: bytes) -> int:
+    """The number of a frame that `join_frame` made."""
+    return int.from_bytes(frame[16:24])
+
+
+def _check_major(frame: bytes) -> None:
+    if len(frame) < _UP_TO_MAJOR:
+        return
+    major = frame[4]
+    which = "here" if major > PROTOCOL_MAJOR else "there"
+    msg = f"The peer speaks protocol {major} and this Ether {PROTOCOL_MAJOR}: upgrade agent-ether {which}."
+    raise IncompatibleVersion(msg)

@@ -17,7 +17,7 @@ from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_broker import errors
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Delegation
-from ether_broker.envelope.payload import EMPTY, Payload, pack
+from ether_broker.envelope.payload import EMPTY, pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.wire.codec import id_bytes, pack_delegation, pack_request
@@ -116,7 +116,7 @@ class OutgoingDelegations:
             request_id, source, delegation.capability.encode(), envelope, deadline, delegation.external_id
         )  # fmt: skip
 
-    def request(self, target: str | None, capability: str, params: Payload, timeout: float | None) -> Handle:
+    def request(self, target: str | None, capability: str, params: bytes, timeout: float | None) -> Handle:
         """Delegate from plain code what has nothing to say but what, to whom, and until when.
 
         Args:

@@ -13,7 +13,7 @@ from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.outgoing import OutgoingDelegations
-from ether_actors.execution.cell import Cell
+from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_actors.task.task import Task
@@ -22,7 +22,7 @@ from ether_actors.threads.event_loop import EventLoop
 from ether_broker import errors
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.payload import pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
@@ -60,7 +60,7 @@ class Responder:
         self.monotonic: Callable[[], float] = resources.monotonic
         self.wall: Callable[[], float] = resources.wall
         self.new_id: Callable[[], str] = resources.new_id
-        self.local_deadline: Callable[[float], float | None] = broker_clock.local_deadline
+        self.broker_clock: BrokerOffset = broker_clock
         self.crashed = crashed
         self.stop_requested = stop_requested
         self._sender = sender
@@ -88,8 +88,8 @@ class Responder:
             envelope = pack_response(failure, capability=header.capability, target=header.source)
         self._sender.tell(envelope)
 
-    def complete(self, work: Work, data: Payload, elapsed: float, *, more: bool) -> None:
-        """Send the outcome of a handler that has nothing to say but its data; `more` outcomes follow at once."""
+    def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> None:
+        """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once."""
         if work.is_disowned:
             return
         self.remember(work.header)

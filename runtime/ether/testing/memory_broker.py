@@ -21,7 +21,7 @@ from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.link import BACKLOG, Receiver
 from ether_broker.transport.session_table import INCARNATION
-from ether_broker.wire.frame import join_frame, read_frame, take_frame
+from ether_broker.wire.frame import join_frame, read_frame
 
 __all__ = ["MemoryBroker", "MemoryLink"]
 
@@ -210,9 +210,9 @@ class MemoryLink:
             self._broker.inject(talk, frame)
             channel.sent = number
         while self._waiting:
-            envelopes, size = take_frame(self._waiting)
+            frame, size = channel.pack(self._waiting)
             self._waiting_bytes -= size
-            self._broker.inject(talk, channel.pack(envelopes))
+            self._broker.inject(talk, frame)
             channel.sent = channel.last
 
     def take(self, frame: bytes) -> None:

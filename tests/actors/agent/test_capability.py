@@ -14,7 +14,7 @@ from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_n
 from ether_actors.agent.capability import Handler, WrongResult, capability
 from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.task import Task
-from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.payload import pack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidManifest, UsageError
@@ -46,7 +46,7 @@ def handler(function: Any, name: str = "x.y") -> Handler:
 
 
 def arguments(function: Any, params: Any) -> dict[str, Any]:
-    return handler(function).arguments(Payload.of(params))
+    return handler(function).arguments(pack(params))
 
 
 def misfit(function: Any, params: Any) -> ParameterError:
@@ -110,7 +110,7 @@ def test_a_parameter_may_have_a_name_that_means_something_to_pydantic(name: str)
 
     made = handler(namespace["method"])
 
-    assert made.arguments(Payload.of({name: 3})) == {name: 3}
+    assert made.arguments(pack({name: 3})) == {name: 3}
     assert list(made.capability.params_schema["properties"]) == [name]
 
 
@@ -123,7 +123,7 @@ def test_constraints_in_annotations_hold():
 def test_each_call_gets_objects_of_its_own():
     def method(self, items: list[int], seen: list[int] = []): ...  # noqa: B006
 
-    made, params = handler(method), Payload.of({"items": [1]})
+    made, params = handler(method), pack({"items": [1]})
     first, second = made.arguments(params), made.arguments(params)
     first["items"].append(2)
     first["seen"].append(2)
@@ -367,7 +367,7 @@ def test_annotations_may_name_what_only_the_defining_function_knows():
         def method(self, local: Local) -> Local:
             return local
 
-    assert Mine.handlers()["a.b"].arguments(Payload.of({"n": 1})) == {"local": Local(n=1)}
+    assert Mine.handlers()["a.b"].arguments(pack({"n": 1})) == {"local": Local(n=1)}
 
 
 @pytest.mark.parametrize(

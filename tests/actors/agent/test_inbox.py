@@ -36,9 +36,8 @@ def test_a_message_asks_for_a_turn_and_those_behind_it_ride_along():
         inbox.put(number)
     assert turns.wanted == 1
 
-    inbox.begin()
-    handled = [inbox.take()]
-    while (message := inbox.next()) is not None:
+    handled = [inbox.take(begins=True)]
+    while (message := inbox.take(frees=True)) is not None:
         handled.append(message)
 
     assert handled == [0, 1, 2]
@@ -62,14 +61,11 @@ def test_each_place_takes_one_message_and_no_more_are_taken_than_there_are_place
         inbox.put(number)
     assert turns.wanted == 2
 
-    inbox.begin()
-    inbox.begin()
-    assert [inbox.take(), inbox.take(), inbox.take()] == [0, 1, None]
+    assert [inbox.take(begins=True), inbox.take(begins=True), inbox.take()] == [0, 1, None]
     inbox.done()
 
     assert turns.wanted == 3
-    inbox.begin()
-    assert inbox.take() == 2
+    assert inbox.take(begins=True) == 2
 
 
 def test_messages_that_came_before_the_start_get_their_turns_then():
@@ -86,16 +82,14 @@ def test_a_paused_inbox_keeps_messages_and_hands_none_out_until_it_is_started_ag
     inbox, turns = started()
     inbox.put("before")
     inbox.pause()
-    inbox.begin()
-    assert inbox.take() is None
+    assert inbox.take(begins=True) is None
     inbox.put("meanwhile")
     assert turns.wanted == 1
 
     inbox.start(turns)
 
     assert turns.wanted == 2
-    inbox.begin()
-    assert [inbox.take(), inbox.next(), inbox.next()] == ["before", "meanwhile", None]
+    assert [inbox.take(begins=True), inbox.take(frees=True), inbox.take(frees=True)] == ["before", "meanwhile", None]
 
 
 def test_a_closed_inbox_gives_back_what_was_never_handled_and_takes_nothing_more():
@@ -106,8 +100,7 @@ def test_a_closed_inbox_gives_back_what_was_never_handled_and_takes_nothing_more
     assert inbox.close() == ["work", "more"]
     with pytest.raises(Closed):
         inbox.put("late")
-    inbox.begin()
-    assert (inbox.take(), inbox.close(), len(inbox)) == (None, [], 0)
+    assert (inbox.take(begins=True), inbox.close(), len(inbox)) == (None, [], 0)
 
 
 def test_waiting_messages_can_be_taken_out_by_kind():
@@ -124,8 +117,7 @@ def test_it_is_idle_once_nothing_is_being_handled():
     assert inbox.idle().is_set()
     inbox.put(1)
     inbox.put(2)
-    inbox.begin()
-    inbox.take()
+    inbox.take(begins=True)
     inbox.take()
 
     idle = inbox.idle()
@@ -164,11 +156,10 @@ def test_no_message_is_lost_or_handled_twice_between_many_threads():
                 turns.pop()
             except IndexError:
                 continue
-            inbox.begin()
-            message = inbox.take()
+            message = inbox.take(begins=True)
             while message is not None:
                 handled.append(message)
-                message = inbox.next()
+                message = inbox.take(frees=True)
 
     inbox.start(lambda: turns.append(None))
     workers = [threading.Thread(target=work) for _ in range(2)]
@@ -225,15 +216,14 @@ class Places(RuleBasedStateMachine):
     @rule()
     def a_turn_begins(self) -> None:
         self.turns_begun += 1
-        self.inbox.begin()
-        self.took(self.inbox.take())
+        self.took(self.inbox.take(begins=True))
 
     @precondition(lambda self: self.busy)
     @rule(data=st.data(), goes_on=st.booleans())
     def one_is_handled(self, data: st.DataObject, goes_on: bool) -> None:
         self.busy.remove(data.draw(st.sampled_from(self.busy)))
         if goes_on:
-            self.took(self.inbox.next())
+            self.took(self.inbox.take(frees=True))
         else:
             self.inbox.done()
 

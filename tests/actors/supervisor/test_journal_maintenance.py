@@ -18,7 +18,7 @@ from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance, fold_here
 from ether_actors.supervisor.recovery import read_history
 from ether_broker.envelope.ids import new_id
-from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import EtherError
 from ether_broker.journal.journal import Removed
 from ether_broker.journal.memory.journal import MemoryJournal
@@ -48,11 +48,11 @@ class Kept:
         passed = []
         for _ in range(count):
             asked = pack_request(
-                new_id(), b"d", b"a", b"x.y", Payload.of({"n": 1}), timeout=None, timestamp=wall, deadline=wall
+                new_id(), b"d", b"a", b"x.y", pack({"n": 1}), timeout=None, timestamp=wall, deadline=wall
             )  # fmt: skip
             passed.append(asked)
             if ended:
-                passed.append(pack_outcome(read_header(asked), Payload.of(2), elapsed=0.1, timestamp=wall))
+                passed.append(pack_outcome(read_header(asked), pack(2), elapsed=0.1, timestamp=wall))
         ticket = self.journal.append(self.journal.next, 1.0, wall, passed)
         wait_until(lambda: self.journal.committed >= ticket, what="it is committed")
 

@@ -9,7 +9,7 @@ import pytest
 
 from ether_actors.agent.agent import Agent
 from ether_actors.threads import pool as pools
-from ether_actors.threads.pool import Pool, Room, current_pool
+from ether_actors.threads.pool import Pool, Room
 from tests.support import wait_until
 
 PATIENCE = 10.0
@@ -61,15 +61,6 @@ def test_calls_run_in_the_order_in_which_they_were_submitted():
 
     assert seen == list(range(50))
     assert pool.close() == 0
-
-
-def test_a_thread_of_the_pool_knows_its_pool(pool: Pool):
-    seen = []
-
-    run(pool, lambda: seen.append(current_pool()))
-
-    assert seen == [pool]
-    assert current_pool() is None
 
 
 def test_while_a_thread_waits_another_takes_its_place(pool: Pool):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_broker.transport.channel import UNTOLD, Channel, Verdict, receive
+from ether_broker.transport.channel import UNTOLD, Channel, receive
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 
 SESSION = 7
@@ -20,7 +22,7 @@ def opened() -> Channel:
 
 def packed(channel: Channel, *envelopes: bytes) -> list[bytes]:
     """A frame for each of them, as taken by the socket."""
-    frames = [channel.pack([envelope]) for envelope in envelopes]
+    frames = [channel.pack(deque([envelope]))[0] for envelope in envelopes]
     channel.sent = channel.last
     return frames
 
@@ -65,7 +67,7 @@ def test_an_acknowledgement_of_what_was_never_sent_says_nothing():
 def test_what_the_socket_did_not_take_is_unsent_until_it_does():
     channel = opened()
     packed(channel, b"a")
-    frame = channel.pack([b"b"])
+    frame = channel.pack(deque([b"b"]))[0]
 
     assert channel.sent < channel.last
     assert channel.unsent() == [(2, frame)]
@@ -93,39 +95,37 @@ def test_rewinding_makes_all_that_is_kept_unsent_and_only_that():
 
 
 def test_a_frame_is_taken_in_its_turn_and_once():
-    channel = opened()
+    node, frames = Node(), [join_frame([b"%d" % number], SESSION, number) for number in range(4)]
 
-    assert [channel.take(number, 0.0) for number in (1, 2, 2, 1, 3)] == [
-        Verdict.NEW, Verdict.NEW, Verdict.REPEAT, Verdict.REPEAT, Verdict.NEW,
-    ]  # fmt: skip
-    assert channel.received == 3
+    assert [node.hear(frames[number]) for number in (1, 2, 2, 1, 3)] == [None] * 5
+    assert (node.taken, node.channel.received) == ([b"1", b"2", b"3"], 3)
 
 
 def test_a_gap_is_asked_for_once_and_again_when_nothing_comes():
     channel = opened()
 
-    assert [channel.take(number, now) for number, now in ((2, 1.0), (3, 1.1), (4, 1.2), (5, 1.3))] == [
-        Verdict.ASK, Verdict.GAP, Verdict.GAP, Verdict.ASK,
-    ]  # fmt: skip
-    assert channel.take(1, 1.31) is Verdict.NEW
-    assert channel.take(3, 1.32) is Verdict.ASK  # another gap
+    gaps = ((2, 1.0), (3, 1.1), (4, 1.2), (5, 1.3))
+    assert [channel.misses(number, now) for number, now in gaps] == [True, False, False, True]
+    channel.received = 1
+    assert not channel.misses(1, 1.31)
+    assert channel.misses(3, 1.32)  # another gap
 
 
 def test_an_acknowledgement_is_owed_for_what_is_settled_and_not_told():
     channel = opened()
     channel.received = channel.settled = UNTOLD - 1
-    assert not channel.owes
+    assert channel.settled - channel.told < UNTOLD
     channel.settled = UNTOLD
-    assert channel.owes
+    assert channel.settled - channel.told >= UNTOLD
 
     assert read_frame(channel.acknowledgement()) == (SESSION, 0, UNTOLD, [])
-    assert not channel.owes
+    assert channel.settled - channel.told < UNTOLD
     channel.settled = 2 * UNTOLD
     assert read_frame(channel.ask()) == (SESSION, 0, 2 * UNTOLD, [RESEND])
-    assert not channel.owes
+    assert channel.settled - channel.told < UNTOLD
     channel.settled = 3 * UNTOLD
-    channel.pack([b"rides along"])
-    assert not channel.owes
+    channel.pack(deque([b"rides along"]))
+    assert channel.settled - channel.told < UNTOLD
 
 
 # -- a node's end ------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class End:
 
     def say(self, envelopes: list[bytes]) -> None:
         self.said += envelopes
-        self.channel.pack(envelopes)
+        self.channel.pack(deque(envelopes))
         self.push()
 
     def push(self) -> None:
@@ -251,16 +251,16 @@ class End:
                 self.channel.rewind()
                 self.push()
             return
-        verdict = self.channel.take(number, now)
-        if verdict is Verdict.ASK:
-            self.other.wire.append(self.channel.ask())
-        elif verdict is Verdict.NEW:
+        if number == self.channel.received + 1:
+            self.channel.received = number
             self.heard += envelopes
+        elif self.channel.misses(number, now):
+            self.other.wire.append(self.channel.ask())
 
     def settle(self, count: int) -> None:
         channel = self.channel
         channel.settled = min(channel.received, channel.settled + count)
-        if channel.owes:
+        if channel.settled - channel.told >= UNTOLD:
             self.other.wire.append(channel.acknowledgement())
 
 
@@ -371,14 +371,14 @@ TestWire.settings = settings(max_examples=150, stateful_step_count=40, deadline=
 def test_what_the_broker_says_it_has_is_not_astray_though_it_is_not_acknowledged():
     node, broker = Channel(7), Channel(7)
     for envelope in (b"one", b"two"):
-        broker.take(read_frame(node.pack([envelope])).number, 0.0)
-    node.pack([b"three"])
+        broker.received = read_frame(node.pack(deque([envelope]))[0]).number
+    node.pack(deque([b"three"]))
     assert node.astray == 1
 
     receive(node, broker.heartbeat(12.5), 0.0, lambda _envelopes: None, lambda: None)
 
     assert (node.taken, node.astray, node.first) == (2, 3, 1)
-    broker.take(3, 0.0)
+    broker.received = 3
     receive(node, broker.heartbeat(13.5), 0.0, lambda _envelopes: None, lambda: None)
     assert (node.astray, node.first) == (0, 1)
 
@@ -389,8 +389,8 @@ def test_what_the_broker_says_it_has_is_not_astray_though_it_is_not_acknowledged
 
 def test_the_last_frames_before_a_silence_are_asked_for_when_they_were_lost():
     node, broker = Channel(7), Channel(7)
-    receive(node, broker.pack([b"one"]), 0.0, lambda _envelopes: None, lambda: None)
-    lost = [broker.pack([b"two"]), broker.pack([b"three"])]
+    receive(node, broker.pack(deque([b"one"]))[0], 0.0, lambda _envelopes: None, lambda: None)
+    lost = [broker.pack(deque([b"two"]))[0], broker.pack(deque([b"three"]))[0]]
     broker.sent = broker.last
 
     asked = receive(node, broker.heartbeat(12.5), 0.0, lambda _envelopes: None, lambda: None)
@@ -405,6 +405,6 @@ def test_the_last_frames_before_a_silence_are_asked_for_when_they_were_lost():
 
 def test_a_frame_that_waits_for_the_disk_is_not_asked_for():
     node, broker = Channel(7), Channel(7)
-    broker.pack([b"sealed"])
+    broker.pack(deque([b"sealed"]))[0]
 
     assert receive(node, broker.heartbeat(12.5), 0.0, lambda _envelopes: None, lambda: None) is None

@@ -25,7 +25,7 @@ def test_who_hears_something_each_second_never_listens_anew():
 
     def look(now: float) -> bool:
         if now == int(now):
-            watchdog.heard(now)
+            watchdog.heard = now
         return watchdog.is_deaf(now)
 
     assert moments(look, 20.0) == []
@@ -40,7 +40,7 @@ def listening(watchdog: ReconnectPolicy, first):
     """Hears the broker all the time; `first` tells the oldest frame that is not acknowledged."""
 
     def look(now: float) -> bool:
-        watchdog.heard(now)
+        watchdog.heard = now
         return watchdog.is_mute(1, first(now), now)
 
     return look
@@ -71,7 +71,7 @@ def test_a_new_session_has_all_its_time_though_its_frames_have_the_numbers_of_th
     watchdog = ReconnectPolicy(0.0)
 
     def look(now: float) -> bool:
-        watchdog.heard(now)
+        watchdog.heard = now
         return watchdog.is_mute(1 if now < 5.0 else 2, 1, now)
 
     assert moments(look, 8.0) == [1.8, 6.8]

@@ -12,7 +12,7 @@ from ether_broker.transport import turns
 from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES
 from ether_broker.transport.session import INCARNATION, Session
 from ether_broker.transport.session_table import SessionTable
-from ether_broker.transport.turns import QUANTUM, STEP, InputQueue
+from ether_broker.transport.turns import QUANTUM, STEP
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 
 HONEST = 0
@@ -127,7 +127,7 @@ class Fairness(RuleBasedStateMachine):
         assert self.waited is None
         for peer in self.peers:
             assert len(peer.handled) == peer.said, "something was lost"
-            assert peer.session.handled == peer.number == peer.session.channel.received
+            assert self.router.turns.handled.get(peer.session, 0) == peer.number == peer.session.channel.received
         assert self.router.turns.size == 0
 
 
@@ -285,21 +285,29 @@ def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_com
     assert 4 <= kept <= 7
     while router.turns.waiting:
         handled(router)
-    assert (long.session.handled, short.session.handled) == (kept, 1)
+    assert (router.turns.handled[long.session], router.turns.handled[short.session]) == (kept, 1)
     router.arrive(b"t" + long.session.incarnation, frames[-1], 2.0)
     assert [envelope[0] for _, frame in router.outgoing() for envelope in read_frame(frame).envelopes] == [Kind.RESEND]
     for frame in frames[kept:]:
         router.arrive(b"t" + long.session.incarnation, frame, 2.0)
     while router.turns.waiting:
         handled(router)
-    assert long.session.handled == 12
+    assert router.turns.handled[long.session] == 12
 
 
 def test_a_queue_takes_no_more_than_its_limit():
-    queue = InputQueue(limit=1_000)
+    router = SessionTable()
+    session = enter(router, 1)
+    session.input.limit = 1_000
 
-    assert queue.has_room(bytes(744))
-    assert not queue.has_room(bytes(745))
+    for size in (745, 744):
+        body = bytes(size - len(join_frame([pack_envelope(Kind.DELEGATION)])))
+        frame = join_frame([pack_envelope(Kind.DELEGATION, body=body)], session.channel.session, 1)
+        assert len(frame) == size
+        router.arrive(b"t" + session.incarnation, frame, 1.0)
+
+    assert [queue.session for queue, _ in router.turns.take()] == [session]
+    assert router.refused == 1
 
 
 def step_holding(router: SessionTable, kind: Kind, free: list[bool]) -> list[tuple[str, int]]:
@@ -323,10 +331,14 @@ def test_what_is_held_is_given_again_once_it_is_free_before_all_else_of_its_queu
     assert step_holding(router, Kind.REGISTER, free) == [("n1", 1), ("n1", 2), ("n2", 1)]
     other.say((Kind.CANCEL, 0))
     assert step_holding(router, Kind.REGISTER, free) == [("n2", 2)]
-    assert (router.turns.waiting, waits.session.handled, waits.session.input.is_waiting) == ([], 0, True)
+    assert (router.turns.waiting, router.turns.handled.get(waits.session, 0), waits.session.input.is_waiting) == (
+        [],
+        0,
+        True,
+    )
     free.append(True)
     assert step_holding(router, Kind.REGISTER, free) == [("n1", 2), ("n1", 3), ("n1", 4)]
-    assert (waits.session.handled, router.turns.held, router.turns.size) == (2, [], 0)
+    assert (router.turns.handled.get(waits.session, 0), router.turns.held, router.turns.size) == (2, [], 0)
 
 
 def test_who_was_held_has_saved_no_turns_meanwhile():

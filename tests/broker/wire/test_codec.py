@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import new_id, to_text
-from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.payload import pack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, IncompatibleVersion, InvalidEnvelope, PayloadTooLarge
@@ -74,7 +74,7 @@ def test_a_response_arrives_as_it_was_sent(response):
 def test_an_outcome_packed_from_the_header_reads_as_the_response_that_it_stands_for(data, elapsed):
     header, _ = body_of({}, target=b"bo", attempt=3)
 
-    envelope = pack_outcome(header, Payload.of(data), elapsed=elapsed, timestamp=9.0)
+    envelope = pack_outcome(header, pack(data), elapsed=elapsed, timestamp=9.0)
 
     long_way = Response(
         request_id=REQUEST,
@@ -116,10 +116,10 @@ def test_a_response_or_outcome_over_the_limit_is_refused():
     with pytest.raises(PayloadTooLarge):
         pack_response(Response(request_id=REQUEST, status=Status.COMPLETED, data=b"x" * 100), limit=100)
     with pytest.raises(PayloadTooLarge):
-        pack_outcome(header, Payload.of(b"x" * 100), elapsed=1.0, timestamp=1.0, limit=100)
+        pack_outcome(header, pack(b"x" * 100), elapsed=1.0, timestamp=1.0, limit=100)
     with pytest.raises(PayloadTooLarge):
         pack_request(
-            *(bytes(16), b"ann", b"", b"x.y", Payload.of(b"x" * 100)),
+            *(bytes(16), b"ann", b"", b"x.y", pack(b"x" * 100)),
             timeout=None,
             timestamp=1.0,
             deadline=1.0,
@@ -129,7 +129,7 @@ def test_a_response_or_outcome_over_the_limit_is_refused():
 
 @given(strategies.bodies, st.none() | st.floats(0, 1e6, exclude_min=True), st.sampled_from([b"", b"bo"]))
 def test_a_request_packed_without_a_model_reads_as_the_delegation_that_it_stands_for(params, timeout, target):
-    payload = Payload.of(params)
+    payload = pack(params)
 
     envelope = pack_request(
         *(id_bytes(REQUEST), b"ann", target, b"x.y", payload), timeout=timeout, timestamp=9.0, deadline=3.0
@@ -156,7 +156,7 @@ def test_plain_params_are_those_of_the_delegation_or_left_to_validation(delegati
 
     params = plain_params(header, envelope)
 
-    assert params is None or params == delegation.params_payload
+    assert params is None or params == delegation.params_payload.packed
     if delegation.context_sha256 is not None:
         assert params is None
 

@@ -125,7 +125,8 @@ def test_marking_an_envelope_sets_that_flag_and_changes_nothing_else(given_, fla
 def test_a_frame_takes_from_the_front_what_rides_together_and_leaves_the_rest_in_order():
     waiting = deque(b"%d" % number for number in range(BATCH + 2))
 
-    taken, size = take_frame(waiting)
+    frame, size = take_frame(waiting, 1, 2, 3)
+    taken = read_frame(frame).envelopes
 
     assert [*taken, *waiting] == [b"%d" % number for number in range(BATCH + 2)]
     assert (len(taken), size) == (BATCH, sum(map(len, taken)))
@@ -138,7 +139,8 @@ def test_a_frame_takes_from_the_front_what_rides_together_and_leaves_the_rest_in
 def test_a_frame_has_at_most_a_mebibyte_or_one_envelope(sizes: list[int], together: int):
     waiting = deque(bytes(size) for size in sizes)
 
-    taken, size = take_frame(waiting)
+    frame, size = take_frame(waiting, 1, 2, 3)
+    taken = read_frame(frame).envelopes
 
     assert [*map(len, taken)] == sizes[:together]
     assert size == sum(sizes[:together])

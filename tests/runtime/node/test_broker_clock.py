@@ -34,11 +34,3 @@ def test_another_brokers_clock_begins_anew():
     clock.begin(-7.0, 0.0)
 
     assert clock.offset == -7.0
-
-
-def test_a_deadline_comes_back_as_it_was_and_none_stays_none():
-    clock = BrokerClock()
-    clock.begin(1_000.0, 3.0)
-
-    assert clock.local_deadline(60.0 + clock.offset) == 60.0
-    assert clock.local_deadline(0.0) is None

@@ -9,7 +9,7 @@ import pytest
 
 from ether.node.outgoing import OutgoingDelegations
 from ether_actors.task.handle import Handle
-from ether_broker.envelope.payload import MAX_PAYLOAD, Payload
+from ether_broker.envelope.payload import MAX_PAYLOAD, pack
 from ether_broker.envelope.status import Status
 
 START = 100.0
@@ -49,7 +49,7 @@ def silence() -> Silence:
 
 
 def test_what_the_supervisor_does_not_end_is_ended_here(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
+    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
 
     silence.beat_until(START + 7.0)
     assert not handle.done
@@ -62,7 +62,7 @@ def test_what_the_supervisor_does_not_end_is_ended_here(silence: Silence) -> Non
 
 
 def test_what_waits_for_the_disk_of_a_broker_that_is_there_is_told_so(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
+    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
     silence.session_state.trouble = "The disk is full."
 
     silence.beat_until(START + 8.0)
@@ -75,7 +75,7 @@ def test_what_waits_for_the_disk_of_a_broker_that_is_there_is_told_so(silence: S
 
 
 def test_a_broker_that_was_in_trouble_and_is_silent_is_out_of_reach(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
+    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
     silence.session_state.trouble, silence.session_state.is_heard = "The disk is full.", lambda _now: False
 
     silence.beat_until(START + 8.0)
@@ -86,7 +86,7 @@ def test_a_broker_that_was_in_trouble_and_is_silent_is_out_of_reach(silence: Sil
 
 
 def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
+    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
     silence.beat_until(START + 4.0)
 
     silence.now += 20.0
@@ -98,7 +98,7 @@ def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silen
 
 
 def test_a_node_that_is_late_each_time_judges_all_the_same(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", Payload.of({}), 5.0)
+    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
     silence.beat_until(START + 4.0)
 
     for _ in range(2):
@@ -109,14 +109,14 @@ def test_a_node_that_is_late_each_time_judges_all_the_same(silence: Silence) -> 
 
 
 def test_a_timeout_without_end_has_one(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", Payload.of({}), float("inf"))
+    handle = silence.outgoing.request(None, "x.y", pack({}), float("inf"))
 
     assert handle.deadline < float("inf")
 
 
 def test_a_handle_of_a_request_that_goes_on_ends_at_its_own_timeout(silence: Silence) -> None:
-    first = silence.outgoing.request(None, "x.y", Payload.of({}), 20.0)  # of one id, as all here
-    second = silence.outgoing.request(None, "x.y", Payload.of({}), 1.0)  # of one id, as all here
+    first = silence.outgoing.request(None, "x.y", pack({}), 20.0)  # of one id, as all here
+    second = silence.outgoing.request(None, "x.y", pack({}), 1.0)  # of one id, as all here
 
     silence.beat_until(START + 2.0)
 

@@ -83,7 +83,7 @@ class Peer:
 
     def say(self, *envelopes: bytes) -> None:
         """Send a frame; while it is not in, it is kept for later."""
-        frame = self.channel.pack(envelopes)
+        frame, _ = self.channel.pack(deque(envelopes))
         if self.is_in:
             self.channel.sent = self.channel.last
             self.up.append((b"t" + self.incarnation, frame))

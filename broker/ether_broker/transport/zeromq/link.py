@@ -28,7 +28,7 @@ from ether_broker.transport.link import BACKLOG, Receiver
 from ether_broker.transport.reconnect_policy import PAUSE, ReconnectPolicy
 from ether_broker.transport.session_table import INCARNATION
 from ether_broker.transport.zeromq.server import KEEPALIVE, MAX_MESSAGE
-from ether_broker.wire.frame import join_frame, read_frame, take_frame
+from ether_broker.wire.frame import join_frame, read_frame
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import Credentials
@@ -165,7 +165,8 @@ class ZmqLink:
 
     def send(self, envelope: bytes, *, hold: bool = False) -> None:
         """Send now, or with what follows; see `Link.send`."""
-        if self._waiting_bytes + self._channel.retained_bytes > BACKLOG:
+        channel = self._channel
+        if self._waiting_bytes + channel.packed_bytes - channel.forgotten_bytes > BACKLOG:
             msg = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
             raise MailboxFull(msg)
         self._waiting.append(envelope)
@@ -176,39 +177,32 @@ class ZmqLink:
             self._wake_sender()
 
     def flush(self) -> None:
-        """Send what waits; if another thread sends at the moment, it takes this along."""
+        """Send what waits, first what the socket had no room for; another thread that sends at the moment takes it along."""
         waiting, aside = self._waiting, self._aside
-        while (waiting or aside) and not self._closing:
+        while (waiting or aside or self._channel.sent < self._channel.last) and not self._closing:
             if not self._lock.acquire(blocking=False):
                 return
             try:
-                if not self._send_waiting():
-                    return
+                send, channel = self._raw_send, self._channel
+                if not channel.session:
+                    return  # before the first WELCOME
+                while aside:
+                    send(aside[0], zmq.NOBLOCK)
+                    aside.popleft()
+                if channel.sent < channel.last:
+                    for number, frame in channel.unsent():
+                        send(frame, zmq.NOBLOCK)
+                        channel.sent = number
+                while waiting:
+                    frame, size = channel.pack(waiting)
+                    self._waiting_bytes -= size
+                    send(frame, zmq.NOBLOCK)
+                    channel.sent = channel.last
+                self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
+            except zmq.Again:
+                return
             finally:
                 self._lock.release()
-
-    def _send_waiting(self) -> bool:
-        waiting, send, channel = self._waiting, self._raw_send, self._channel
-        if not channel.session:
-            return False  # before the first WELCOME
-        try:
-            while self._aside:
-                send(self._aside[0], zmq.NOBLOCK)
-                self._aside.popleft()
-            if channel.sent < channel.last:
-                for number, frame in channel.unsent():
-                    send(frame, zmq.NOBLOCK)
-                    channel.sent = number
-            while waiting:
-                envelopes, size = take_frame(waiting)
-                self._waiting_bytes -= size
-                frame = channel.pack(envelopes)
-                send(frame, zmq.NOBLOCK)
-                channel.sent = channel.last
-        except zmq.Again:
-            return False
-        self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
-        return True
 
     def _wake_sender(self) -> None:
         self._kicked = True
@@ -243,7 +237,7 @@ class ZmqLink:
             try:
                 now = time.monotonic()
                 if message:
-                    self._watchdog.heard(now)
+                    self._watchdog.heard = now
                     answer = receive(self._channel, message, now, receiver.received, self._rewind)
                     if answer is not None:
                         self._aside.append(answer)
@@ -252,7 +246,7 @@ class ZmqLink:
                     ticked = now
                     self._look_at_handshakes()
                     self._look_at_connections(now)
-                    self._resume_sending()
+                    self.flush()
                     receiver.ticked()
             except EtherError as error:
                 logger.warning("a message of the broker was not taken: %s", error)
@@ -294,21 +288,13 @@ class ZmqLink:
     def _rewind(self) -> None:
         with self._lock:
             self._channel.rewind()
-            self._send_waiting()
-
-    def _resume_sending(self) -> None:
-        """Try again what the socket had no room for."""
-        if self._channel.sent < self._channel.last:
-            with self._lock:
-                self._send_waiting()
         self.flush()
 
     def close(self, linger: float = 1.0) -> None:
         """Send what waits within `linger` seconds, and end."""
-        with self._lock:
-            if not self._closing:
-                self._send_waiting()
-        self._closing = True
+        self.flush()
+        with self._lock:  # whoever else sends at the moment has done so then
+            self._closing = True
         self._wake_sender()
         self._wake_receiver()
         for thread in self._threads:

@@ -107,7 +107,8 @@ class ZmqServer:
         self._waker = self._make_waker(context)
         self._wake_lock = threading.Lock()
         self._timeout = 0
-        self._blocked = False
+        self.is_blocked: bool = False
+        """Whether a peer had no room in the last `transmit`."""
 
     def _bind(self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]]) -> str:
         if self.guard is not None:
@@ -144,7 +145,11 @@ class ZmqServer:
         flags = _DONTWAIT
         if timeout > 0:
             flags = 0
-            self._set_timeout(timeout)
+            milliseconds = max(1, int(timeout * 1000))
+            milliseconds -= milliseconds % (1 if milliseconds < _FINE else _FINE)
+            if milliseconds != self._timeout:  # in steps, because each change costs as much as a recv
+                self._timeout = milliseconds
+                self._socket.setsockopt(zmq.RCVTIMEO, milliseconds)
         taken: list[tuple[bytes, bytes]] = []
         size = 0
         try:
@@ -166,20 +171,12 @@ class ZmqServer:
             pass
         return taken
 
-    def _set_timeout(self, timeout: float) -> None:
-        """Set how long a blocking recv waits, in steps, because each change costs as much as a recv."""
-        milliseconds = max(1, int(timeout * 1000))
-        step = 1 if milliseconds < _FINE else _FINE
-        milliseconds -= milliseconds % step
-        if milliseconds != self._timeout:
-            self._timeout = milliseconds
-            self._socket.setsockopt(zmq.RCVTIMEO, milliseconds)
-
     def transmit(self, router: SessionTable) -> None:
         """Send what waits in the router's outboxes; never blocks.
 
         What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.
         """
+        self.is_blocked = False
         send = partial(_send, self._socket)
         for routing_id, frame in router.outgoing():
             try:
@@ -187,17 +184,11 @@ class ZmqServer:
                 send(frame, _DONTWAIT)
             except zmq.Again:
                 router.undelivered(routing_id, frame)
-                self._blocked = True
+                self.is_blocked = True
             except zmq.ZMQError as error:
                 if error.errno != zmq.EHOSTUNREACH:
                     raise
                 router.unreachable(routing_id)
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether a peer had no room; reading it forgets it."""
-        blocked, self._blocked = self._blocked, False
-        return blocked
 
     def wake(self) -> None:
         """Make a waiting `receive` return; any thread may call it."""

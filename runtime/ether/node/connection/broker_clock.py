@@ -33,7 +33,3 @@ class BrokerClock:
         """Take note that the broker's clock showed `told` when this node's, not much later, shows `now`; in seconds."""
         self._samples.append(told - now)
         self.offset = max(self._samples)
-
-    def local_deadline(self, deadline: float) -> float | None:
-        """A deadline by the broker's clock as one by this node's; 0 there is none."""
-        return deadline - self.offset if deadline else None

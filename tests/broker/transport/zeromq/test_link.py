@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.errors import InvalidEndpoint, MailboxFull
-from ether_broker.transport.channel import Channel, Verdict, receive
+from ether_broker.transport.channel import UNTOLD, Channel, receive
 from ether_broker.transport.link import BACKLOG, Link
 from ether_broker.transport.zeromq import link as links
 from ether_broker.transport.zeromq.link import FULL, ZmqLink
@@ -361,18 +362,17 @@ class Broker:
         if not number and envelopes:
             self.channel.rewind()
         elif number:
-            verdict = self.channel.take(number, time.monotonic())
-            if verdict is Verdict.NEW:
+            if number == self.channel.received + 1:
                 self.taken += envelopes
-                self.channel.settled = number
-                if self.channel.owes:
+                self.channel.received = self.channel.settled = number
+                if number - self.channel.told >= UNTOLD:
                     self._transmit(self.channel.acknowledgement())
-            elif verdict is Verdict.ASK:
+            elif self.channel.misses(number, time.monotonic()):
                 self._transmit(self.channel.ask())
         self.push()
 
     def send(self, *envelopes: bytes) -> None:
-        self.channel.pack(envelopes)
+        self.channel.pack(deque(envelopes))
         self.push()
 
     def push(self) -> None:
@@ -467,15 +467,15 @@ def test_only_what_the_broker_has_not_got_makes_a_connection_anew(context, tmp_p
         nonlocal now
         for _ in range(round(seconds / 0.5)):
             now += 0.5
-            link._watchdog.heard(now)
+            link._watchdog.heard = now
             receive(link._channel, broker.heartbeat(now), now, lambda _envelopes: None, lambda: None)
             link._look_at_connections(now)
 
-    broker.take(read_frame(link._channel.pack([b"one"])).number, now)
+    broker.received = read_frame(link._channel.pack(deque([b"one"]))[0]).number
     wait(30.0)
     assert (renewed, link._channel.first) == ([], 1)
 
-    link._channel.pack([b"lost"])
+    link._channel.pack(deque([b"lost"]))
     wait(2.5)
     assert renewed == [b"t"]
     link.close(0.0)

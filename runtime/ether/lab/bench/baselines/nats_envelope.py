@@ -82,7 +82,7 @@ class Envelopes:
         started = time.monotonic()
         header = read_header(question)
         delegation = read_delegation(header, question)
-        arguments = self._handler.arguments(delegation.params_payload)
+        arguments = self._handler.arguments(delegation.params_payload.packed)
         data = self._handler.result(self._handler.function(self._agent, **arguments))
         response = Response(
             request_id=delegation.request_id, status=Status.COMPLETED, from_agent="bench-worker", data=data,

@@ -13,7 +13,7 @@ from typing import Final
 from ether.lab.harness.workload import OPAQUE, EchoAgent, body_of, capability_of
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.names import SUPERVISOR
-from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.payload import pack
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.wire.codec import pack_outcome, pack_request
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
@@ -85,16 +85,15 @@ def _about(request_id: bytes, envelope: bytes) -> bytes:
 
 
 def _asked(name: bytes) -> bytes:
-    payload = Payload.of(body_of(OPAQUE))
     return pack_request(
-        new_id(), b"desk", name, capability_of(OPAQUE).encode(), payload, timeout=_LIVES, timestamp=time.time(),
+        new_id(), b"desk", name, capability_of(OPAQUE).encode(), pack(body_of(OPAQUE)), timeout=_LIVES, timestamp=time.time(),
         deadline=time.monotonic() + _LIVES,
     )  # fmt: skip
 
 
 def _answered(name: bytes) -> bytes:
     header = read_header(_asked(name))
-    return pack_outcome(header, Payload.of(body_of(OPAQUE)), elapsed=0.01, timestamp=time.time())
+    return pack_outcome(header, pack(body_of(OPAQUE)), elapsed=0.01, timestamp=time.time())
 
 
 def _comings() -> Iterator[bytes]:
