@@ -87,7 +87,7 @@ class DelegationPolicy:
         """Signs of running work."""
         self._overdue: RoundRobin[str, Entry] = RoundRobin(_DUE)
         """What has passed its deadline and has not been ended yet, by whose it is (`owner_of`)."""
-        self.job = Job(records.schedule, self._end_overdue)
+        self.job: Job = Job(records.schedule, self._end_overdue)
         records.ledger.deadlines.on_earlier = self.job.wake
 
     # -- delegations ---------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class ObserverFeed:
         self._records = records
         self._interval = interval
         self._fed = records.tap.next
-        self.job = Job(records.schedule, self._feed)
+        self.job: Job = Job(records.schedule, self._feed)
         self.watching: dict[Session, None] = {}
         """Sessions with observers; some of those that had any may be among them."""
         self._not_before = 0.0

@@ -55,7 +55,7 @@ class LeaseService:
         self._records = records
         self._delivery = delivery
         self.leases: Final[LeaseTable] = records.leases
-        self.job = Job(records.schedule, self._go_on)
+        self.job: Job = Job(records.schedule, self._go_on)
         self._share = Share(records.schedule, SHARE)
         records.ledger.bound = self.leases.bound
         records.ledger.on_left = self._left

@@ -37,7 +37,7 @@ class Delivery:
         """What has to be called off yet, because what it was made for has ended."""
         self.unpumped: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
-        self.job = Job(records.schedule, self._go_on, most=OWN)
+        self.job: Job = Job(records.schedule, self._go_on, most=OWN)
         """Ends both."""
         self._share = Share(records.schedule, SHARE)
         """How much of both this step may still end."""

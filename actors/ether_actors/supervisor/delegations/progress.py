@@ -62,7 +62,7 @@ class Progress:
         """The lines for which there is room, which is next first."""
         self.unsettled: deque[tuple[int, Session, int]] = deque()
         """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
-        self.job = Job(records.schedule, self._due)
+        self.job: Job = Job(records.schedule, self._due)
         records.router.backlog.on_freed = self._freed
 
     def take(self, entry: Entry, status: Status, envelope: bytes) -> None:

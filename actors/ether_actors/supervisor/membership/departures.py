@@ -66,7 +66,7 @@ class Departures:
         """What is left to do for those of them for whom something has been done."""
         self._wanted: OrderedDict[Registration, None] = OrderedDict()
         """Those of them whose names somebody waits for; they have every other turn."""
-        self.job = Job(records.schedule, self._go_on, most=OWN)
+        self.job: Job = Job(records.schedule, self._go_on, most=OWN)
         self._share = Share(records.schedule, SHARE)
         self.remembered = LostAgents(records)
         """Agents of lost nodes whose work has been ruled on."""

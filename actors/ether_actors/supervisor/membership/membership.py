@@ -71,7 +71,7 @@ class Membership:
         """Whose each session is, where connections have keys."""
         self._next_beat = 0.0
         self._next_check = 0.0
-        self.job = Job(records.schedule, self.beat)
+        self.job: Job = Job(records.schedule, self.beat)
         self.job.wake()
         records.router.on_lost = self.job.wake
 

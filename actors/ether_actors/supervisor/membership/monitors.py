@@ -53,7 +53,7 @@ class Monitors:
         """Those that went down and of which not all have been told, whose turn it is first."""
         self._lost: deque[Session] = deque()
         """Nodes that were lost, of whose monitors some are left."""
-        self.job = Job(records.schedule, self._go_on)
+        self.job: Job = Job(records.schedule, self._go_on)
 
     def monitor(self, session: Session, header: Header, envelope: bytes) -> None:
         """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).

@@ -50,7 +50,7 @@ class OutcomeReplay:
         """When more is given out: the journal could not be read, or enough was given for now."""
         self.asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
         """{session: (what it waits for, what was on its way to it when it said so)}, the next to be served first."""
-        self.job = Job(records.schedule, self._serve)
+        self.job: Job = Job(records.schedule, self._serve)
 
     def again(self, session: Session, request_id: bytes, outcome: bytes) -> None:
         """Give a delegator the outcome of a request that it has sent again: now, or in its turn.

@@ -32,11 +32,11 @@ class Job:
 
     def __init__(self, schedule: Schedule, run: Callable[[], float], *, most: float = inf) -> None:
         self._schedule = schedule
-        self.run = run
+        self.run: Callable[[], float] = run
         self._most = most
         self.at: float = inf
         """When it runs next, in seconds by the broker's clock."""
-        self.unwritten = 0
+        self.unwritten: int = 0
         """Envelopes that it added and that the journal has not committed yet."""
 
     def wake(self, at: float = 0.0) -> None:
@@ -71,8 +71,8 @@ class Share:
 
     def __init__(self, schedule: Schedule, most: int) -> None:
         self._schedule = schedule
-        self.most = most
-        self.left = most
+        self.most: int = most
+        self.left: int = most
 
     def spend(self, points: int = 1) -> None:
         """Take from what is left; the step's end gives it back."""
@@ -93,7 +93,7 @@ class Schedule:
     """
 
     def __init__(self, journal: Journal) -> None:
-        self.journal = journal
+        self.journal: Journal = journal
         self.jobs: Sequence[Job] = ()
         """In the order in which a step runs them."""
         self.next: float = 0.0
