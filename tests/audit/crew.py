@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ether import Agent, Task, capability
-from ether.audit.entry import Entry
+from ether.audit.entry import AuditEntry
 from ether.testing import TestRuntime
 from ether_broker.tap import Cursor, read_batch
 
@@ -83,10 +83,10 @@ def commits_of(bus: TestRuntime) -> Iterator[Commit]:
         yield Commit(batch.first, batch.time, batch.time + WALL, [envelope for _, envelope in batch.envelopes])
 
 
-def entries_of(commits: list[Commit]) -> list[Entry]:
+def entries_of(commits: list[Commit]) -> list[AuditEntry]:
     """The same as the entries of a journal."""
     return [
-        Entry(number, commit.time, commit.wall, envelope)
+        AuditEntry(number, commit.time, commit.wall, envelope)
         for commit in commits
         for number, envelope in enumerate(commit.envelopes, commit.first)
     ]

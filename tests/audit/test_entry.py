@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ether.audit.entry import Entry
+from ether.audit.entry import AuditEntry
 from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -20,20 +20,20 @@ FIELDS = [
 
 
 @pytest.fixture(scope="module")
-def played() -> list[Entry]:
+def played() -> list[AuditEntry]:
     return entries_of(play())
 
 
-def event(**body: object) -> Entry:
-    return Entry(1, 0.0, 0.0, pack_envelope(Kind.EVENT, request_id=new_id(), source=b"ether", body=pack(body)))
+def event(**body: object) -> AuditEntry:
+    return AuditEntry(1, 0.0, 0.0, pack_envelope(Kind.EVENT, request_id=new_id(), source=b"ether", body=pack(body)))
 
 
-def test_a_row_has_the_same_fields_for_every_kind_and_is_json(played: list[Entry]) -> None:
+def test_a_row_has_the_same_fields_for_every_kind_and_is_json(played: list[AuditEntry]) -> None:
     assert {tuple(entry.row()) for entry in played} == {tuple(FIELDS)}
     assert json.loads(json.dumps([entry.row() for entry in played])) == [entry.row() for entry in played]
 
 
-def test_a_delegation_tells_its_route_and_its_aim(played: list[Entry]) -> None:
+def test_a_delegation_tells_its_route_and_its_aim(played: list[AuditEntry]) -> None:
     entry = next(entry for entry in played if entry.topic == "checker.check")
     row = entry.row()
 
@@ -56,11 +56,11 @@ def test_a_delegation_tells_its_route_and_its_aim(played: list[Entry]) -> None:
         ("ACCEPTED", ""),
     ],
 )
-def test_a_summary_says_the_most_telling_thing_in_a_line(played: list[Entry], what: str, summary: str) -> None:
+def test_a_summary_says_the_most_telling_thing_in_a_line(played: list[AuditEntry], what: str, summary: str) -> None:
     assert next(entry.summary for entry in played if entry.what == what) == summary
 
 
-def test_parameters_are_the_summary_where_no_aim_is_told(played: list[Entry]) -> None:
+def test_parameters_are_the_summary_where_no_aim_is_told(played: list[AuditEntry]) -> None:
     assert [entry.summary for entry in played if entry.topic == "worker.dig" and entry.kind_name == "DELEGATION"] == [
         '{"hours": 1}', '{"hours": 2}',
     ]  # fmt: skip
@@ -94,7 +94,9 @@ def test_a_manifest_does_not_fill_the_summary() -> None:
 
 
 def test_a_body_that_cannot_be_read_says_so() -> None:
-    rubbish = Entry(1, 0.0, 0.0, pack_envelope(Kind.DELEGATION, request_id=new_id(), capability=b"a.b", body=b"\xc1"))
+    rubbish = AuditEntry(
+        1, 0.0, 0.0, pack_envelope(Kind.DELEGATION, request_id=new_id(), capability=b"a.b", body=b"\xc1")
+    )
 
     assert rubbish.summary.startswith("unreadable: ")
     assert list(rubbish.whole()["body"]) == ["unreadable"]
@@ -104,7 +106,7 @@ def test_a_body_that_cannot_be_read_says_so() -> None:
 @pytest.mark.parametrize("body", [b"", b"\xc0", b"\x93\x01\x02\x03", b"\x81\x01\x02", b"\x81\xa5event\xc1"])
 @pytest.mark.parametrize("kind", [Kind.EVENT, Kind.RESPONSE])
 def test_whatever_the_bytes_are_an_entry_has_a_row(kind: Kind, body: bytes) -> None:
-    entry = Entry(1, 0.0, 0.0, pack_envelope(kind, request_id=new_id(), status=99, body=body))
+    entry = AuditEntry(1, 0.0, 0.0, pack_envelope(kind, request_id=new_id(), status=99, body=body))
 
     assert list(entry.row()) == FIELDS
     assert entry.what
@@ -114,6 +116,6 @@ def test_flags_and_attempts_are_told() -> None:
     packed = pack_envelope(
         Kind.RESPONSE, request_id=new_id(), status=Status.COMPLETED, attempt=3, flags=Flag.REDELIVERED, body=pack({})
     )
-    row = Entry(1, 0.0, 0.0, packed).row()
+    row = AuditEntry(1, 0.0, 0.0, packed).row()
 
     assert (row["attempt"], row["redelivered"]) == (3, True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ether.audit.entry import Entry
+from ether.audit.entry import AuditEntry
 from ether.audit.span import Moment, Span, grow
 from ether.testing import TestRuntime
 from ether_broker.envelope.ids import NO_ID, to_text
@@ -24,11 +24,11 @@ class Written:
     """Entries made by hand, for what is rare on a bus."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[AuditEntry] = []
 
     def _add(self, at: float, kind: Kind, wall: float | None = None, **fields: object) -> None:
         envelope = pack_envelope(kind, **fields)  # type: ignore[arg-type]
-        self.entries.append(Entry(len(self.entries) + 1, at, at + 1000.0 if wall is None else wall, envelope))
+        self.entries.append(AuditEntry(len(self.entries) + 1, at, at + 1000.0 if wall is None else wall, envelope))
 
     def asked(self, at: float, request_id: bytes, parent: bytes = NO_ID, to: str = "worker", **fields: object) -> None:
         self._add(

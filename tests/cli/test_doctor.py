@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ether.cli.setup import checks
-from ether.cli.setup.checks import Check, Verdict
+from ether.cli.setup.checks import Check, CheckResult
 from tests.cli.command import Command
 
 
@@ -64,16 +64,16 @@ def test_a_bad_url_fails(alone: Command) -> None:
 @pytest.mark.parametrize(
     ("check", "verdict", "said"),
     [
-        (lambda: checks.python((3, 10, 9)), Verdict.FAIL, "install Python 3.11"),
-        (lambda: checks.libzmq((4, 2, 5)), Verdict.FAIL, "pip install --upgrade pyzmq"),
-        (lambda: checks.curve(has_curve=False), Verdict.WARN, "pip install --force-reinstall pyzmq"),
-        (lambda: checks.open_files(512), Verdict.WARN, "ulimit -n 1024"),
-        (lambda: checks.open_files(64), Verdict.FAIL, "ulimit -n 1024"),
-        (lambda: checks.round_trip(0.2), Verdict.WARN, "ether top"),
-        (lambda: checks.wall_clock(-7.5), Verdict.WARN, "time service"),
+        (lambda: checks.python((3, 10, 9)), CheckResult.FAIL, "install Python 3.11"),
+        (lambda: checks.libzmq((4, 2, 5)), CheckResult.FAIL, "pip install --upgrade pyzmq"),
+        (lambda: checks.curve(has_curve=False), CheckResult.WARN, "pip install --force-reinstall pyzmq"),
+        (lambda: checks.open_files(512), CheckResult.WARN, "ulimit -n 1024"),
+        (lambda: checks.open_files(64), CheckResult.FAIL, "ulimit -n 1024"),
+        (lambda: checks.round_trip(0.2), CheckResult.WARN, "ether top"),
+        (lambda: checks.wall_clock(-7.5), CheckResult.WARN, "time service"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_fix(check: Callable[[], Check], verdict: Verdict, said: str) -> None:
+def test_what_is_wrong_is_told_with_its_fix(check: Callable[[], Check], verdict: CheckResult, said: str) -> None:
     found = check()
 
     assert found.verdict is verdict
@@ -89,7 +89,7 @@ def test_missing_libraries_are_named_together(monkeypatch: pytest.MonkeyPatch) -
 def test_where_ormsgpack_has_no_wheel_msgpack_does_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "library_version", {name: "1" for name in checks.LIBRARIES if name != "ormsgpack"}.get)
 
-    assert checks.libraries().verdict is Verdict.WARN
+    assert checks.libraries().verdict is CheckResult.WARN
 
 
 def test_a_folder_that_others_may_write_to_fails(tmp_path: Path) -> None:
@@ -99,14 +99,14 @@ def test_a_folder_that_others_may_write_to_fails(tmp_path: Path) -> None:
 
     found = checks.ipc_folder(f"ipc://{shared}/bus.sock")
 
-    assert (found.verdict, found.fix) == (Verdict.FAIL, f"chmod 700 {shared}")
+    assert (found.verdict, found.fix) == (CheckResult.FAIL, f"chmod 700 {shared}")
 
 
 def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert checks.lan().verdict in (Verdict.OK, Verdict.WARN)
+    assert checks.lan().verdict in (CheckResult.OK, CheckResult.WARN)
     monkeypatch.setitem(sys.modules, "zeroconf", None)
 
     without = checks.lan()
 
-    assert (without.verdict, without.detail) == (Verdict.OK, "discovery is not installed")
+    assert (without.verdict, without.detail) == (CheckResult.OK, "discovery is not installed")
     assert "agent-ether[lan]" in without.fix

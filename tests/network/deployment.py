@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from ether.audit.entry import Entry
+from ether.audit.entry import AuditEntry
 from ether_broker.journal.sqlite.reader import JournalReader
 from ether_broker.wire.frame import Kind
 from tests.cli.command import module_environment
@@ -285,17 +285,17 @@ class Deployment:
         """{key: how often its handler began, from a Unix time on}."""
         return Counter(run.key for run in self.runs() if run.what == "begin" and run.at >= since)
 
-    def events(self, name: str, since: float = 0.0) -> list[Entry]:
+    def events(self, name: str, since: float = 0.0) -> list[AuditEntry]:
         """Events of the journal with that name, from a Unix time on."""
         with JournalReader(self.journal) as reader:
             found = reader.entries(kind=Kind.EVENT, after=since or None)
-            entries = [Entry(record.number, record.clock, record.wall, record.envelope) for record in found]
+            entries = [AuditEntry(record.number, record.clock, record.wall, record.envelope) for record in found]
         return [entry for entry in entries if entry.event_name == name]
 
-    def event(self, name: str, since: float, timeout: float = 15.0, **fields: object) -> Entry:
+    def event(self, name: str, since: float, timeout: float = 15.0, **fields: object) -> AuditEntry:
         """Wait for the first event of that name with these fields in its body."""
 
-        def found() -> Entry | None:
+        def found() -> AuditEntry | None:
             matching = (event for event in self.events(name, since) if fields.items() <= event.body.items())
             return next(matching, None)
 

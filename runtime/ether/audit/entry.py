@@ -14,7 +14,7 @@ from ether_broker.errors import EtherError
 from ether_broker.text import one_line
 from ether_broker.wire.frame import Flag, Kind
 
-__all__ = ["Entry"]
+__all__ = ["AuditEntry"]
 
 _KINDS: Final = {kind.value: kind.name for kind in Kind}
 _STATUSES: Final = {status.value: status for status in Status}
@@ -26,7 +26,7 @@ _MOST: Final = 200
 """Characters of a summary."""
 
 
-class Entry(Observation):
+class AuditEntry(Observation):
     """One envelope as it passed the bus, and was written down.
 
     Bodies are read when they are asked for. One that cannot be read (its sender sent what is none) says so in its

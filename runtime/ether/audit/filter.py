@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ether.audit.entry import Entry
+from ether.audit.entry import AuditEntry
 from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Kind
 
-__all__ = ["Selection", "asks_for_queries", "is_query"]
+__all__ = ["EntryFilter", "asks_for_queries", "is_query"]
 
 _ALWAYS: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class EntryFilter:
     """Entries that fit all that is said; within one field, any of its values."""
 
     agents: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class Selection:
     queries: bool = True
     """Whether what the bus is asked about itself fits: delegations of `ether.*`, and their answers."""
 
-    def takes(self, entry: Entry) -> bool:
+    def takes(self, entry: AuditEntry) -> bool:
         """Whether an entry is wanted."""
         return (
             self.since <= entry.wall < self.until
@@ -58,6 +58,6 @@ def asks_for_queries(capabilities: Sequence[str]) -> bool:
     return any(f"{capability}.".encode().startswith(BUS_PREFIX) for capability in capabilities)
 
 
-def is_query(entry: Entry) -> bool:
+def is_query(entry: AuditEntry) -> bool:
     """Whether somebody asks the bus about itself, as `ether top` does each second, or is answered."""
     return entry.header.capability.startswith(BUS_PREFIX)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ether.audit.entry import Entry
+from ether.audit.entry import AuditEntry
 from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.status import Status
@@ -36,7 +36,7 @@ class Moment:
     """Seconds since 1970 in UTC."""
 
     @classmethod
-    def of(cls, entry: Entry) -> Moment:
+    def of(cls, entry: AuditEntry) -> Moment:
         """When an entry passed."""
         return cls(entry.time, entry.wall)
 
@@ -61,18 +61,18 @@ class Attempt:
 class Span:
     """One delegation from the entry that accepted it to its outcome."""
 
-    entry: Entry
+    entry: AuditEntry
     """Its DELEGATION."""
     horizon: Moment
     """The journal's last word: how far an open one can be followed."""
     attempts: list[Attempt] = field(default_factory=list)
-    sign: Entry | None = None
+    sign: AuditEntry | None = None
     """The first ACCEPTED or PROGRESS of the last attempt."""
-    outcome: Entry | None = None
+    outcome: AuditEntry | None = None
     """Its one terminal response; None while it is open."""
     signs: int = 0
     """Of life: ACCEPTED and PROGRESS."""
-    letters: list[Entry] = field(default_factory=list)
+    letters: list[AuditEntry] = field(default_factory=list)
     """Dead letters about it."""
     children: list[Span] = field(default_factory=list)
     """The delegations that its handler made, as they were accepted."""
@@ -158,7 +158,7 @@ class Span:
         own = told.get("retries", 0)
         return self.attempts[-1].number - 1 + (own if isinstance(own, int) and own > 0 else 0)
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: AuditEntry) -> None:
         """Take in an entry about it; entries come in the order of their numbers."""
         match entry.header.kind:
             case Kind.RESPONSE:
@@ -172,7 +172,7 @@ class Span:
             case Kind.EVENT if entry.event_name == "dead_letter":
                 self.letters.append(entry)
 
-    def _answered(self, entry: Entry) -> None:
+    def _answered(self, entry: AuditEntry) -> None:
         if entry.status is None or self.outcome is not None:
             return
         if entry.header.attempt > self.attempts[-1].number:
@@ -184,7 +184,7 @@ class Span:
         self.signs += 1
         self.sign = self.sign or entry
 
-    def _unannounced(self, entry: Entry) -> Attempt:
+    def _unannounced(self, entry: AuditEntry) -> Attempt:
         """An attempt that the journal first tells of by its response: it began before that, and nobody says when."""
         agent = self.agent if entry.from_agent == SUPERVISOR else entry.from_agent
         elapsed = float(entry.body.get("elapsed") or 0.0)
@@ -237,7 +237,7 @@ class Span:
         }
 
 
-def grow(root: bytes, entries: Iterable[Entry], horizon: Moment) -> Span | None:
+def grow(root: bytes, entries: Iterable[AuditEntry], horizon: Moment) -> Span | None:
     """Put a delegation and all below it together.
 
     Args:

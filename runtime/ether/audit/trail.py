@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from ether.audit.entry import Entry
-from ether.audit.filter import Selection, is_query
+from ether.audit.entry import AuditEntry
+from ether.audit.filter import EntryFilter, is_query
 from ether.audit.identifier import Identifier, bounds_of
 from ether.audit.span import Moment, Span, grow
 from ether_broker.envelope.ids import NO_ID, to_text
@@ -20,7 +20,7 @@ from ether_broker.errors import JournalUnavailable, UnknownEntry
 from ether_broker.journal.journal import Removed
 from ether_broker.journal.record import Record
 from ether_broker.journal.sqlite.reader import JournalReader
-from ether_broker.journal.sqlite.verify import Verdict
+from ether_broker.journal.sqlite.verify import Verification
 from ether_broker.wire.frame import Kind
 
 __all__ = ["Page", "Trail"]
@@ -36,7 +36,7 @@ _SHORTEST: Final = 12
 class Page(NamedTuple):
     """The newest entries of a selection."""
 
-    entries: list[Entry]
+    entries: list[AuditEntry]
     """The newest last."""
     left_out: int
     """How many between them were passed over because they only ask the bus about itself."""
@@ -79,7 +79,7 @@ class Trail:
         if _file_at(self._path) != self._file:
             raise JournalUnavailable(f"The journal {self._path} was removed or replaced: open it anew.")
 
-    def verify(self, known: str | None = None) -> Verdict:
+    def verify(self, known: str | None = None) -> Verification:
         """Prove that the journal is what was written; see `JournalReader.verify`."""
         return self._reader.verify(known)
 
@@ -89,9 +89,9 @@ class Trail:
 
     # -- lists ---------------------------------------------------------------------------------------------------
 
-    def newest(self, wanted: Selection, limit: int) -> Page:
+    def newest(self, wanted: EntryFilter, limit: int) -> Page:
         """The newest entries that are wanted, `limit` at most."""
-        found: list[Entry] = []
+        found: list[AuditEntry] = []
         left_out = 0
         for entry in self._candidates(wanted, newest_first=True):
             if wanted.takes(entry):
@@ -102,7 +102,7 @@ class Trail:
                 left_out += 1
         return Page(found[::-1], left_out)
 
-    def between(self, after: int, last: int, wanted: Selection) -> Iterator[Entry]:
+    def between(self, after: int, last: int, wanted: EntryFilter) -> Iterator[AuditEntry]:
         """The wanted entries with numbers above `after`, up to and with `last`, in order."""
         candidates = self._candidates(wanted, since=after + 1, until=last + 1)
         return (entry for entry in candidates if wanted.takes(entry))
@@ -112,7 +112,7 @@ class Trail:
         records = self._reader.entries(kind=Kind.DELEGATION, newest_first=True, limit=limit)
         return [to_text(record.header.request_id) for record in records]
 
-    def _candidates(self, wanted: Selection, **bounds: Any) -> Iterator[Entry]:
+    def _candidates(self, wanted: EntryFilter, **bounds: Any) -> Iterator[AuditEntry]:
         """Everything that may be wanted and little else: the journal's index knows less than a selection asks."""
         parts = [self._reader.entries(**query, **bounds) for query in _queries(wanted)]
         falling = bool(bounds.get("newest_first"))
@@ -133,10 +133,12 @@ class Trail:
             return self._request(identifier)
         entry = self._numbered(identifier.number)
         if entry.about is None:
-            raise UnknownEntry(f"Entry {entry.number} is {entry.what}, which is about no delegation: name another.")
+            raise UnknownEntry(
+                f"Entry {entry.number} is {entry.what}, which is about no delegation: name another."
+            )
         return entry.about
 
-    def story(self, which: str) -> list[Entry]:
+    def story(self, which: str) -> list[AuditEntry]:
         """Every entry about the delegation that is meant; or the one entry of that number, if it is about none.
 
         Raises:
@@ -179,7 +181,7 @@ class Trail:
         length = len(text) if len(close) == _CLOSE else max(_SHORTEST, shared + 1)
         return to_text(request_id)[: length + sum(length > place for place in (8, 12, 16, 20))]
 
-    def _numbered(self, number: int) -> Entry:
+    def _numbered(self, number: int) -> AuditEntry:
         record = self._reader.record(number)
         if record is None:
             there = f"has {self._reader.first} to {self.last}" if self.last >= self._reader.first else "is empty"
@@ -198,11 +200,11 @@ class Trail:
             )
         return found[0]
 
-    def _delegation(self, request_id: bytes) -> Entry | None:
+    def _delegation(self, request_id: bytes) -> AuditEntry | None:
         entries = map(_entry, self._reader.of_requests([request_id]))
         return next((entry for entry in entries if entry.header.kind == Kind.DELEGATION), None)
 
-    def _about(self, *request_ids: bytes) -> list[Entry]:
+    def _about(self, *request_ids: bytes) -> list[AuditEntry]:
         """Every entry about these delegations, in order: what has their request ids, and the events that name them."""
         wanted = frozenset(request_ids)
         entries = map(_entry, self._reader.of_requests(wanted))
@@ -231,11 +233,11 @@ def _shared(one: str, other: str) -> int:
     return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
 
 
-def _entry(record: Record) -> Entry:
-    return Entry(record.number, record.clock, record.wall, record.envelope)
+def _entry(record: Record) -> AuditEntry:
+    return AuditEntry(record.number, record.clock, record.wall, record.envelope)
 
 
-def _queries(wanted: Selection) -> list[dict[str, Any]]:
+def _queries(wanted: EntryFilter) -> list[dict[str, Any]]:
     """What to ask the journal's index for, so that all that is wanted is among it.
 
     The index has names as they stand in the header, and asks for one at a time: so there is a question for each pair of

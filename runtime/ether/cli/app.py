@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from ether.cli.bus import agents, dead_letters, delegate, discover, leases, up
 from ether.cli.common.discover_option import with_lan_urls
 from ether.cli.common.exit_code import ExitCode, code_of_error
-from ether.cli.common.options import FormatOption, Settings, settings_of
+from ether.cli.common.options import FormatOption, GlobalOptions, settings_of
 from ether.cli.common.output import Format
 from ether.cli.journal import log, trace
 from ether.cli.setup import doctor, keys, schema, version
@@ -68,7 +68,7 @@ class Commands(TyperGroup):
             raise typer.Exit(ExitCode.SOFTWARE) from None
 
 
-def _say(error: EtherError | OSError, settings: Settings) -> None:
+def _say(error: EtherError | OSError, settings: GlobalOptions) -> None:
     if settings.debug:
         say("".join(traceback.format_exception(error)).rstrip())
     code, message, retryable = _describe(error)
@@ -133,7 +133,7 @@ def main(
     ] = False,
 ) -> None:
     """Take the global options."""
-    ctx.obj = Settings(output_format or Format.TEXT, quiet=quiet, debug=debug)
+    ctx.obj = GlobalOptions(output_format or Format.TEXT, quiet=quiet, debug=debug)
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
     log_to_stderr(level)
     if ctx.invoked_subcommand is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring
     from ether_broker.transport.backlog import Backlog
     from ether_broker.transport.refusal_log import RefusalLog
-    from ether_broker.transport.zeromq.curve_server import Guard
+    from ether_broker.transport.zeromq.curve_server import CurveGuard
 
 __all__ = ["EmbeddedBroker"]
 
@@ -119,13 +119,13 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _guard(keyring: Keyring | None, bind: str | None) -> Guard | None:
+def _guard(keyring: Keyring | None, bind: str | None) -> CurveGuard | None:
     """Keys are for TCP: everything else stays on the machine."""
     if keyring is None or not (bind or "").startswith("tcp://"):
         return None
-    from ether_broker.transport.zeromq.curve_server import Guard
+    from ether_broker.transport.zeromq.curve_server import CurveGuard
 
-    return Guard(keyring)
+    return CurveGuard(keyring)
 
 
 def _open(path: str | PathLike[str] | None, create: bool) -> Journal:  # noqa: FBT001

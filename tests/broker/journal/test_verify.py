@@ -9,7 +9,7 @@ import pytest
 
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.journal.sqlite.reader import JournalReader
-from ether_broker.journal.sqlite.verify import Flaw, Verdict
+from ether_broker.journal.sqlite.verify import Flaw, Verification
 from tests.broker.journal.support import delegation, indexed, put, response
 
 
@@ -26,7 +26,7 @@ def closed(path: Path) -> Path:
     return path
 
 
-def verify(path: Path, known: str | None = None) -> Verdict:
+def verify(path: Path, known: str | None = None) -> Verification:
     with JournalReader(path) as reader:
         return reader.verify(known)
 

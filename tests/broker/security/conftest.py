@@ -9,7 +9,7 @@ import zmq
 
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
-from ether_broker.transport.zeromq.curve_server import Guard
+from ether_broker.transport.zeromq.curve_server import CurveGuard
 from ether_broker.transport.zeromq.server import ZmqServer
 
 
@@ -34,6 +34,6 @@ def alice(ring: Keyring) -> KeyPair:
 
 @pytest.fixture
 def broker(context: zmq.Context[Any], ring: Keyring) -> Iterator[ZmqServer]:
-    made = ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
+    made = ZmqServer("tcp://127.0.0.1:*", context, security=CurveGuard(ring))
     yield made
     made.close(0.0)

@@ -12,7 +12,7 @@ from ether_broker.errors import AddressInUse, InsecureEndpoint, InternalError, U
 from ether_broker.security.keys import KeyPair
 from ether_broker.transport.zeromq import curve_server as module
 from ether_broker.transport.zeromq.authenticator import Authenticator
-from ether_broker.transport.zeromq.curve_server import Guard
+from ether_broker.transport.zeromq.curve_server import CurveGuard
 from ether_broker.transport.zeromq.server import ZmqServer
 from tests.broker.security.support import INCARNATION, Peer, peer, receive
 from tests.support import wait_until
@@ -159,7 +159,7 @@ def test_what_is_sent_to_a_peer_arrives_and_is_encrypted_on_the_way(context, rin
     """A proxy that listens in sees neither the message nor its key."""
     from tests.broker.security.wiretap import Wiretap
 
-    broker = ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
+    broker = ZmqServer("tcp://127.0.0.1:*", context, security=CurveGuard(ring))
     with Wiretap(broker.endpoint) as tap:
         made = Peer(context, b"r" + ONE, alice, ring.own.public)
         assert made.connect(tap.endpoint) is zmq.Event.HANDSHAKE_SUCCEEDED
@@ -186,7 +186,7 @@ def test_a_broker_whose_authenticator_lets_strangers_in_does_not_start(context, 
     monkeypatch.setattr(module, "Authenticator", Credulous)
 
     with pytest.raises(InternalError, match="was let in"):
-        ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
+        ZmqServer("tcp://127.0.0.1:*", context, security=CurveGuard(ring))
 
 
 def test_a_broker_whose_authenticator_does_not_answer_does_not_start(context, ring, monkeypatch):
@@ -196,7 +196,7 @@ def test_a_broker_whose_authenticator_does_not_answer_does_not_start(context, ri
     )
 
     with pytest.raises(InternalError, match="got no answer"):
-        ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
+        ZmqServer("tcp://127.0.0.1:*", context, security=CurveGuard(ring))
 
 
 def test_the_self_test_is_no_refusal(broker):
@@ -205,16 +205,16 @@ def test_the_self_test_is_no_refusal(broker):
 
 def test_one_context_has_one_guard(broker, context, ring):
     with pytest.raises(UsageError, match="authenticator already"):
-        ZmqServer("tcp://127.0.0.1:*", context, security=Guard(ring))
+        ZmqServer("tcp://127.0.0.1:*", context, security=CurveGuard(ring))
 
 
 def test_a_second_broker_is_told_that_the_address_is_taken(broker, ring):
     with zmq.Context() as other, pytest.raises(AddressInUse):
-        ZmqServer(broker.endpoint, other, security=Guard(ring))
+        ZmqServer(broker.endpoint, other, security=CurveGuard(ring))
 
 
 def test_keys_are_for_tcp_and_other_endpoints_do_without(context, ring):
-    broker = ZmqServer("inproc://here", context, security=Guard(ring))
+    broker = ZmqServer("inproc://here", context, security=CurveGuard(ring))
 
     assert broker.guard is None
     broker.close(0.0)
@@ -231,7 +231,7 @@ def test_whoever_says_insecure_gets_it(context):
 
 
 def test_a_guarded_broker_listens_on_every_address(context, ring, alice):
-    broker = ZmqServer("tcp://*:*", context, security=Guard(ring))
+    broker = ZmqServer("tcp://*:*", context, security=CurveGuard(ring))
     port = broker.endpoint.rpartition(":")[2]
     for host in ("127.0.0.1", "[::1]"):
         made = Peer(context, b"r" + ONE, alice, ring.own.public)

@@ -17,7 +17,7 @@ from ether_broker.errors import AuthenticationFailed, InvalidKey
 from ether_broker.security.credentials import Credentials
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
-from ether_broker.transport.zeromq.curve_server import Guard
+from ether_broker.transport.zeromq.curve_server import CurveGuard
 from ether_broker.transport.zeromq.link import ZmqLink
 from ether_broker.transport.zeromq.server import ZmqServer
 from tests.support import wait_until
@@ -151,7 +151,7 @@ def test_an_open_link_finds_the_new_key_of_a_broker_that_came_back(ring, alice, 
     file = tmp_path / "broker.key"
     file.write_text(ring.own.shared.file_text())
     with zmq.Context() as first:
-        broker = ZmqServer("tcp://127.0.0.1:*", first, security=Guard(ring))
+        broker = ZmqServer("tcp://127.0.0.1:*", first, security=CurveGuard(ring))
         endpoint = broker.endpoint
         with linked(endpoint, Credentials.of(alice, file)) as link:
             wait_until(lambda: arrives(link, broker), 3.0)
@@ -160,7 +160,7 @@ def test_an_open_link_finds_the_new_key_of_a_broker_that_came_back(ring, alice, 
             broker.close(0.0)
             file.write_text(ring.switch().shared.file_text())
             with zmq.Context() as second:
-                again = ZmqServer(endpoint, second, security=Guard(Keyring(ring.folder)))
+                again = ZmqServer(endpoint, second, security=CurveGuard(Keyring(ring.folder)))
 
                 def sent() -> bool:
                     link.send(b"hello")

@@ -20,7 +20,7 @@ from ether_broker.journal.sqlite.retention import removable
 from ether_broker.journal.sqlite.search import Search, conditions
 from ether_broker.journal.sqlite.sqlite_errors import explained
 from ether_broker.journal.sqlite.tables import connect_reader, read_meta
-from ether_broker.journal.sqlite.verify import Verdict, verify
+from ether_broker.journal.sqlite.verify import Verification, verify
 
 __all__ = ["JournalReader"]
 
@@ -193,8 +193,8 @@ class JournalReader:
                         digest.update(envelope)
         return digest.hexdigest()
 
-    def verify(self, known: str | None = None) -> Verdict:
-        """Prove that the journal is what was written; `known` is a `Verdict.hash` that was kept elsewhere.
+    def verify(self, known: str | None = None) -> Verification:
+        """Prove that the journal is what was written; `known` is a `Verification.hash` that was kept elsewhere.
 
         It reads everything once: about 6 s for a million small envelopes.
 

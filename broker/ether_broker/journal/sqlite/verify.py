@@ -1,7 +1,7 @@
 """Proving that a journal is what was written.
 
 The chain shows any change of a commit to whoever kept a later hash. Somebody who may write the file can make the whole chain
-anew: only a hash that was kept elsewhere tells, so `Verdict` has the last one, and `verify` takes it the next time.
+anew: only a hash that was kept elsewhere tells, so `Verification` has the last one, and `verify` takes it the next time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ether_broker.journal.sqlite.commit_reader import Row, Rows
 from ether_broker.journal.sqlite.index import describe_all
 from ether_broker.journal.sqlite.tables import read_meta
 
-__all__ = ["Flaw", "Problem", "Verdict", "verify"]
+__all__ = ["Flaw", "Problem", "Verification", "verify"]
 
 _ENTRY: Final = "number, seq, wall, kind, status, request_id, parent, source, target, capability"
 
@@ -58,7 +58,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verification:
     """What `verify` saw, up to the first problem."""
 
     identity: str
@@ -183,13 +183,13 @@ class _Walk:
             raise self._flaw(Flaw.CHECKPOINT, message) from None
 
 
-def verify(connection: sqlite3.Connection, path: Path, known: str | None = None) -> Verdict:
+def verify(connection: sqlite3.Connection, path: Path, known: str | None = None) -> Verification:
     """Walk the whole chain, the bodies, the index and the checkpoint, in one snapshot.
 
     Args:
         connection: to the journal; not in a transaction.
         path: of it, for messages.
-        known: a `Verdict.hash` that was kept elsewhere.
+        known: a `Verification.hash` that was kept elsewhere.
     """
     connection.execute("BEGIN")
     try:
@@ -197,6 +197,6 @@ def verify(connection: sqlite3.Connection, path: Path, known: str | None = None)
         problem = walk.run()
     finally:
         connection.execute("ROLLBACK")
-    return Verdict(
+    return Verification(
         walk.identity, walk.commits, walk.envelopes, walk.bodies, walk.first, walk.next, walk.seq, walk.hash.hex(), problem
     )  # fmt: skip

@@ -1,9 +1,9 @@
 """The guard of a broker's socket: encrypts its TCP connections, and knows whose each is.
 
 libzmq, at a handshake ──► Authenticator     may this key connect?
-ZmqServer.receive   ──► Guard.take        is this message of the key that its session belongs to?
-the supervisor, HELLO  ──► Guard.identify    whose connection is it, and which node may it be?
-ZmqServer.receive   ──► Guard.renew       has the broker a new key of its own?
+ZmqServer.receive   ──► CurveGuard.take        is this message of the key that its session belongs to?
+the supervisor, HELLO  ──► CurveGuard.identify    whose connection is it, and which node may it be?
+ZmqServer.receive   ──► CurveGuard.renew       has the broker a new key of its own?
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ether_broker.transport.zeromq.authenticator import DOMAIN, Authenticator
 from ether_broker.transport.zeromq.handshake_monitor import read_event
 from ether_broker.transport.zeromq.listener import listen
 
-__all__ = ["Guard"]
+__all__ = ["CurveGuard"]
 
 logger = logging.getLogger("ether.security")
 
@@ -37,7 +37,7 @@ _USER: Final = "User-Id"
 _EVERYWHERE: Final = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104  only looked up
 
 
-class Guard:
+class CurveGuard:
     """Guards one broker's socket, in the thread that owns it.
 
     Promises: nobody whose key is not allowed gets a message through, from the moment in which the keyring says so;

@@ -18,7 +18,7 @@ from ether_broker.transport.session_table import SessionTable
 from ether_broker.transport.zeromq.handshake_monitor import HandshakeMonitor
 
 if TYPE_CHECKING:
-    from ether_broker.transport.zeromq.curve_server import Guard
+    from ether_broker.transport.zeromq.curve_server import CurveGuard
 
 __all__ = ["KEEPALIVE", "MAX_MESSAGE", "ZmqServer"]
 
@@ -75,7 +75,7 @@ class ZmqServer:
     """
 
     def __init__(
-        self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]], *, security: Guard | None = None,
+        self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]], *, security: CurveGuard | None = None,
         insecure: bool = False, refusals: RefusalLog | None = None,
     ) -> None:  # fmt: skip
         check_endpoint(endpoint)

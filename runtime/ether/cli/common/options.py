@@ -21,6 +21,7 @@ __all__ = [
     "ContextOption",
     "FallbackOption",
     "FormatOption",
+    "GlobalOptions",
     "KeysOption",
     "NameOption",
     "ObjectiveOption",
@@ -29,7 +30,6 @@ __all__ = [
     "PermissionOption",
     "RequestIdOption",
     "ServerKeyOption",
-    "Settings",
     "StreamOption",
     "TimeoutOption",
     "WaitOption",
@@ -167,7 +167,7 @@ FallbackOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GlobalOptions:
     """The global options."""
 
     format: Format = Format.TEXT
@@ -175,10 +175,10 @@ class Settings:
     debug: bool = False
 
 
-def settings_of(ctx: typer.Context) -> Settings:
+def settings_of(ctx: typer.Context) -> GlobalOptions:
     """The global options of a command's run."""
-    found = ctx.find_object(Settings)
-    return found if found is not None else Settings()
+    found = ctx.find_object(GlobalOptions)
+    return found if found is not None else GlobalOptions()
 
 
 def output_of(ctx: typer.Context, output_format: Format | None = None) -> Output:

@@ -13,7 +13,7 @@ from ether_broker.text import one_line, printable_lines
 from ether_broker.wire.frame import Flag
 
 if TYPE_CHECKING:
-    from ether.audit.entry import Entry
+    from ether.audit.entry import AuditEntry
 
 __all__ = ["cards"]
 
@@ -21,7 +21,7 @@ _INDENT: Final = "    "
 _TIMES: Final = frozenset({"elapsed", "timeout", "retry_after"})
 
 
-def cards(entries: Sequence[Entry]) -> str:
+def cards(entries: Sequence[AuditEntry]) -> str:
     """The entries below each other: a headline each, and what they say, a field a line."""
     first = entries[0]
     blocks = []
@@ -38,14 +38,14 @@ def cards(entries: Sequence[Entry]) -> str:
     return "\n\n".join(blocks)
 
 
-def _headline(entry: Entry) -> str:
+def _headline(entry: AuditEntry) -> str:
     words = [entry.what]
     if entry.event_name is None:
         words += [f"{entry.from_agent or '-'} → {entry.to_agent or '-'}", entry.topic or "-"]
     return "  ".join(map(one_line, words))
 
 
-def _fields(entry: Entry) -> Iterator[tuple[str, str]]:
+def _fields(entry: AuditEntry) -> Iterator[tuple[str, str]]:
     header = entry.header
     if entry.about is not None:
         yield "request", to_text(entry.about)

@@ -26,8 +26,8 @@ from ether_broker.errors import UsageError, nearest
 from ether_broker.wire.frame import Kind
 
 if TYPE_CHECKING:
-    from ether.audit.entry import Entry
-    from ether.audit.filter import Selection
+    from ether.audit.entry import AuditEntry
+    from ether.audit.filter import EntryFilter
     from ether.audit.trail import Trail
 
 __all__ = ["add_to"]
@@ -114,17 +114,17 @@ class Wanted:
     until: str | None
     everything: bool
 
-    def selection(self) -> Selection:
+    def selection(self) -> EntryFilter:
         """What they select.
 
         Raises:
             UsageError: a status, a kind or a time is none.
         """
-        from ether.audit.filter import Selection, asks_for_queries
+        from ether.audit.filter import EntryFilter, asks_for_queries
 
         statuses = {status.name: status for status in Status}
-        always = Selection()
-        return Selection(
+        always = EntryFilter()
+        return EntryFilter(
             agents=frozenset(self.agent),
             capabilities=tuple(self.capability),
             statuses=frozenset(_one_of(name.upper(), statuses, "status") for name in self.status),
@@ -220,7 +220,7 @@ def _refuse_options(ctx: typer.Context) -> None:
         raise UsageError(msg)
 
 
-def _list(trail: Trail, wanted: Selection, limit: int, out: Output, *, follow: bool) -> None:
+def _list(trail: Trail, wanted: EntryFilter, limit: int, out: Output, *, follow: bool) -> None:
     last = trail.last
     page = trail.newest(wanted, limit)
     lines = Lines(_columns(trail), coloured="what")
@@ -237,7 +237,7 @@ def _list(trail: Trail, wanted: Selection, limit: int, out: Output, *, follow: b
         out.note("nothing to list")
 
 
-def _follow(trail: Trail, wanted: Selection, after: int, lines: Lines, out: Output) -> None:
+def _follow(trail: Trail, wanted: EntryFilter, after: int, lines: Lines, out: Output) -> None:
     while True:
         last = trail.last
         if last == after:
@@ -250,7 +250,7 @@ def _follow(trail: Trail, wanted: Selection, after: int, lines: Lines, out: Outp
         after = last
 
 
-def _print(entries: Sequence[Entry], lines: Lines, out: Output) -> None:
+def _print(entries: Sequence[AuditEntry], lines: Lines, out: Output) -> None:
     if out.is_text:
         lines.print([{"entry": entry} for entry in entries])
         return

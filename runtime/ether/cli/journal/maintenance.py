@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ether_broker.journal.journal import Removed
-    from ether_broker.journal.sqlite.verify import Verdict
+    from ether_broker.journal.sqlite.verify import Verification
 
 __all__ = ["add_to"]
 
@@ -146,7 +146,7 @@ def _hash(text: str) -> str:
     return digits
 
 
-def _document(verdict: Verdict, *, whole: bool) -> dict[str, Any]:
+def _document(verdict: Verification, *, whole: bool) -> dict[str, Any]:
     fields = asdict(verdict)
     problem = fields.pop("problem")
     if problem is not None:

@@ -31,11 +31,11 @@ def doctor(
     server_key: ServerKeyOption = None, output_format: FormatOption = None,
 ) -> None:  # fmt: skip
     """Check this machine and the bus; each line is ok, warn or fail, with the fix. Exit code 1 if one fails."""
-    from ether.cli.setup.checks import Verdict, checks
+    from ether.cli.setup.checks import CheckResult, checks
 
     found = list(checks(named(bus_name) or connect, keys, server_key))
     output_of(ctx, output_format).rows([check.as_row() for check in found], _COLUMNS)
-    if any(check.verdict is Verdict.FAIL for check in found):
+    if any(check.verdict is CheckResult.FAIL for check in found):
         raise typer.Exit(ExitCode.FAILED)
 
 

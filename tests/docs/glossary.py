@@ -1,0 +1,91 @@
+"""The glossary of docs/design.md: every class that a folder shows to others, with the first sentence of its docstring.
+
+`python -m tests.docs.glossary` writes it anew; a test compares.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.public import PUBLIC
+from tests.support import REPOSITORY
+
+__all__ = ["BEGIN", "DESIGN", "Row", "Source", "glossary", "rows", "sources"]
+
+ROOTS: Final = ("runtime", "actors", "broker")
+DESIGN: Final = REPOSITORY / "docs/design.md"
+BEGIN: Final = "## Glossary\n"
+_INTRODUCTION: Final = (
+    "The classes that a folder shows to others, and where each stands. The errors are all in `ether_broker.errors`.\n"
+)
+
+
+class Source(NamedTuple):
+    """A module of the product."""
+
+    path: Path
+    tree: ast.Module
+
+    @property
+    def classes(self) -> Iterator[ast.ClassDef]:
+        """Its classes, private ones too."""
+        return (node for node in self.tree.body if isinstance(node, ast.ClassDef))
+
+
+class Row(NamedTuple):
+    """A line of the glossary."""
+
+    name: str
+    module: str
+    meaning: str
+
+
+def sources() -> dict[str, Source]:
+    """Each module by its name."""
+    found = {}
+    for root in ROOTS:
+        for path in sorted((REPOSITORY / root).rglob("*.py")):
+            parts = path.relative_to(REPOSITORY / root).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = Source(path, ast.parse(path.read_text()))
+    return found
+
+
+def rows() -> list[Row]:
+    """What is imported from another folder, or may be by users; in the order of the names."""
+    modules = sources()
+    shown: set[tuple[str, str]] = set()
+    public = {name for names in PUBLIC.values() for name in names}
+    for source in modules.values():
+        for node in ast.walk(source.tree):
+            known = modules.get(node.module or "") if isinstance(node, ast.ImportFrom) else None
+            if isinstance(node, ast.ImportFrom) and known is not None and known.path.parent != source.path.parent:
+                shown.update((str(node.module), alias.name) for alias in node.names)
+    found = [
+        Row(one.name, module, _first_sentence(one))
+        for module, source in modules.items()
+        if module != "ether_broker.errors"
+        for one in source.classes
+        if (module, one.name) in shown or (one.name in public and not one.name.startswith("_"))
+    ]
+    return sorted(found, key=lambda row: (row.name.lower(), row.module))
+
+
+def glossary() -> str:
+    """The section of the page."""
+    lines = [f"| `{row.name}` | `{row.module}` | {row.meaning} |" for row in rows()]
+    return "\n".join([BEGIN, _INTRODUCTION, "| name | module | meaning |", "|---|---|---|", *lines]) + "\n"
+
+
+def _first_sentence(one: ast.ClassDef) -> str:
+    first = (ast.get_docstring(one) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
+    sentence = re.split(r"(?<=[.:;])\s", first, maxsplit=1)[0].rstrip(".:;")
+    return sentence.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    text = DESIGN.read_text()
+    DESIGN.write_text(text.split(BEGIN, maxsplit=1)[0] + glossary())
