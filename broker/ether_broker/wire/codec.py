@@ -54,13 +54,10 @@ _IN_HEADER: Final = frozenset(
 )
 _ROUTING: Final = _IN_HEADER - {"schema_version"}
 _PAYLOADS: Final = {"params_payload": "params", "context_payload": "context_slice", "data_payload": "data"}
-_PLAIN: Final[dict[str, tuple[type, type[Model] | None]]] = {
-    "timeout": (float, Delegation), "timestamp": (float, None), "elapsed": (float, Response),
-    "objective": (str, Delegation), "summary": (str, Response),
-    "params": (bytes, Delegation), "context_slice": (bytes, Delegation), "data": (bytes, Response),
-}  # fmt: skip
-"""Fields that a look at their type shows valid (a float has to be above zero too): {name: (type, whose)}."""
-_UNKNOWN: Final[tuple[type, None]] = (object, None)
+_PLAIN_REQUEST: Final = {"params": bytes, "timestamp": float, "timeout": float, "objective": str}
+"""Fields that a look at their type shows valid (a float has to be above zero too): {name: type}."""
+_PLAIN_DELEGATION: Final = {**_PLAIN_REQUEST, "context_slice": bytes}
+_PLAIN_RESPONSE: Final = {"data": bytes, "timestamp": float, "elapsed": float, "summary": str}
 _STATUSES: Final = {status.value: status for status in Status}
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
@@ -240,8 +237,8 @@ def plain_params(header: Header, envelope: bytes) -> bytes | None:
     Raises:
         InvalidEnvelope: the body is no map.
     """
-    fields, is_plain = _fields(Delegation, header, envelope)
-    return fields.get("params", EMPTY.packed) if is_plain and "context_slice" not in fields else None
+    fields, is_plain = _fields(_PLAIN_REQUEST, header, envelope)
+    return fields.get("params", EMPTY.packed) if is_plain else None
 
 
 def pack_outcome(
@@ -270,7 +267,7 @@ def pack_outcome(
     return envelope
 
 
-def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[str, Any], bool]:
+def _fields(plain: dict[str, type], header: Header, envelope: bytes) -> tuple[dict[str, Any], bool]:
     """The fields of an envelope as they travel, and whether a look at their types has shown them valid."""
     body: Any = unpack(envelope[header.body :], bounded=True)
     if type(body) is not dict:
@@ -278,11 +275,10 @@ def _fields(model: type[Model], header: Header, envelope: bytes) -> tuple[dict[s
         raise InvalidEnvelope(msg)
     is_plain = header.attempt > 0
     for name, value in body.items():
-        kind, owner = _PLAIN.get(name, _UNKNOWN)
-        if type(value) is not kind or (owner is not None and owner is not model):
+        kind = plain.get(name)
+        if type(value) is not kind or (kind is float and not value > 0.0):  # type: ignore[operator]  # kind says so
             is_plain = False
-        elif kind is float:
-            is_plain = is_plain and value > 0.0  # type: ignore[operator]  # kind says so
+            break
     if not is_plain and (twice := _ROUTING.intersection(body)):
         raise InvalidEnvelope(f"The body has {', '.join(sorted(twice))}, which the header alone may say.")
     return body, is_plain
@@ -323,7 +319,7 @@ def read_delegation(header: Header, envelope: bytes) -> Delegation:
         InvalidEnvelope: the body is no map, or its fields do not fit.
         IncompatibleVersion: it has a newer major schema version.
     """
-    fields, is_plain = _fields(Delegation, header, envelope)
+    fields, is_plain = _fields(_PLAIN_DELEGATION, header, envelope)
     if header.parent != NO_ID:
         fields["parent"] = to_text(header.parent)
     if header.flags & _VOLATILE:
@@ -342,7 +338,7 @@ def read_response(header: Header, envelope: bytes) -> Response:
         InvalidEnvelope: the body is no map, or its fields do not fit.
         IncompatibleVersion: it has a newer major schema version.
     """
-    fields, is_plain = _fields(Response, header, envelope)
+    fields, is_plain = _fields(_PLAIN_RESPONSE, header, envelope)
     status = _STATUSES.get(header.status)
     fields["status"] = header.status if status is None else status
     if (
