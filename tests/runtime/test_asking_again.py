@@ -39,8 +39,9 @@ class Bus:
 
     def start_anew(self) -> None:
         """Another broker, which knows nobody, has the address."""
-        broker = self.world.broker = self.link._broker = MemoryBroker(self.world.clock)
-        broker._links[self.link.incarnation] = self.link
+        broker = self.world.broker = MemoryBroker(self.world.clock)
+        self.link._server = broker.server
+        broker.server.attach(self.link)
 
     def start_anew_before_it_answers(self) -> None:
         """The broker dies after it has taken and acknowledged what comes next; the node's heartbeat meets another one."""

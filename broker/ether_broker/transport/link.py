@@ -1,4 +1,8 @@
-"""The client's side of a transport: a link to the broker, and who receives what it brings."""
+"""The client's side of a transport: a link to the broker, and who receives what it brings.
+
+tests/broker/transport/test_conformance.py checks what is promised here, of every kind; a further one is a folder beside
+`zeromq/` and `memory/`, and an entry there.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +41,16 @@ class Link(Protocol):
         """Begin to receive."""
 
     def greet(self, envelope: bytes) -> None:
-        """Send from the listening side, outside the count: HELLO only, which tells the broker where we listen."""
+        """Send from the listening side, outside the count: HELLO only, which tells the broker where we listen.
+
+        In the receiving thread, or before `open`. It may be lost: who is not answered says it again.
+        """
 
     def first(self, timeout: float) -> list[bytes]:
-        """Wait for the first envelopes, before `open`; empty when the time is up."""
+        """Wait up to `timeout` seconds for the first envelopes, before `open`; empty when there are none by then."""
 
     def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:
-        """Begin a session.
+        """Begin a session; before the first one nothing that was sent leaves.
 
         Args:
             session: the id that WELCOME gave.

@@ -1,4 +1,8 @@
-"""The broker's side of a transport: a server that takes in and sends out frames, and the guard that knows whose they are."""
+"""The broker's side of a transport: a server that takes in and sends out frames, and the guard that knows whose they are.
+
+tests/broker/transport/test_conformance.py checks what is promised here, of every kind; a further one is a folder beside
+`zeromq/` and `memory/`, and an entry there.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,8 @@ class Server(Protocol):
     def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
         """Wait up to `timeout` seconds for messages and take what is there: (routing id, message).
 
-        Nothing, when the time was up or `wake` was called.
+        Those of one sender come in the order in which it sent them; which of them are frames, and whether some are missing or
+        come twice, is the session table's to see. Nothing, when the time was up or `wake` was called.
         """
 
     def transmit(self, router: SessionTable) -> None:

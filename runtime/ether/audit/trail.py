@@ -133,9 +133,7 @@ class Trail:
             return self._request(identifier)
         entry = self._numbered(identifier.number)
         if entry.about is None:
-            raise UnknownEntry(
-                f"Entry {entry.number} is {entry.what}, which is about no delegation: name another."
-            )
+            raise UnknownEntry(f"Entry {entry.number} is {entry.what}, which is about no delegation: name another.")
         return entry.about
 
     def story(self, which: str) -> list[AuditEntry]:

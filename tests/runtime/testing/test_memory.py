@@ -84,7 +84,7 @@ def test_envelopes_ride_in_frames_as_on_a_socket():
     broker = MemoryBroker(ManualClock())
     link, _ = joined(broker)
     frames: list[bytes] = []
-    broker.inject = lambda routing_id, message: frames.append(message)  # type: ignore[method-assign]
+    broker.server.inject = lambda routing_id, message: frames.append(message)  # type: ignore[method-assign]
     for number in range(BATCH + 1):
         link.send(b"%d" % number, hold=True)
 

@@ -1,0 +1,166 @@
+"""A node's side of the transport in memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ether_broker.clock import Clock
+from ether_broker.errors import MailboxFull
+from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.channel import Channel, receive
+from ether_broker.transport.link import BACKLOG, Receiver
+from ether_broker.wire.frame import join_frame, read_frame
+
+__all__ = ["MemoryLink", "Port"]
+
+_ROOM: Final = 1_000
+"""Frames from the broker that may wait to be delivered; as ZeroMQ's high-water mark."""
+
+
+class Port(Protocol):
+    """What a link needs of its server."""
+
+    endpoint: str
+    clock: Clock
+    on_flush: Callable[[], object]
+
+    def inject(self, routing_id: bytes, message: bytes) -> None:
+        """Let a message arrive."""
+
+    def disconnect(self, link: MemoryLink) -> None:
+        """Forget a link."""
+
+
+class MemoryLink:
+    """A `Link` to a `MemoryServer`.
+
+    What is sent waits until the link is flushed, or its frames are posted; what comes waits until it is delivered, and is
+    handed to the receiver in the thread that does that.
+
+    Args:
+        server: whose peer it is.
+        incarnation: 16 bytes that no other link has.
+    """
+
+    def __init__(self, server: Port, incarnation: bytes) -> None:
+        self.incarnation: Final = incarnation
+        self.endpoint: str = server.endpoint
+        self.is_cut: bool = False
+        """Whether nothing passes in either direction, as on a wire that was cut: nobody is told."""
+        self._server = server
+        self._receiver: Receiver | None = None
+        self._channel = Channel(0)
+        self._greetings: deque[bytes] = deque()
+        self._aside: deque[bytes] = deque()
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._incoming: deque[bytes] = deque()
+        self._is_delivering = False
+
+    # -- the node's side -----------------------------------------------------------------------------------------
+
+    def open(self, receiver: Receiver) -> None:
+        """Begin to receive."""
+        self._receiver = receiver
+
+    def greet(self, envelope: bytes) -> None:
+        """Send HELLO from the listening side."""
+        self._greetings.append(join_frame([envelope]))
+
+    def first(self, timeout: float) -> list[bytes]:  # noqa: ARG002  no time passes here
+        """The first envelopes, before `open`; empty when there are none, however long one would wait."""
+        self.flush()
+        return read_frame(self._incoming.popleft()).envelopes if self._incoming else []
+
+    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:
+        """Begin a session; see `Link.begin`."""
+        left = [*self._channel.unacknowledged(), *self._waiting]
+        self._channel = Channel(session, timing.backoff)
+        self._aside.clear()
+        self._waiting = deque(renew(left))
+        self._waiting_bytes = sum(map(len, self._waiting))
+
+    def explain(self) -> None:
+        """Nothing: there are no keys here."""
+
+    @property
+    def is_receiving_thread(self) -> bool:
+        """Whether the call comes from the receiver, or from a callback in it, which must not wait."""
+        return self._is_delivering
+
+    def send(self, envelope: bytes, *, hold: bool = False) -> None:  # noqa: ARG002  all wait here
+        """Send with the next flush; see `Link.send`."""
+        if self._waiting_bytes + self._channel.retained_bytes > BACKLOG:
+            msg = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
+            raise MailboxFull(msg)
+        self._waiting.append(envelope)
+        self._waiting_bytes += len(envelope)
+
+    def flush(self) -> None:
+        """Send what waits, and let the broker answer, if it is one that is moved by that."""
+        self.post()
+        self._server.on_flush()
+
+    def close(self, linger: float = 0.0) -> None:  # noqa: ARG002  no time passes here
+        """Send what waits, and end."""
+        self.flush()
+        self._server.disconnect(self)
+
+    # -- the wire ------------------------------------------------------------------------------------------------
+
+    def cut(self) -> None:
+        """Let nothing pass any more; what is under way is lost. The broker notices that it is silent."""
+        self.is_cut = True
+        self._incoming.clear()
+
+    def mend(self) -> None:
+        """Let everything pass again; what the node sent meanwhile goes out now."""
+        self.is_cut = False
+
+    def post(self) -> None:
+        """Give what waits to the broker, in frames as on a socket; while it is cut, it waits on, but for HELLO."""
+        if self.is_cut:
+            self._greetings.clear()
+            return
+        inject = self._server.inject
+        while self._greetings:
+            inject(b"r" + self.incarnation, self._greetings.popleft())
+        channel = self._channel
+        if not channel.session:
+            return
+        talk = b"t" + self.incarnation
+        while self._aside:
+            inject(talk, self._aside.popleft())
+        for number, frame in channel.unsent():
+            inject(talk, frame)
+            channel.sent = number
+        while self._waiting:
+            frame, size = channel.pack(self._waiting)
+            self._waiting_bytes -= size
+            inject(talk, frame)
+            channel.sent = channel.last
+
+    def take(self, frame: bytes) -> bool:
+        """Take a frame from the broker, if there is room; while it is cut, the frame is lost."""
+        if not self.is_cut:
+            if len(self._incoming) >= _ROOM:
+                return False
+            self._incoming.append(frame)
+        return True
+
+    def deliver(self) -> bool:
+        """Hand what came to the receiver; whether there was anything."""
+        if self._receiver is None or not self._incoming:
+            return False
+        self._is_delivering = True
+        try:
+            while self._incoming:
+                message, now = self._incoming.popleft(), self._server.clock.monotonic()
+                answer = receive(self._channel, message, now, self._receiver.received, self._channel.rewind)
+                if answer is not None:
+                    self._aside.append(answer)
+        finally:
+            self._is_delivering = False
+        return True
