@@ -24,7 +24,6 @@ MANY: Final = 50
 
 def kept(bus: Bus) -> int:
     """How many large texts the supervisor reaches beside what counts its bytes: tap, journal, dead letters, frames."""
-    gc.collect()
     records = bus.records
     counted = (records.tap, records.journal, records.dead_letters, records.router)
     seen = {id(thing) for thing in (*counted, *bus.peers)}

@@ -12,7 +12,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import request_id
-from tests.actors.supervisor.test_shares import World
+from tests.actors.supervisor.test_shares import CountedWorld
 
 FEW: Final = 2 * SHARE
 MANY: Final = 8 * FEW
@@ -22,7 +22,7 @@ HOLDERS: Final = 8
 AGENTS: Final = [f"a{number}" for number in range(HOLDERS)]
 
 
-class Leased(World):
+class Leased(CountedWorld):
     """A node `w` whose agents each work on a delegation of `d`'s, and hold or wait for leases for it."""
 
     def __init__(self, **registration: object) -> None:

@@ -36,8 +36,6 @@ class World:
         self.bus = Bus(limits or Limits(window=8))
         self.d = self.bus.delegator("d")
         self.w = self.bus.node("w", *agents, **registration)
-        self.costs: list[int] = []
-        """Of each step."""
         self.ended: list[int] = []
         """Delegations that each step ended."""
         self.moved: list[int] = []
@@ -52,13 +50,15 @@ class World:
     def step(self) -> None:
         """One step, and what recovery would make of it."""
         bus, before, events = self.bus, len(self.bus.records.ledger), len(self.bus.events("reassigned"))
-        with WorkCounter() as counter:
-            bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now + 1e9)
-        self.costs.append(counter.work)
+        self.serve()
         assert differences(bus.supervisor, bus.history) == []
         self.ended.append(before - len(bus.records.ledger))
         self._hear()
         self.moved.append(len(bus.events("reassigned")) - events)
+
+    def serve(self) -> None:
+        """Have the supervisor take what has arrived."""
+        self.bus.supervisor.step(self.bus.take_arrivals(), self.bus.now, self.bus.now + 1e9)
 
     def _hear(self) -> None:
         """Give the peers what has left, without a step."""
@@ -76,8 +76,22 @@ class World:
             self.step()
 
 
-def several_leave(count: int) -> World:
-    world = World("a", "b", "c")
+class CountedWorld(World):
+    """One whose steps are counted, and take some twenty times as long."""
+
+    def __init__(self, *agents: str, limits: Limits | None = None, **registration: object) -> None:
+        self.costs: list[int] = []
+        """Of each step."""
+        super().__init__(*agents, limits=limits, **registration)
+
+    def serve(self) -> None:
+        with WorkCounter() as counter:
+            super().serve()
+        self.costs.append(counter.work)
+
+
+def several_leave(count: int) -> CountedWorld:
+    world = CountedWorld("a", "b", "c")
     for name in "abc":
         world.give(count // 3, to=name)
     for name in "abc":
@@ -87,8 +101,8 @@ def several_leave(count: int) -> World:
     return world
 
 
-def one_leaves_and_another_takes_its_work(count: int) -> World:
-    world = World("a", idempotent=True)
+def one_leaves_and_another_takes_its_work(count: int) -> CountedWorld:
+    world = CountedWorld("a", idempotent=True)
     world.give(count)
     world.w.register("b", idempotent=True)
     world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
@@ -97,8 +111,8 @@ def one_leaves_and_another_takes_its_work(count: int) -> World:
     return world
 
 
-def several_drain(count: int) -> World:
-    world = World("a", "b", "c")
+def several_drain(count: int) -> CountedWorld:
+    world = CountedWorld("a", "b", "c")
     world.give(count)
     world.w.register("e")
     world.w.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=b"a")
@@ -109,8 +123,8 @@ def several_drain(count: int) -> World:
     return world
 
 
-def one_comes_back_without_what_waits_for_it(count: int) -> World:
-    world = World("a")
+def one_comes_back_without_what_waits_for_it(count: int) -> CountedWorld:
+    world = CountedWorld("a")
     world.give(count)
     world.w.register("a", "z.z")
     world.run()
@@ -118,8 +132,8 @@ def one_comes_back_without_what_waits_for_it(count: int) -> World:
     return world
 
 
-def a_node_is_lost(count: int) -> World:
-    world = World("a", limits=Limits(window=4 * MANY))
+def a_node_is_lost(count: int) -> CountedWorld:
+    world = CountedWorld("a", limits=Limits(window=4 * MANY))
     world.give(count)
     world.bus.records.router.unreachable(world.w.session.receiver)
     world.run()
@@ -127,8 +141,8 @@ def a_node_is_lost(count: int) -> World:
     return world
 
 
-def a_run_that_has_children_is_lost(count: int) -> World:
-    world = World("p", idempotent=True)
+def a_run_that_has_children_is_lost(count: int) -> CountedWorld:
+    world = CountedWorld("p", idempotent=True)
     x = world.bus.node("x")
     x.register("c", "child.work")
     parent = world.d.delegate("d", timeout=900.0)
@@ -157,7 +171,7 @@ GOES: Final = {
 
 @pytest.mark.parametrize("name", GOES)
 def test_what_a_step_does_for_those_who_go_is_a_share_however_much_they_have(name: str) -> None:
-    run: Callable[[int], World] = GOES[name]
+    run: Callable[[int], CountedWorld] = GOES[name]
     few, many = run(FEW), run(MANY)
 
     assert len(many.costs) >= MANY // MOST
@@ -170,7 +184,7 @@ def test_what_a_step_does_for_those_who_go_is_a_share_however_much_they_have(nam
 def test_saying_again_that_all_agents_drain_or_leave_costs_nothing_for_each_of_them(kind: Kind) -> None:
     costs = []
     for count in (FEW + SHARE, 8 * FEW):
-        world = World(*(f"a{number}" for number in range(count)))
+        world = CountedWorld(*(f"a{number}" for number in range(count)))
         world.w.send(kind)
         world.step()
         world.w.send(kind)
@@ -216,7 +230,7 @@ def test_an_agent_that_comes_while_its_node_leaves_goes_when_that_says_so_again(
 def test_an_agent_that_registers_again_as_it_was_is_not_asked_what_waits_for_it() -> None:
     costs = []
     for count in (20, MANY):
-        world = World("a")
+        world = CountedWorld("a")
         world.give(count)
         world.w.register("a")
         world.step()
