@@ -25,7 +25,7 @@ from ether_broker.transport.cost import (
     TAP_BATCH,
 )
 from ether_broker.transport.session_table import Session, topic_of
-from ether_broker.wire.frame import BATCH, Kind, pack_envelope
+from ether_broker.wire.frame import BATCH, Header, Kind, pack_envelope
 
 __all__ = ["ObserverFeed"]
 
@@ -66,9 +66,13 @@ class ObserverFeed:
         is_much = self._records.tap.next - self._fed >= BATCH
         self.job.wake(self._pause if is_much else self._records.now + self._interval)
 
-    def wake(self) -> None:
-        """Look for observers who may get more, though nothing passes."""
-        self.job.wake(self._pause)
+    def acknowledge(self, session: Session, header: Header, envelope: bytes) -> None:
+        """Note how far an observer has read."""
+        cursor = session.cursors.get(header.request_id)
+        if cursor is not None:
+            if not cursor.has_credit:
+                self.job.wake(self._pause)
+            cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
 
     def _feed(self) -> float:
         """Send what is due, as much as one step may."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.supervisor.capabilities.administration import Administration
@@ -61,19 +62,17 @@ logger = logging.getLogger("ether.supervisor")
 _TOP: Final = 1 << 63
 _STOOD_STILL: Final = 2.0
 """Seconds between two steps after which it was this process that was late: it wakes four times a second."""
-_DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
-_TAKEN: Final = {
-    Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK, Kind.HEARTBEAT, Kind.REGISTER, Kind.UNREGISTER,
-    Kind.OBSERVE, Kind.MONITOR, Kind.HELLO, Kind.BYE, Kind.RESEND, Kind.RESUME,
-}  # fmt: skip
-_FOREIGN: Final = {
-    kind: MalformedFrame(f"An envelope of kind {kind} is not for the broker.") for kind in {*range(256)} - _TAKEN
-}
+_Take = Callable[[Session, Header, bytes], None]
 _DEAR: Final = (
     "An envelope of kind {} has {:,} bytes, and those, or the maps and lists in them, are too many to be read: "
     "say it in several smaller ones."
 )
+
+
+@cache
+def _foreign(kind: int) -> MalformedFrame:
+    return MalformedFrame(f"An envelope of kind {kind} is not for the broker.")
 
 
 def _charge_reading(queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
@@ -133,6 +132,26 @@ class Supervisor:
         )  # fmt: skip
         self._membership = Membership(self.records, delivery, reassignment, self._replay, to_text(make_id()))
         self._observer_feed = ObserverFeed(self.records, tap_interval)
+        self._work: dict[int, _Take] = {
+            Kind.DELEGATION: self._policy.delegation,
+            Kind.RESPONSE: self._policy.response,
+            Kind.CANCEL: self._policy.cancel,
+            Kind.TAP_ACK: self._observer_feed.acknowledge,
+        }
+        """What takes an envelope of a kind that is charged by its kind alone."""
+        membership = self._membership
+        self._control: dict[int, _Take] = {
+            Kind.HEARTBEAT: membership.heartbeat,
+            Kind.REGISTER: membership.registering.register,
+            Kind.UNREGISTER: membership.unregister,
+            Kind.OBSERVE: self._observe,
+            Kind.MONITOR: membership.monitors.monitor,
+            Kind.HELLO: lambda session, header, envelope: membership.hello(session.input.routing_id, header, envelope),
+            Kind.BYE: lambda session, _header, _envelope: membership.departures.leave(session),
+            Kind.RESEND: lambda session, _header, _envelope: router.resend(session),
+            Kind.RESUME: membership.resume,
+        }
+        """What takes an envelope of a kind of which the body is read, and charged before that."""
         self.records.schedule.jobs = (
             self._policy.progress.job, delivery.job, self._policy.job, self._membership.job, self._membership.departures.job,
             self._membership.monitors.job, self.lease_service.job, self._replay.job,
@@ -227,12 +246,10 @@ class Supervisor:
                 self._greet(queue, header, envelope)
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
                 self.records.router.refuse(queue.routing_id, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
-            elif kind == _RESPONSE:
-                self._policy.response(session, header, envelope)
-            elif kind == _DELEGATION:
-                self._policy.delegation(session, header, envelope)
+            elif (take := self._work.get(kind)) is not None:
+                take(session, header, envelope)
             else:
-                self._control(session, queue, header, envelope)
+                self._take_control(session, header, envelope)
         except EtherError as error:
             self.records.router.refuse(queue.routing_id, error, request_id)
         except Exception as bug:
@@ -251,46 +268,17 @@ class Supervisor:
         _charge_reading(queue, header, envelope)
         self._membership.hello(queue.routing_id, header, envelope)
 
-    def _control(  # noqa: C901, PLR0912  a case a row
-        self, session: Session, queue: InputQueue[Session], header: Header, envelope: bytes
-    ) -> None:  # fmt: skip
-        if header.kind == Kind.CANCEL:
-            self._policy.cancel(session, header, envelope)
+    def _take_control(self, session: Session, header: Header, envelope: bytes) -> None:
+        take = self._control.get(header.kind)
+        if take is None:  # nobody waits for an answer to it, so it answers no request
+            self.records.router.refuse(session.input.routing_id, _foreign(header.kind))
             return
-        if header.kind == Kind.TAP_ACK:
-            cursor = session.cursors.get(header.request_id)
-            if cursor is not None:
-                if not cursor.has_credit:
-                    self._observer_feed.wake()
-                cursor.acknowledge(int.from_bytes(envelope[header.body : header.body + 8]))
-            return
-        foreign = _FOREIGN.get(header.kind)
-        if foreign is not None:  # nobody waits for an answer to it, so it answers no request
-            self.records.router.refuse(queue.routing_id, foreign)
-            return
-        _charge_reading(queue, header, envelope)
-        membership = self._membership
+        _charge_reading(session.input, header, envelope)
         if self.records.router.has_lost:  # what it had is ended before anybody takes its names
-            membership.beat()
-            if session.lost:
-                return
-        match header.kind:
-            case Kind.HEARTBEAT:
-                membership.heartbeat(session, header, envelope)
-            case Kind.REGISTER:
-                membership.registering.register(session, header, envelope)
-            case Kind.UNREGISTER:
-                membership.unregister(session, header, envelope)
-            case Kind.OBSERVE:
-                membership.observe(session, header, envelope)
-                self._observer_feed.watch(session)
-            case Kind.MONITOR:
-                membership.monitors.monitor(session, header, envelope)
-            case Kind.HELLO:
-                membership.hello(queue.routing_id, header, envelope)
-            case Kind.BYE:
-                membership.bye(session)
-            case Kind.RESEND:
-                self.records.router.resend(session)
-            case Kind.RESUME:
-                membership.resume(session, header, envelope)
+            self._membership.beat()
+        if not session.lost:
+            take(session, header, envelope)
+
+    def _observe(self, session: Session, header: Header, envelope: bytes) -> None:
+        self._membership.observe(session, header, envelope)
+        self._observer_feed.watch(session)

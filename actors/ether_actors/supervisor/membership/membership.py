@@ -165,10 +165,6 @@ class Membership:
                 idle.load = {}
         session.loaded, session.told = session.told, set()
 
-    def bye(self, session: Session) -> None:
-        """Let a node leave; what it still has is answered for as lost. It is told BYE when that has been done."""
-        self.departures.leave(session)
-
     def beat(self) -> float:
         """Show life to every node, and end the sessions of those that show none; returns when to do that again."""
         records = self._records
