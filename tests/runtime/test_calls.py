@@ -15,7 +15,7 @@ from ether import Agent, Runtime, capability
 from ether_actors.supervisor import supervisor_actor
 from tests.support import SOURCE_ROOTS
 
-MOST: Final = 187
+MOST: Final = 155
 """Calls of one round trip; whoever makes the way longer says here why."""
 _ROOTS: Final = tuple(f"{root}/" for root in SOURCE_ROOTS)
 _TRIPS: Final = 50
