@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ether_actors.agent.capability import Handler, handlers_of
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.inbox import Inbox
-from ether_actors.threads.pool import waiting
+from ether_actors.threads.pool import this_thread
 from ether_broker.envelope.manifest import Depth, Interface, Manifest
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
@@ -54,7 +54,7 @@ class _Future(pykka.ThreadingFuture[Any]):
 
     def get(self, *, timeout: float | None = None) -> Any:
         """Wait for the answer."""
-        with waiting():
+        with this_thread.waits():
             return super().get(timeout=timeout)
 
 

@@ -12,7 +12,7 @@ from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
 from ether_actors.task.handle import Handle
 from ether_actors.threads.event_loop import EventLoop
-from ether_actors.threads.pool import Pool, waiting
+from ether_actors.threads.pool import Pool, this_thread
 from ether_broker.clock import Clock
 from ether_broker.envelope.ids import new_id, to_text
 
@@ -70,7 +70,7 @@ class Resources:
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait for an event; in a thread of a pool, another thread takes its place meanwhile."""
-        with waiting():
+        with this_thread.waits():
             return event.wait(timeout)
 
     def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:
@@ -79,7 +79,7 @@ class Resources:
         Raises:
             Empty: `timeout` seconds were not enough.
         """
-        with waiting():
+        with this_thread.waits():
             return queue.get(timeout=timeout)
 
     def relieve(self) -> None:

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from ether_actors.observers.observer import Observer
-from ether_actors.threads.pool import waiting
+from ether_actors.threads.pool import this_thread
 from ether_broker.tap import read_batch
 
 __all__ = ["ObserverThread"]
@@ -56,7 +56,7 @@ class ObserverThread:
 
     def wait(self, number: int, timeout: float) -> bool:
         """Wait until everything below `number` has been handled; False when `timeout` seconds were not enough."""
-        with waiting(), self._caught_up:
+        with this_thread.waits(), self._caught_up:
             return self._caught_up.wait_for(lambda: self.observer.position >= number, timeout)
 
     def stop(self, timeout: float = 2.0) -> None:

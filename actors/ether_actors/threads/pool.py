@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Final
 
-__all__ = ["Pool", "Room", "waiting"]
+__all__ = ["Pool", "Room", "this_thread"]
 
 logger = logging.getLogger("ether.pool")
 
@@ -31,23 +31,15 @@ _QUICK: Final = 4
 """Calls of each thread between two calls of `relieve` from which on they get on: 25 ms each."""
 _AGAIN: Final = 1.0
 """Seconds after which the system is asked for a thread again that gave none."""
-_NOT_OURS: Final = contextlib.nullcontext()
-"""Around what a thread of the caller's waits for."""
 _numbers = itertools.count(1)
 
 
-class _Here(threading.local):
-    pool: Pool | None = None
-    """The pool that the thread belongs to."""
+class _ThisThread(threading.local):
+    waits: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    """Says that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
 
 
-_here = _Here()
-
-
-def waiting() -> contextlib.AbstractContextManager[None]:
-    """Say that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
-    pool = _here.pool
-    return _NOT_OURS if pool is None else pool.blocking()
+this_thread: Final = _ThisThread()
 
 
 class Room(enum.Enum):
@@ -147,7 +139,7 @@ class Pool:
         self._many = self._bound = min(MANY, most)
 
     def _run(self) -> None:
-        _here.pool = self
+        this_thread.waits = self.blocking
         get = self._ready.get
         while True:
             call = get()
