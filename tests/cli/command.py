@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pexpect
-from typer.testing import CliRunner
+import typer.testing
+from typer.main import get_command
 
 from ether.cli.app import app
 from tests.support import REPOSITORY, child_environment
@@ -33,6 +35,9 @@ _NOT_OURS: Final = (
     "COLUMNS",
     "LINES",
 )
+
+# The commands are made of their functions once, and not for each run: that takes longer than most of them run.
+typer.testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 
 
 class Done:
@@ -70,7 +75,7 @@ class Command:
 
     def __call__(self, *words: str, stdin: str = "", **environment: str) -> Done:
         """Run it in this process."""
-        done = CliRunner().invoke(
+        done = typer.testing.CliRunner().invoke(
             app, list(words), input=stdin, env={**self._environment, **environment}, prog_name="ether"
         )
         if done.exception is not None and not isinstance(done.exception, SystemExit):
