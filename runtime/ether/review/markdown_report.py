@@ -22,14 +22,13 @@ def render(report: dict[str, Any]) -> str:
         "",
         *_summary(report["summary"]),
         *_failures(report["failures"]),
-        *_recommendations(report["recommendations"]),
+        *_rules(report["rules"]),
         *_top(report["top_findings"]),
         *_hot_files(report["hot_files"]),
     ]
     rules = {rule["rule"]: rule for rule in report["rules"]}
     for directory in report["directories"]:
         lines += _directory(directory, rules)
-    lines += _rules(report["rules"])
     lines += _limits(report["limits"])
     return "\n".join(lines).rstrip() + "\n"
 
@@ -66,18 +65,16 @@ def _failures(failures: list[dict[str, Any]]) -> list[str]:
     return ["## Failures", "", *_table(("Directory", "Pass", "Status", "Reason"), rows), ""]
 
 
-def _recommendations(recommendations: list[dict[str, Any]]) -> list[str]:
-    if not recommendations:
+def _rules(rules: list[dict[str, Any]]) -> list[str]:
+    if not rules:
         return []
     lines = ["## What to do", ""]
-    for number, one in enumerate(recommendations, 1):
-        places = ", ".join(
-            markdown_code(f"{place['source']}/{place['path']}:{place['line']}") for place in one["places"]
-        )
-        rest = one["count"] - len(one["places"])
+    for number, one in enumerate(rules, 1):
+        places = [markdown_code(f"{place['source']}/{place['path']}:{place['line']}") for place in one["places"]]
+        rest = one["count"] - len(places)
         more = f" and {rest:,} more" if rest > 0 else ""
         head = f"**{markdown(one['rule'])}** ({one['count']:,})"
-        lines.append(f"{number}. {head}: {markdown(one['why'])}. {markdown(one['advice'])} {places}{more}")
+        lines.append(f"{number}. {head}: {markdown(one['why'])}. {markdown(one['fix'])} {', '.join(places)}{more}")
     return [*lines, ""]
 
 
@@ -143,8 +140,7 @@ def _findings(result: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[
         lines += [f"**{markdown(name)}** ({markdown(findings[0]['severity'])}, {count:,}): {why}.", ""]
         for finding in findings:
             what = finding["message"].removesuffix(f": {known.get('why', '')}")
-            fix = "" if finding["fix"] == known.get("fix") else f" {markdown(finding['fix'])}"
-            lines.append(f"- {markdown_code(finding['path'] + ':' + str(finding['line']))} {markdown(what)}.{fix}")
+            lines.append(f"- {markdown_code(finding['path'] + ':' + str(finding['line']))} {markdown(what)}.")
         lines.append("")
     if result["findings_omitted"]:
         lines += [f"{result['findings_omitted']:,} more are counted and not shown.", ""]
@@ -160,7 +156,6 @@ def _structure(data: dict[str, Any]) -> list[str]:
         *_rows(imports["most_imported"], ("module", "path", "importers"), "Most imported"),
         *_steps(imports["cycles"]),
         *_rows(data["largest_files"], ("path", "lines"), "Largest files"),
-        *_rows(data["markers"], ("path:line", "kind", "text"), "Left for later"),
     ]
 
 
@@ -186,10 +181,7 @@ def _documentation(data: dict[str, Any]) -> list[str]:
             f"README: {markdown_code(readme['path'])}, {readme['lines']:,} lines. Sections: {titles or 'none'}.",
             "",
         ]
-    kinds = [(kind, one["documented"], one["public"]) for kind, one in data["docstrings"]["by_kind"].items()]
-    if kinds:
-        lines += [*_table(("Public symbols", "with docstring", "in all"), kinds), ""]
-    return lines + _rows(data["docstrings"]["gaps"], ("path", "documented", "public"), "Modules with gaps")
+    return lines
 
 
 _TABLES: Final[dict[str, Callable[[dict[str, Any]], list[str]]]] = {
@@ -197,13 +189,6 @@ _TABLES: Final[dict[str, Callable[[dict[str, Any]], list[str]]]] = {
     "bugs": _bugs,
     "documentation": _documentation,
 }
-
-
-def _rules(rules: list[dict[str, Any]]) -> list[str]:
-    if not rules:
-        return []
-    rows = [(markdown_code(one["rule"]), one["severity"], one["count"], one["why"], one["fix"]) for one in rules]
-    return ["## Rules", "", *_table(("Rule", "Severity", "Findings", "Why it matters", "What mends it"), rows), ""]
 
 
 def _limits(limits: list[str]) -> list[str]:

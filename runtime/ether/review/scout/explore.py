@@ -173,7 +173,7 @@ def see_file(one: Pass, seen: Seen, notes: list[str]) -> None:
 def _result(
     root: Path, found: Discovery, survey: _Survey, reports: dict[PassName, PassReport], limits: Limits
 ) -> dict[str, Any]:
-    notes = [*found.notes, *(note for report in reports.values() for note in report.notes)]
+    notes = [*found.notes]
     if survey.cut_short:
         notes.insert(0, survey.cut_short)
     tops = Counter(file.name.partition("/")[0] if "/" in file.name else "." for file in found.files)

@@ -8,8 +8,10 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ether.review.scout.files.source import Source
@@ -24,6 +26,13 @@ _GRACE: Final = 2.0
 """Seconds that a run gets even when it is time to stop: it takes 0.1 s as a rule."""
 _LIMIT: Final = 60.0
 """Seconds after which a run is ended: a hundred times what the largest takes."""
+_REMOVED: Final = ", ".join(
+    f'"{name}".msg = "was removed in Python {version} (use {instead})"'
+    for name, (version, instead) in tomllib.loads(
+        Path(__file__).with_name("removed.toml").read_text(encoding="utf-8")
+    ).items()
+)
+"""Modules and names that newer Pythons have removed; `removed.toml` beside this module lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,7 @@ def _run(files: list[str], text: str | None, cancelled: Callable[[], bool]) -> l
     command = [
         require_ruff(), "check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--preview",
         "--output-format=json", "--config=lint.explicit-preview-rules=true", "--config=lint.mccabe.max-complexity=10",
+        f"--config=lint.flake8-tidy-imports.banned-api={{{_REMOVED}}}",
         f"--target-version=py3{min(sys.version_info.minor, 14)}", f"--select={','.join(sorted(RULES_OF_RUFF))}",
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
@@ -138,5 +148,5 @@ def _run(files: list[str], text: str | None, cancelled: Callable[[], bool]) -> l
 
 def _diagnostic(entry: dict[str, Any]) -> Diagnostic:
     start, end = entry["location"], entry["end_location"]
-    message = re.split(r"[.;] |\.$|\n", entry["message"], maxsplit=1)[0]
+    message = re.split(r"[.;] |\.$|\n", entry["message"], maxsplit=1)[0].replace(" is banned: ", " ")
     return Diagnostic(entry["code"], message, start["row"], start["column"], end["row"], end["column"])

@@ -61,23 +61,16 @@ _OWN_EQUALITY: Final = words("sqlalchemy numpy pandas peewee django polars pyspa
 """Libraries whose `==` with None builds an expression; there `is` would be the bug."""
 _MOMENT: Final = re.compile(r"(?:\b|`)(?:time|now|utcnow|today|monotonic|uuid[14]|random|getcwd|getenv|cwd)`")
 _FILLED_IN: Final = re.compile(r"""\b[fF]["']|["']\s*%|\.format\(|["']\s*\+|\+\s*["']""")
-_PLACEHOLDER: Final = re.compile(
-    r"example|change|dummy|placeholder|your|test|fake|sample|default|secret|passw|token|xxx|[<>{}$%*.\s/:]",
-    re.IGNORECASE,
+_PASSES_ON: Final = re.compile(
+    r"^(?:exc_info|_?exit|abort|set_exception|print_exc|format_exc|excepthook|exception|fail)$|re_?raise"
 )
-_PASSES_ON: Final = words("exc_info _exit exit abort set_exception print_exc format_exc excepthook exception fail")
 """Calls in a handler that keep the exception, or end the program: nothing is lost then."""
 _ITSELF: Final = re.compile(r"\s*([\w.]+) = \1\s*(?:#.*)?")
-_SECRET_NAME: Final = re.compile(
-    r"""["_](?:password|passwd|pwd|secret|api_?key|auth_?token|access_?token|private_?key)"$""", re.IGNORECASE
-)
-_MIN_SECRET: Final = 8
 _PROBE: Final = 2
 """Statements: so short a body asks whether something works, which is mostly meant."""
 _SLIP: Final = re.compile(r"""(["'])[\w.-]{1,40}\1\s*\n\s*(["'])[\w.-]{1,40}\2""")
 """Two short words on two lines: longer literals side by side are one text, broken over lines on purpose."""
 _CHANGING: Final = words("append extend insert add update setdefault pop popitem remove discard clear sort reverse")
-_KEEPING: Final = words("append add insert setdefault connect add_done_callback call_later call_soon register bind")
 _REMOVES: Final = re.compile(r"\.(?:remove|pop|popitem|discard|clear)\(|^del\b")
 _SHOWING: Final = words(
     "print debug info warning warn error exception critical ValueError TypeError RuntimeError KeyError Exception"
@@ -138,23 +131,11 @@ def _is_unsettled(module: PythonModule, one: Diagnostic) -> bool:
     clauses = statement.handlers[: statement.handlers.index(handler)]
     if any(isinstance(clause.body[0], ast.Raise) for clause in clauses):
         return False  # Ctrl-C has its own clause
-    if any(isinstance(part, ast.Raise) or last_name(part) in _PASSES_ON for part in ast.walk(handler)):
+    parts = list(ast.walk(handler))
+    if any(isinstance(part, ast.Raise) or _PASSES_ON.search(last_name(part)) for part in parts):
         return False
     body = [part for top in statement.body for part in ast.walk(top) if isinstance(part, ast.stmt)]
     return len(body) > _PROBE or one.code == "E722"
-
-
-def _is_never_closed(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a function keeps the file in a variable, only reads or writes it, and never closes it."""
-    function = module.function_at(one.line)
-    holders = [module.parent(call) for call in _calls_at(module, one)]
-    names = {target.id for holder in holders if isinstance(holder, ast.Assign) for target in holder.targets
-             if isinstance(target, ast.Name)}  # fmt: skip
-    if function is None or not names:
-        return False
-    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in names]
-    reads = [module.parent(use) for use in uses if isinstance(use.ctx, ast.Load)]
-    return all(isinstance(read, ast.Attribute) and read.attr != "close" for read in reads)
 
 
 def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
@@ -163,14 +144,6 @@ def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
     calls = [call for call in module.of(ast.Call) if call.lineno == one.line]
     asked = any(isinstance(above, ast.If) for call in calls for above in module.ancestors(call))
     return one.message.startswith("Trace") and not about and not asked
-
-
-def _is_secret(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a literal looks chosen at random: letters and digits, and no word of an example."""
-    text = _text(module, one).rpartition("=")[2].strip("'\" ")
-    mixed = any(character.isdigit() for character in text) and any(character.isalpha() for character in text)
-    named = _SECRET_NAME.search(one.message) is not None
-    return named and mixed and len(text) >= _MIN_SECRET and not _PLACEHOLDER.search(text)
 
 
 def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
@@ -213,59 +186,10 @@ def _is_shown(module: PythonModule, one: Diagnostic) -> bool:
     return any(isinstance(holder, ast.Call) and last_name(holder) in _SHOWING for holder in holders)
 
 
-def _is_stored(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a function made in a loop is visibly kept beyond the iteration that made it.
-
-    One that is called in the same iteration, as `sorted(key=...)` does, sees the right value.
-    """
-    if _leaves_after(module, one.line):
-        return False
-    lambdas = [node for node in module.of(ast.Lambda) if node.lineno <= one.line <= (node.end_lineno or 0)]
-    function = module.function_at(one.line)
-    names = [node for node in module.of(ast.Name) if function and node.id == function.name]
-    return any(_keeps(module.parent(use), use) for use in (lambdas[-1:] or names))
-
-
-def _leaves_after(module: PythonModule, line: int) -> bool:
-    """Whether the block that holds a line leaves the loop afterwards: then there is one value only."""
-    blocks = (getattr(node, "body", None) for node in ast.walk(module.tree))
-    for block in (block for block in blocks if isinstance(block, list)):
-        for place, statement in enumerate(block):
-            if statement.lineno == line and any(isinstance(one, (ast.Break, ast.Return)) for one in block[place + 1 :]):
-                return True
-    return False
-
-
-def _keeps(holder: ast.AST, use: ast.expr) -> bool:
-    match holder:
-        case ast.Assign(targets=[ast.Subscript() | ast.Attribute(), *_]):
-            return True
-        case ast.Call(func=ast.Attribute(attr=attr), args=args):
-            return use in args and attr in _KEEPING
-        case ast.ListComp(elt=made) | ast.SetComp(elt=made) | ast.DictComp(value=made):
-            return made is use
-        case _:
-            return False
-
-
 def _returns_a_value(module: PythonModule, one: Diagnostic) -> bool:
     """Whether it is no `return super().__init__(...)`, which returns None."""
     returns = (node for node in module.of(ast.Return) if node.lineno == one.line)
     return not any(isinstance(node.value, ast.Call) for node in returns)
-
-
-def _is_no_helper(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a method without parameters is not one that the body of its class calls itself."""
-    function = module.function_at(one.line)
-    if function is None:
-        return False
-    calls = (call.func for call in module.of(ast.Call))
-    holder = module.parent(function)
-    if any(last_name(base).endswith("Interface") for base in getattr(holder, "bases", ())):
-        return False  # zope's interfaces declare methods as they are called
-    owner = module.symbol(holder).rpartition(".")[2]
-    helper = any(isinstance(name, ast.Name) and name.id == function.name for name in calls)
-    return not helper and f"{owner}.{function.name}(" not in module.source.text
 
 
 def _is_no_trial(module: PythonModule, one: Diagnostic) -> bool:
@@ -328,15 +252,16 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "init-returns-value": _returns_a_value,
     "leftover-breakpoint": _is_no_debugger,
     "logging-format": lambda module, one: "%" in _code(module, one),
-    "loop-closure": _is_stored,
     "missing-comma": lambda module, one: _SLIP.fullmatch(_text(module, one)) is not None,
-    "missing-self": _is_no_helper,
     "mutable-default": _is_kept,
     "none-comparison": _is_no_query,
     "positional-flags": lambda module, one: re.search(r", re\.[A-Z][A-Z re.|]*\)$", _code(module, one)) is not None,
     "redefinition": _is_no_registration,
+    "removed-from-python": lambda module, one: (
+        not any(map(module.is_guarded, module.at(one.line)))
+        and (one.code != "UP005" or "TestCase" in module.source.text)
+    ),
     "request-without-timeout": lambda module, one: "**" not in _code(module, one),
-    "secret-in-source": _is_secret,
     "self-assignment": lambda module, one: (
         module.function_at(one.line) is not None and bool(_ITSELF.fullmatch(module.source.lines[one.line - 1]))
     ),
@@ -344,8 +269,8 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
         bool(_FILLED_IN.search(_code(module, one))) and "quote" not in _code(module, one)
     ),
     "stale-parameter": _has_known_signature,
+    "strip-takes-characters": lambda module, one: re.search(r"\w\w", _text(module, one).rpartition("(")[2]) is not None,
     "swallowed-exception": _is_unsettled,
-    "unclosed-file": _is_never_closed,
     "undefined-export": lambda module, _: (
         not module.is_init and not re.search(r"def __getattr__|sys\.modules|globals\(\)", module.source.text)
     ),
@@ -354,5 +279,8 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "unused-comparison": _is_no_trial,
     "unused-import": _is_no_facade,
     "unused-variable": lambda module, one: "except" not in module.source.lines[one.line - 1],
+    "wrong-return-type": lambda module, one: (
+        "type: ignore" not in module.comments.get(getattr(module.function_at(one.line), "lineno", 0), "")
+    ),
 }
 """{rule: whether a finding of it is worth telling}; those of other rules always are."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ether.review.scout.examine import examine, structure_of
+from ether.review.scout.examine import examine
 from ether.review.scout.explore import PassName, explore, see_file
 from ether.review.scout.files.discovery import Candidate, discover
 from ether.review.scout.files.limits import Limits
@@ -53,7 +53,7 @@ def test_any_text_can_be_examined_as_python(tmp_path_factory, text):
     path = folder / "sample.py"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     json.dumps(examine(path))
-    json.dumps(structure_of(path))
+    json.dumps(examine(path, ()))
 
 
 @given(

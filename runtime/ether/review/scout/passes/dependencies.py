@@ -57,7 +57,6 @@ class Dependencies:
         graph = self._graph
         importers = Counter(edge.target for edge in graph.edges)
         most = sorted(importers.items(), key=lambda item: (-item[1], item[0]))
-        outside = sorted(graph.external.items(), key=lambda item: (-item[1], item[0]))
         return {
             "modules": len(graph.modules),
             "imports_between_modules": len(graph.edges),
@@ -65,7 +64,6 @@ class Dependencies:
                 ({"module": name, "path": graph.modules[name], "importers": count} for name, count in most),
                 rows,
             ),
-            "outside_packages": table(({"package": name, "importers": count} for name, count in outside), rows),
             "cycles": table(
                 ({"steps": [f"{edge.source} ({edge.path}:{edge.line})" for edge in way]} for way in self._rounds),
                 rows,

@@ -43,7 +43,7 @@ class Pages:
         if "/" not in source.name and source.name.lower().startswith("readme"):
             self._readme = source
         if source.language == "Markdown":
-            for link in links(source.lines):
+            for link in links(source.text):
                 self._links += 1
                 self._candidates.append((source.name, link.target, link.line))
 
@@ -73,7 +73,7 @@ class Pages:
 
     def to_json(self, root: Path, rows: int) -> dict[str, Any]:
         """Pages and links, the sections of the README, and the project's files if it is the root of one."""
-        sections = headings(self._readme.lines) if self._readme and self._readme.language == "Markdown" else []
+        sections = headings(self._readme.text) if self._readme and self._readme.language == "Markdown" else []
         data: dict[str, Any] = {
             "pages": self._pages,
             "links_checked": self._links,

@@ -63,6 +63,10 @@ class PythonModule:
         """The nodes of one type, level by level."""
         return self._by_type.get(kind, [])
 
+    def at(self, line: int) -> list[ast.AST]:
+        """The nodes that begin in a line."""
+        return [node for nodes in self._by_type.values() for node in nodes if getattr(node, "lineno", 0) == line]
+
     def parent(self, node: ast.AST) -> ast.AST:
         """The node that holds it; the module itself for the module."""
         return self._parents.get(node, self.tree)
