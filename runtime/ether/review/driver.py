@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
@@ -14,35 +14,18 @@ from ether.review.scout.findings.truncation import halve_longest, size_of
 from ether_broker.envelope.response import Response
 from ether_broker.errors import EtherError, InternalError
 
-__all__ = ["Bus", "Following", "reduce_outcomes", "run_tasks"]
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
+    from ether_actors.task.handle import Handle
+
+__all__ = ["groups_of", "reduce_outcomes", "run_tasks"]
 
 _REDUCE_BYTES: Final = 700_000
 """What the reduction is sent at most: a bus takes 1 MiB an envelope."""
 
 
-class Following(Protocol):
-    """What a review needs of a handle."""
-
-    @property
-    def id(self) -> str:
-        """The request id."""
-
-    def stream(self) -> Iterable[Response]:
-        """What happens, and last the outcome."""
-
-    def cancel(self) -> None:
-        """Call it off."""
-
-
-class Bus(Protocol):
-    """What a review needs of a `Runtime`."""
-
-    def delegate(self, capability: str, params: Any = None, *, timeout: float | None = None) -> Following:
-        """Delegate."""
-
-
 def run_tasks(
-    bus: Bus, tasks: Sequence[ReviewTask], progress: Progress, *, timeout: float, window: int
+    bus: Runtime, tasks: Sequence[ReviewTask], progress: Progress, *, timeout: float, window: int
 ) -> list[Outcome]:
     """Delegate every task and wait for every outcome; one that fails stops no other.
 
@@ -72,11 +55,11 @@ def run_tasks(
 class _Followers:
     """What the threads share that follow one task each."""
 
-    def __init__(self, bus: Bus, progress: Progress, timeout: float) -> None:
+    def __init__(self, bus: Runtime, progress: Progress, timeout: float) -> None:
         self._bus = bus
         self._progress = progress
         self._timeout = timeout
-        self._under_way: dict[ReviewTask, Following] = {}
+        self._under_way: dict[ReviewTask, Handle] = {}
         self._over = threading.Event()
         self._lock = threading.Lock()
         """Held while the progress is told of something."""
@@ -99,7 +82,7 @@ class _Followers:
             self._progress.finished(outcome)
         return outcome
 
-    def _followed(self, task: ReviewTask, handle: Following) -> Outcome:
+    def _followed(self, task: ReviewTask, handle: Handle) -> Outcome:
         is_shown = False
         for response in handle.stream():
             if response.status.is_terminal:
@@ -119,7 +102,7 @@ class _Followers:
             handle.cancel()
 
 
-def reduce_outcomes(bus: Bus, outcomes: Sequence[Outcome], *, timeout: float) -> Response | EtherError:
+def reduce_outcomes(bus: Runtime, outcomes: Sequence[Outcome], *, timeout: float) -> Response | EtherError:
     """Have the findings of all tasks summarised; the bus's own refusal is a value here too.
 
     If they are too many for one envelope, the least grave of the largest groups stay behind; their counts do

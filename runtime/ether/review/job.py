@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from pydantic import TypeAdapter
 
 from ether.review import markdown_report, report
 from ether.review.bus import default_processes, open_bus
-from ether.review.driver import Bus, groups_of, reduce_outcomes, run_tasks
+from ether.review.driver import groups_of, reduce_outcomes, run_tasks
 from ether.review.outcome import Outcome
 from ether.review.plan import plan, targets
 from ether.review.progress import Progress
@@ -25,6 +25,9 @@ from ether.review.scout.summary import Group, summarise
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, UsageError
 from ether_broker.text import json_text, printable_lines
+
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
 
 __all__ = ["DEFAULT_TIMEOUT", "Review", "review"]
 
@@ -60,7 +63,7 @@ def review(
     timeout: float = DEFAULT_TIMEOUT,
     passes: Sequence[PassName] = tuple(PassName),
     stream: TextIO | None = None,
-    bus: Bus | None = None,
+    bus: Runtime | None = None,
 ) -> Review:
     """Review each directory under each pass, and write `review.md` and `review.json`.
 
@@ -120,7 +123,7 @@ def _output_folder(path: Path) -> Path:
     return path.absolute()
 
 
-def _reduce(bus: Bus, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], str]:
+def _reduce(bus: Runtime, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], str]:
     """The summary, and why it had to be made here if no agent made it: a review without one would be worth little."""
     response = reduce_outcomes(bus, outcomes, timeout=_REDUCE_TIMEOUT)
     if not isinstance(response, EtherError) and response.status is Status.COMPLETED:

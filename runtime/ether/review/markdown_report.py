@@ -52,17 +52,15 @@ def _summary(summary: dict[str, Any]) -> list[str]:
         ("Work of all agents", f"{summary['work_seconds']:.1f} s"),
         ("Processes", "this one" if not summary["processes"] else f"{summary['processes']:,}"),
     ]
-    return ["## Summary", "", markdown(summary["sentence"]), "", *_table(("Metric", "Value"), rows), ""]
+    return [markdown(summary["sentence"]), "", *_section("Summary", ("Metric", "Value"), rows)]
 
 
 def _failures(failures: list[dict[str, Any]]) -> list[str]:
-    if not failures:
-        return []
     rows = [
         (one["directory"], one["pass"], one["status"], f"{one['code'] or 'cut short'}: {one['message']}")
         for one in failures
     ]
-    return ["## Failures", "", *_table(("Directory", "Pass", "Status", "Reason"), rows), ""]
+    return _section("Failures", ("Directory", "Pass", "Status", "Reason"), rows)
 
 
 def _rules(rules: list[dict[str, Any]]) -> list[str]:
@@ -70,7 +68,7 @@ def _rules(rules: list[dict[str, Any]]) -> list[str]:
         return []
     lines = ["## What to do", ""]
     for number, one in enumerate(rules, 1):
-        places = [markdown_code(f"{place['source']}/{place['path']}:{place['line']}") for place in one["places"]]
+        places = [_place(place, place["source"]) for place in one["places"]]
         rest = one["count"] - len(places)
         more = f" and {rest:,} more" if rest > 0 else ""
         head = f"**{markdown(one['rule'])}** ({one['count']:,})"
@@ -79,28 +77,27 @@ def _rules(rules: list[dict[str, Any]]) -> list[str]:
 
 
 def _top(findings: list[dict[str, Any]]) -> list[str]:
-    if not findings:
-        return []
     rows = [
-        (
-            one["severity"],
-            markdown_code(f"{one['source']}/{one['path']}:{one['line']}"),
-            markdown_code(one["rule"]),
-            one["message"],
-        )
+        (one["severity"], _place(one, one["source"]), markdown_code(one["rule"]), one["message"])
         for one in findings
-    ]
-    return ["## Top findings", "", *_table(("Severity", "Place", "Rule", "What and why"), rows), ""]
+    ]  # fmt: skip
+    return _section("Top findings", ("Severity", "Place", "Rule", "What and why"), rows)
 
 
 def _hot_files(files: list[dict[str, Any]]) -> list[str]:
-    if not files:
-        return []
     rows = [
         (markdown_code(f"{one['source']}/{one['path']}"), one["findings"], one["errors"], one["warnings"])
         for one in files[:10]
     ]
-    return ["## Files with the most", "", *_table(("File", "Findings", "Errors", "Warnings"), rows), ""]
+    return _section("Files with the most", ("File", "Findings", "Errors", "Warnings"), rows)
+
+
+def _section(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    return [f"## {title}", "", *_table(heads, rows), ""] if rows else []
+
+
+def _place(one: dict[str, Any], source: str = "") -> str:
+    return markdown_code(f"{source}/{one['path']}:{one['line']}".removeprefix("/"))
 
 
 def _directory(directory: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[str]:
@@ -140,7 +137,7 @@ def _findings(result: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[
         lines += [f"**{markdown(name)}** ({markdown(findings[0]['severity'])}, {count:,}): {why}.", ""]
         for finding in findings:
             what = finding["message"].removesuffix(f": {known.get('why', '')}")
-            lines.append(f"- {markdown_code(finding['path'] + ':' + str(finding['line']))} {markdown(what)}.")
+            lines.append(f"- {_place(finding)} {markdown(what)}.")
         lines.append("")
     if result["findings_omitted"]:
         lines += [f"{result['findings_omitted']:,} more are counted and not shown.", ""]
@@ -209,7 +206,7 @@ def _rows(table: dict[str, Any], columns: Sequence[str], title: str) -> list[str
 
 def _cell(row: dict[str, Any], column: str) -> str:
     if column == "path:line":
-        return markdown_code(f"{row['path']}:{row['line']}")
+        return _place(row)
     value = row[column]
     return markdown_code(value) if column in {"path", "name", "module"} else str(value)
 

@@ -146,7 +146,7 @@ def test_import_cycles_are_shown_step_by_step(sources):
 
 def test_limits_name_what_was_left_out(sources):
     (sources / "alpha" / "bad.txt").write_bytes(b"\xff")
-    (sources / "alpha" / "logo.png").write_bytes(b"")
+    (sources / "alpha" / "logo.png").write_bytes(b"\0")
     limits = report_of(sources)["limits"]
     assert limits == ["alpha: bad.txt: not UTF-8; read as Latin-1.", "alpha: 1 left out (binary)."]
 

@@ -11,7 +11,7 @@ from ether.review.scout.explore import explore
 from ether.review.scout.files.limits import Limits
 from ether.review.scout.files.words import plural
 from ether.review.scout.params import Exploration, FilePath, Findings, Search
-from ether.review.scout.search import Query, search
+from ether.review.scout.search import search
 from ether.review.scout.summary import Group, summarise
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.capability import capability
@@ -60,13 +60,11 @@ class Scout(Agent):
     @capability("scout.search_content", confidence=0.95, idempotent=True)
     def search_content(self, wanted: Search, task: Task) -> Response:
         """Find lines by literal text or regular expression."""
-        root = Path(wanted.path).expanduser()
-        if not root.is_dir():
-            return _no_such(task, "directory", wanted.path)
-        query = Query(wanted.pattern, wanted.regex, wanted.ignore_case, wanted.context, wanted.limit)
         timeout = min(wanted.timeout, task.remaining * (1 - _MARGIN))
         try:
-            result = search(root, query, include=wanted.include, timeout=timeout, cancelled=lambda: task.cancelled)
+            result = search(wanted.model_copy(update={"timeout": timeout}), cancelled=lambda: task.cancelled)
+        except NotADirectoryError:
+            return _no_such(task, "directory", wanted.path)
         except ValueError as error:
             return task.respond(Status.REJECTED_CONTEXT, summary=str(error), unexpected_fields=("pattern",))
         return _answer(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ether.review.scout.files.words import words
-from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.finding import Finding, Severity
 from ether.review.scout.findings.rule import RULES, RULES_OF_RUFF, Rule
-from ether.review.scout.python.module import PythonModule, last_name
+from ether.review.scout.python.module import FUNCTIONS, PythonModule, last_name
 from ether.review.scout.ruff import Diagnostic
 
 __all__ = ["is_told", "select"]
@@ -39,12 +40,26 @@ def is_told(module: PythonModule, finding: Finding) -> bool:
     rule = RULES[finding.rule]
     if module.source.is_test and not rule.in_tests:
         return False
+    if finding.severity is Severity.INFO and any(map(_is_demonstration, _round(module, finding.line))):
+        return False
     around = [node for node in module.of(ast.ImportFrom) if node.lineno <= finding.line <= (node.end_lineno or 0)]
     lines = [finding.line, *(node.end_lineno or 0 for node in around)]
     comment = " ".join(module.comments.get(line, "") for line in lines)
     marks = [_NOQA.search(comment), _PYLINT.search(comment), *map(_FILE_WIDE.search, module.comments.values())]
     about_security = any(code.startswith("S") and code[1:].isdigit() for code in rule.ruff)
     return not (("nosec" in comment and about_security) or any(_speaks_of(rule, mark) for mark in marks))
+
+
+def _round(module: PythonModule, line: int) -> Iterator[ast.AST]:
+    for node in module.at(line):
+        yield from module.ancestors(node)
+
+
+def _is_demonstration(node: ast.AST) -> bool:
+    """Whether what is below runs as a script only, or shows how the module is used."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Compare):
+        return last_name(node.test.left) == "__name__"
+    return isinstance(node, FUNCTIONS) and "demo" in node.name
 
 
 def _speaks_of(rule: Rule, mark: re.Match[str] | None) -> bool:
@@ -55,10 +70,10 @@ def _speaks_of(rule: Rule, mark: re.Match[str] | None) -> bool:
     return not named.isdisjoint(name.lower() for name in (rule.name, *rule.ruff, *rule.codes))
 
 
-_EXPLAINS: Final = re.compile(r"re-?export|side.?effect|unused|compat|registers?\b|public api|for api", re.IGNORECASE)
+_EXPLAINS: Final = re.compile(
+    r"re-?export|side.?effect|unused|compat|registers?\b|\bexpos|public api|for api", re.IGNORECASE
+)
 _FACADES: Final = words("__init__.py conftest.py compat.py _compat.py api.py setup.py")
-_OWN_EQUALITY: Final = words("sqlalchemy numpy pandas peewee django polars pyspark ibis dask xarray torch pony sympy")
-"""Libraries whose `==` with None builds an expression; there `is` would be the bug."""
 _MOMENT: Final = re.compile(r"(?:\b|`)(?:time|now|utcnow|today|monotonic|uuid[14]|random|getcwd|getenv|cwd)`")
 _FILLED_IN: Final = re.compile(r"""\b[fF]["']|["']\s*%|\.format\(|["']\s*\+|\+\s*["']""")
 _PASSES_ON: Final = re.compile(
@@ -68,8 +83,8 @@ _PASSES_ON: Final = re.compile(
 _ITSELF: Final = re.compile(r"\s*([\w.]+) = \1\s*(?:#.*)?")
 _PROBE: Final = 2
 """Statements: so short a body asks whether something works, which is mostly meant."""
-_SLIP: Final = re.compile(r"""(["'])[\w.-]{1,40}\1\s*\n\s*(["'])[\w.-]{1,40}\2""")
-"""Two short words on two lines: longer literals side by side are one text, broken over lines on purpose."""
+_RIGHT_TO_LEFT: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
+"""Letters of Hebrew, Arabic and their like: text in them needs marks of direction."""
 _CHANGING: Final = words("append extend insert add update setdefault pop popitem remove discard clear sort reverse")
 _REMOVES: Final = re.compile(r"\.(?:remove|pop|popitem|discard|clear)\(|^del\b")
 _SHOWING: Final = words(
@@ -99,7 +114,9 @@ def _brief(text: str) -> str:
 
 def _is_no_facade(module: PythonModule, one: Diagnostic) -> bool:
     """Whether the module does more than to offer what others define, and the line does not say why it imports."""
-    if module.name.rpartition("/")[2] in _FACADES or _EXPLAINS.search(module.comments.get(one.line, "")):
+    if module.name.rpartition("/")[2] in _FACADES or any(
+        _EXPLAINS.search(module.comments.get(line, "")) for line in (one.line - 1, one.line)
+    ):
         return False
     rest = (node for node in module.tree.body if not isinstance(node, (ast.Import, ast.ImportFrom)))
     quiet = (ast.Expr, ast.Assign, ast.AnnAssign, ast.If, ast.Try)
@@ -111,7 +128,9 @@ def _is_mentioned(module: PythonModule, one: Diagnostic) -> bool:
 
     A submodule that is imported for its effect counts, and what a module takes from a private one to offer it.
     """
-    name = re.findall(r"\w+", one.message.partition("` ")[0])[-1]
+    aliases = [node for node in module.at(one.line) if isinstance(node, ast.alias) and node.asname]
+    shown = re.findall(r"\w+", one.message.partition("` ")[0])[-1]
+    name = next((node.asname for node in aliases if node.name.endswith(shown) and node.asname), shown)
     line = module.source.lines[one.line - 1]
     offers = "from ._" in line or (line.lstrip().startswith("import ") and "." in line)
     return offers or len(re.findall(rf"\b{name}\b", module.source.text)) > 1
@@ -149,7 +168,9 @@ def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
 def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
     function = module.function_at(one.line)
     plain = function is not None and not function.decorator_list and function.args.kwarg is None
-    return plain and one.message.partition("`")[2][:1].islower()
+    above = module.source.lines[function.lineno : one.line] if function else []
+    in_example = sum(line.count("```") for line in above) % 2
+    return plain and not in_example and one.message.partition("`")[2][:1].islower()
 
 
 def _is_kept(module: PythonModule, one: Diagnostic) -> bool:
@@ -199,19 +220,15 @@ def _is_no_trial(module: PythonModule, one: Diagnostic) -> bool:
     return not any(isinstance(above, kinds) for node in statements for above in module.ancestors(node))
 
 
-def _is_no_search(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether the loop does not return what it looks for: then its `else` reads as what it is."""
-    loops: list[ast.For | ast.While] = [*module.of(ast.For), *module.of(ast.While)]
-    found = [loop for loop in loops if loop.orelse and loop.lineno <= one.line <= loop.orelse[0].lineno]
-    return not any(isinstance(part, ast.Return) for loop in found for part in ast.walk(loop))
-
-
-def _is_no_query(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a comparison is one, and builds no condition of a query."""
-    if any(origin.partition(".")[0] in _OWN_EQUALITY for origin in module.origins.values()):
-        return False
-    compares = (node for node in module.of(ast.Compare) if node.lineno <= one.line <= (node.end_lineno or 0))
-    return not any(isinstance(module.parent(node), ast.Call) for node in compares)
+def _is_no_branch(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether `x = x` stands in a function and is not all that a branch does: then it says that nothing happens."""
+    alone = [[node] for node in module.at(one.line) if isinstance(node, ast.stmt)]
+    holder = module.parent(alone[0][0]) if alone else module.tree
+    is_branch = not isinstance(holder, FUNCTIONS) and any(
+        getattr(holder, name, None) in alone for name in ("body", "orelse")
+    )
+    whole = _ITSELF.fullmatch(module.source.lines[one.line - 1])
+    return whole is not None and not is_branch and module.function_at(one.line) is not None
 
 
 def _is_no_registration(module: PythonModule, one: Diagnostic) -> bool:
@@ -246,15 +263,15 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "cached-method": lambda module, one: re.search(r"maxsize=None|\bcache$|\(None", _code(module, one)) is not None,
     "changed-while-iterated": lambda module, one: _REMOVES.search(_code(module, one)) is not None,
     "default-evaluated-once": lambda _, one: bool(_MOMENT.search(one.message)),
-    "else-without-break": _is_no_search,
-    "exception-not-raised": _is_no_trial,
+    "exception-not-raised": lambda module, one: (
+        _is_no_trial(module, one) and hasattr(builtins, _text(module, one).partition("(")[0])
+    ),
     "forgotten-f": _is_shown,
+    "hidden-text-direction": lambda module, one: not _RIGHT_TO_LEFT.search(module.source.lines[one.line - 1]),
     "init-returns-value": _returns_a_value,
     "leftover-breakpoint": _is_no_debugger,
     "logging-format": lambda module, one: "%" in _code(module, one),
-    "missing-comma": lambda module, one: _SLIP.fullmatch(_text(module, one)) is not None,
     "mutable-default": _is_kept,
-    "none-comparison": _is_no_query,
     "positional-flags": lambda module, one: re.search(r", re\.[A-Z][A-Z re.|]*\)$", _code(module, one)) is not None,
     "redefinition": _is_no_registration,
     "removed-from-python": lambda module, one: (
@@ -262,9 +279,7 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
         and (one.code != "UP005" or "TestCase" in module.source.text)
     ),
     "request-without-timeout": lambda module, one: "**" not in _code(module, one),
-    "self-assignment": lambda module, one: (
-        module.function_at(one.line) is not None and bool(_ITSELF.fullmatch(module.source.lines[one.line - 1]))
-    ),
+    "self-assignment": _is_no_branch,
     "shell-injection": lambda module, one: (
         bool(_FILLED_IN.search(_code(module, one))) and "quote" not in _code(module, one)
     ),
@@ -275,12 +290,16 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
         not module.is_init and not re.search(r"def __getattr__|sys\.modules|globals\(\)", module.source.text)
     ),
     "undefined-name": _is_asked,
-    "unsafe-yaml": lambda module, one: "**" not in "".join(module.source.lines[one.line - 1 : one.end_line]),
+    "unsafe-yaml": lambda module, one: (
+        "**" not in _code(module, one) and re.search(r"loader `(?!C?(?:Full|Unsafe)?Loader`)", one.message) is None
+    ),
     "unused-comparison": _is_no_trial,
     "unused-import": _is_no_facade,
-    "unused-variable": lambda module, one: "except" not in module.source.lines[one.line - 1],
-    "wrong-return-type": lambda module, one: (
-        "type: ignore" not in module.comments.get(getattr(module.function_at(one.line), "lineno", 0), "")
+    "unused-variable": lambda module, one: (
+        re.search(r"\bexcept\b|=.*\w =[^=]", module.source.lines[one.line - 1]) is None
+    ),
+    "wrong-all": lambda module, one: (
+        not any(isinstance(part, ast.Starred) for node in module.at(one.line) for part in ast.walk(node))
     ),
 }
 """{rule: whether a finding of it is worth telling}; those of other rules always are."""

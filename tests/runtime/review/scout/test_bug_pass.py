@@ -28,6 +28,12 @@ def test_a_project_that_brings_a_removed_module_itself_may_import_it(tmp_path):
     assert len(bugs(tmp_path / "other")["removed-from-python"]) == 1
 
 
+def test_a_name_that_the_project_puts_among_the_builtins_is_defined(tmp_path):
+    write_tree(tmp_path, {"a.py": "import builtins\nbuiltins.shell = 1\n", "b.py": "print(shell, shall)\n"})
+    (finding,) = bugs(tmp_path)["undefined-name"]
+    assert "`shall`" in finding["message"]
+
+
 def test_syntax_errors_of_tests_are_only_mentioned(tmp_path):
     write_tree(tmp_path, {"a.py": "def f(:\n", "tests/data/bad.py": "def f(:\n"})
     told = {(one["path"], one["severity"], one["line"], one["column"]) for one in bugs(tmp_path)["syntax-error"]}

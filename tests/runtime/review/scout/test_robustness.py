@@ -192,24 +192,8 @@ def test_more_bytes_than_allowed_cut_the_exploration_short(tmp_path):
     assert result["notes"] == ["Stopped at 6 bytes, after 1 of 2 files."]
 
 
-class Vanishing:
-    """A directory entry whose file goes away while it is looked at."""
-
-    name = "gone.py"
-    path = "gone.py"
-
-    def is_symlink(self):
-        return False
-
-    def is_dir(self, *, follow_symlinks):
-        return False
-
-    def is_file(self, *, follow_symlinks):
-        raise FileNotFoundError(2, "No such file or directory")
-
-
 def test_a_file_that_vanishes_while_it_is_listed_is_a_note(tmp_path, monkeypatch):
-    monkeypatch.setattr("ether.review.scout.files.discovery._entries", lambda *_: [Vanishing()])
+    monkeypatch.setattr("os.walk", lambda root, onerror: iter([(str(root), [], ["gone.py"])]))
     found = discover(tmp_path)
     assert found.files == []
     assert found.notes == ["gone.py: vanished while it was listed (No such file or directory)."]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ether.review.scout.checks.branches import repeated_condition, unreachable_code, unreachable_except
+from ether.review.scout.checks.branches import repeated_condition, unreachable_code
 from ether.review.scout.checks.coroutines import missing_await
 from ether.review.scout.findings.finding import Finding
 from ether.review.scout.findings.rule import RULES
@@ -18,7 +18,6 @@ _CHECKS: Final[dict[str, Callable[[PythonModule], Iterator[tuple[ast.AST, str]]]
     "missing-await": missing_await,
     "repeated-condition": repeated_condition,
     "unreachable-code": unreachable_code,
-    "unreachable-except": unreachable_except,
 }
 
 

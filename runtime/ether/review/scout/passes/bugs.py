@@ -7,7 +7,6 @@ import json
 import re
 import tomllib
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -16,6 +15,7 @@ from ether.review.scout.files.language import PYTHON
 from ether.review.scout.files.source import Source, Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.once import once
 from ether.review.scout.findings.rule import RULES
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.python.module import PythonModule
@@ -23,8 +23,6 @@ from ether.review.scout.selection import is_told
 
 __all__ = ["BugPass"]
 
-_LINES: Final = 5
-"""Lines of a file that are named beside the first one with a finding of the same rule."""
 _JSON_WITH_COMMENTS: Final = re.compile(
     r"tsconfig|jsconfig|\.vscode|\.eslintrc|devcontainer|\.jsonc|renovate|\.babelrc"
 )
@@ -44,6 +42,7 @@ class BugPass:
         self._findings: list[Finding] = []
         self._imported: set[tuple[str, str]] = set()
         self._parts: set[str] = set()
+        self._builtins: set[str] = set()
         self._checked = 0
         self._lines = 0
         self._foreign = 0
@@ -54,6 +53,8 @@ class BugPass:
         self._parts.update(PurePosixPath(source.name).with_suffix("").parts)
         if seen.module:
             self._imported.update(_names_taken(seen.module))
+            stored = (one for one in seen.module.of(ast.Attribute) if isinstance(one.ctx, ast.Store))
+            self._builtins.update(one.attr for one in stored if seen.module.dotted(one.value) == "builtins")
         if not source.is_ours:
             self._foreign += 1
             return
@@ -76,7 +77,7 @@ class BugPass:
     def finish(self, root: Path) -> PassReport:
         """Drop what the rest of the directory explains, and count."""
         del root
-        kept = _once([finding for finding in self._findings if not self._is_explained(finding)])
+        kept = once([finding for finding in self._findings if not self._is_explained(finding)])
         rules = Counter(finding.rule for finding in kept)
         data = {
             "files_checked": self._checked,
@@ -90,29 +91,12 @@ class BugPass:
         if finding.rule == "unused-import":
             name = finding.subject.rpartition(" ")[2].rpartition(".")[2]
             return (PurePosixPath(finding.path).stem, name) in self._imported
+        if finding.rule == "undefined-name":
+            return finding.subject in self._builtins
         if finding.rule == "removed-from-python":  # the project brings its own, as setuptools brings distutils
             top = finding.subject.partition(".")[0]
             return top in self._parts or "_" + top in self._parts
         return False
-
-
-def _once(findings: list[Finding]) -> list[Finding]:
-    """Of the findings of one rule in one file that are no errors only the first, with the lines of the others."""
-    alike: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in sorted(dict.fromkeys(findings), key=lambda one: one.order):
-        place = (str(finding.line), str(finding.column)) if finding.severity is Severity.ERROR else ()
-        alike.setdefault((finding.path, finding.rule, *place), []).append(finding)
-    return [_with_others(first, others) for first, *others in alike.values()]
-
-
-def _with_others(finding: Finding, others: list[Finding]) -> Finding:
-    lines = sorted({one.line for one in others} - {finding.line})
-    if not lines:
-        return finding
-    more = f" and {len(lines) - _LINES} more" if lines[_LINES:] else ""
-    told = f"{'lines' if lines[1:] else 'line'} {', '.join(map(str, lines[:_LINES]))}{more}"
-    what, colon, why = finding.message.rpartition(f": {RULES[finding.rule].why}")
-    return replace(finding, message=f"{what} (also in {told}){colon}{why}")
 
 
 def _names_taken(module: PythonModule) -> set[tuple[str, str]]:
@@ -175,8 +159,6 @@ def _insights(findings: list[Finding], rules: Counter[str], checked: int, foreig
     severe = sum(1 for finding in findings if finding.severity is Severity.ERROR)
     files = plural(checked, "file")
     told = [f"{plural(len(findings), 'finding')} in {files}, {plural(severe, 'error')} among them."]
-    if not findings:
-        told = [f"Nothing found in {files}."]
     if rules:
         often = ", ".join(f"{name} ({count})" for name, count in rules.most_common(3))
         told.append(f"Most often: {often}.")

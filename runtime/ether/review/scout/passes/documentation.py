@@ -9,6 +9,7 @@ from ether.review.scout.files.limits import Limits
 from ether.review.scout.files.source import Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.once import once
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.passes.readme_pages import Pages
 
@@ -34,12 +35,12 @@ class DocumentationPass:
 
     def finish(self, root: Path) -> PassReport:
         """Check the links, and say how many findings there are of each kind."""
-        findings = [*self._findings, *self._pages.findings(root)]
+        findings = [*once(self._findings), *self._pages.findings(root)]
         data = self._pages.to_json(root, self._rows)
         rules = Counter(finding.rule for finding in findings)
         told = []
         if stale := rules["stale-parameter"]:
-            told.append(f"{plural(stale, 'documented parameter')} that no signature has.")
+            told.append(f"{plural(stale, 'file')} with documented parameters that no signature has.")
         if broken := rules["broken-link"]:
             told.append(f"{broken} of {plural(data['links_checked'], 'relative link')} lead nowhere.")
         return PassReport(findings, data, told or ["Nothing that is documented is known to be wrong."])

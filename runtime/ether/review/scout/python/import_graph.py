@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from ether.review.scout.python.module import PythonModule, last_name
 
 __all__ = ["Edge", "ImportCollector", "ImportGraph", "module_name"]
+
+_CIRCLE: Final = re.compile(r"circular|cycl", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class Edge:
     path: str
     line: int
     at_import: bool
-    """Whether it runs at import: not in a function, nor only for type checkers or scripts."""
+    """Whether it runs at import: not in a function, nor only for type checkers or scripts, nor known to be circular."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,9 @@ def _base(one: _Import, source: str) -> str:
 
 
 def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
+    """Whether it runs at import, and no comment says that its author knows of a circle."""
+    if any(_CIRCLE.search(module.comments.get(line, "")) for line in (statement.lineno - 1, statement.lineno)):
+        return False
     return not any(_is_later(above) for above in module.ancestors(statement))
 
 
