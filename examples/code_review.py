@@ -3,7 +3,7 @@
     python examples/code_review.py DIR… [--output DIR] [--processes N] [--timeout SECONDS]
 
 Progress goes to standard error; `review.md` and `review.json` go to the folder of `--output` (default: here).
-The exit code is 0 when every task completed, 1 when one failed, 2 when an argument is wrong.
+The exit code is 0 when every task completed, 1 when one failed or nothing could be done.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ether.review.job import DEFAULT_TIMEOUT, run_review
+from ether import EtherError
+from ether.review.job import DEFAULT_TIMEOUT, review
 
 
 def main() -> int:
@@ -22,7 +23,12 @@ def main() -> int:
     parser.add_argument("--processes", type=int, metavar="N", help="nodes; 0 runs in this process")
     parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT, metavar="S", help="seconds a task")
     given = parser.parse_args()
-    return run_review(given.directories, given.output, processes=given.processes, timeout=given.timeout)
+    try:
+        done = review(given.directories, given.output, processes=given.processes, timeout=given.timeout)
+    except EtherError as error:
+        sys.exit(str(error))
+    print(done)
+    return done.exit_code
 
 
 if __name__ == "__main__":

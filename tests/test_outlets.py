@@ -14,7 +14,6 @@ FLOORS: Final = ("broker/ether_broker", "actors/ether_actors", "runtime/ether")
 OUTLET: Final = {"runtime/ether/text_io/terminal.py", "runtime/ether/text_io/console.py"}
 PIPES: Final = {
     "actors/ether_actors/supervisor/journal/checkpoint_process.py": "a child process hands its parent bytes",
-    "runtime/ether/review/scout/line_search.py": "a child process hands its parent JSON",
 }
 PRINTERS: Final = {
     "print", "pprint", "print_json", "rprint", "Console", "echo", "secho", "print_exc", "print_exception", "print_stack",

@@ -4,7 +4,7 @@ General layout, from the bottom up:
 
     plan               which tasks there are; what a wrong directory is told
     outcome            what became of one task
-    progress…          how the work is shown: bars on a terminal, lines elsewhere
+    progress           how the work is shown: lines
     driver             delegates the tasks and follows them; delegates the reduction
     report, markdown_report   one data model, as review.json and as review.md
     bus                a cluster, or everything in this process

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ether.review.driver import Bus
-
 if TYPE_CHECKING:
     from ether.runtime import Runtime
 
@@ -19,7 +17,7 @@ _EXPLORE: Final = "scout.explore_directory"
 
 
 @contextmanager
-def open_bus(processes: int) -> Iterator[Bus]:
+def open_bus(processes: int) -> Iterator[Runtime]:
     """A bus with scouts on it.
 
     Args:

@@ -3,59 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
-from ether.review.progress import Display
-from ether.review.scout.findings.truncation import size_of
+from ether.review.progress import Progress
+from ether.review.scout.findings.truncation import halve_longest, size_of
 from ether_broker.envelope.response import Response
 from ether_broker.errors import EtherError, InternalError
 
-__all__ = ["Bus", "Following", "reduce_outcomes", "run_tasks"]
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
+    from ether_actors.task.handle import Handle
+
+__all__ = ["groups_of", "reduce_outcomes", "run_tasks"]
 
 _REDUCE_BYTES: Final = 700_000
 """What the reduction is sent at most: a bus takes 1 MiB an envelope."""
 
 
-class Following(Protocol):
-    """What a review needs of a handle."""
-
-    @property
-    def id(self) -> str:
-        """The request id."""
-
-    def stream(self) -> Iterable[Response]:
-        """What happens, and last the outcome."""
-
-    def cancel(self) -> None:
-        """Call it off."""
-
-
-class Bus(Protocol):
-    """What a review needs of a `Runtime`."""
-
-    def delegate(self, capability: str, params: Any = None, *, timeout: float | None = None) -> Following:
-        """Delegate."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """Something that a follower saw; the main thread shows it."""
-
-    task: ReviewTask
-    request_id: str
-    response: Response | None = None
-    """A response of work that goes on."""
-    outcome: Outcome | None = None
-
-
-def run_tasks(bus: Bus, tasks: Sequence[ReviewTask], display: Display, *, timeout: float, window: int) -> list[Outcome]:
+def run_tasks(
+    bus: Runtime, tasks: Sequence[ReviewTask], progress: Progress, *, timeout: float, window: int
+) -> list[Outcome]:
     """Delegate every task and wait for every outcome; one that fails stops no other.
 
     At most `window` are under way at a time, so that a task's timeout counts from when an agent is about to
@@ -65,67 +36,64 @@ def run_tasks(bus: Bus, tasks: Sequence[ReviewTask], display: Display, *, timeou
     Args:
         bus: where the agents are.
         tasks: what to do.
-        display: told from this thread only.
+        progress: told of each task by one thread at a time.
         timeout: seconds for each task.
         window: tasks under way at a time.
 
     Returns:
         One outcome a task, in the order of `tasks`.
     """
-    waiting = deque(tasks)
-    outcomes: dict[ReviewTask, Outcome] = {}
-    shown: set[ReviewTask] = set()
-    followers = _Followers(bus, timeout)
+    followers = _Followers(bus, progress, timeout)
     with ThreadPoolExecutor(max_workers=window, thread_name_prefix="ether-review") as threads:
         try:
-            for _ in range(min(window, len(waiting))):
-                threads.submit(followers.follow, waiting.popleft())
-            while len(outcomes) < len(tasks):
-                event = followers.events.get()
-                _show(event, display, shown)
-                if event.outcome is not None:
-                    outcomes[event.task] = event.outcome
-                    if waiting:
-                        threads.submit(followers.follow, waiting.popleft())
+            return list(threads.map(followers.follow, tasks))
         except BaseException:
             followers.call_off()
             raise
-    return [outcomes[task] for task in tasks]
 
 
 class _Followers:
     """What the threads share that follow one task each."""
 
-    def __init__(self, bus: Bus, timeout: float) -> None:
+    def __init__(self, bus: Runtime, progress: Progress, timeout: float) -> None:
         self._bus = bus
+        self._progress = progress
         self._timeout = timeout
-        self._under_way: dict[ReviewTask, Following] = {}
+        self._under_way: dict[ReviewTask, Handle] = {}
         self._over = threading.Event()
-        self.events: SimpleQueue[_Event] = SimpleQueue()
+        self._lock = threading.Lock()
+        """Held while the progress is told of something."""
 
-    def follow(self, task: ReviewTask) -> None:
-        """Delegate one task and pass on what happens to it; puts one outcome, whatever happens."""
+    def follow(self, task: ReviewTask) -> Outcome:
+        """Delegate one task, show what happens to it, and give its outcome, whatever happens."""
         params = {"path": str(task.target.path), "passes": [task.pass_name.value]}
-        request_id = ""
-        outcome: Outcome | None = None
         try:
             handle = self._bus.delegate("scout.explore_directory", params, timeout=self._timeout)
-            request_id = handle.id
             self._under_way[task] = handle
             if self._over.is_set():  # set before `call_off` looks: one of the two sees the other
                 handle.cancel()
-            for response in handle.stream():
-                if response.status.is_terminal:
-                    outcome = Outcome.of(task, response)
-                else:
-                    self.events.put(_Event(task, request_id, response))
+            outcome = self._followed(task, handle)
         except EtherError as error:
             outcome = Outcome.undelivered(task, error)
-        except Exception as error:  # noqa: BLE001  in this thread it would go unheard, and the review wait for ever
+        except Exception as error:  # noqa: BLE001  a bug in following one task stops no other
             outcome = Outcome.undelivered(task, InternalError(f"{type(error).__name__}: {error}"))
         self._under_way.pop(task, None)
-        outcome = outcome or Outcome.undelivered(task, InternalError("The stream ended without an outcome."))
-        self.events.put(_Event(task, request_id, outcome=outcome))
+        with self._lock:
+            self._progress.finished(outcome)
+        return outcome
+
+    def _followed(self, task: ReviewTask, handle: Handle) -> Outcome:
+        is_shown = False
+        for response in handle.stream():
+            if response.status.is_terminal:
+                return Outcome.of(task, response)
+            with self._lock:
+                if not is_shown:  # ACCEPTED is also the heartbeat of long work, and comes again and again
+                    self._progress.started(task, handle.id)
+                is_shown = True
+                if response.progress is not None:
+                    self._progress.progressed(task, handle.id, response.progress, response.summary)
+        raise InternalError("The stream ended without an outcome.")
 
     def call_off(self) -> None:
         """Cancel what is under way, and what a thread is just about to delegate."""
@@ -134,18 +102,7 @@ class _Followers:
             handle.cancel()
 
 
-def _show(event: _Event, display: Display, shown: set[ReviewTask]) -> None:
-    if event.outcome is not None:
-        display.finished(event.outcome)
-        return
-    if event.task not in shown:  # ACCEPTED is also the heartbeat of long work, and comes again and again
-        shown.add(event.task)
-        display.started(event.task, event.request_id)
-    if event.response is not None and event.response.progress is not None:
-        display.progressed(event.task, event.request_id, event.response.progress, event.response.summary)
-
-
-def reduce_outcomes(bus: Bus, outcomes: Sequence[Outcome], *, timeout: float) -> Response | EtherError:
+def reduce_outcomes(bus: Runtime, outcomes: Sequence[Outcome], *, timeout: float) -> Response | EtherError:
     """Have the findings of all tasks summarised; the bus's own refusal is a value here too.
 
     If they are too many for one envelope, the least grave of the largest groups stay behind; their counts do
@@ -170,10 +127,8 @@ def groups_of(outcomes: Sequence[Outcome], limit: int = _REDUCE_BYTES) -> list[d
                 "findings": list(result["findings"]),
                 "counts": result["counts"],
                 "by_rule": result["by_rule"],
+                "findings_omitted": result["findings_omitted"],
             })  # fmt: skip
-    while size_of(groups) > limit:
-        longest = max(groups, key=lambda group: len(group["findings"]))
-        if not longest["findings"]:
-            break
-        del longest["findings"][len(longest["findings"]) // 2 :]
+    while size_of(groups) > limit and halve_longest(groups):
+        pass
     return groups

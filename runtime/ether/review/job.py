@@ -5,35 +5,35 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from ether.review import markdown_report as markdown
-from ether.review import report
-from ether.review.driver import Bus, groups_of, reduce_outcomes, run_tasks
+from pydantic import TypeAdapter
+
+from ether.review import markdown_report, report
+from ether.review.bus import default_processes, open_bus
+from ether.review.driver import groups_of, reduce_outcomes, run_tasks
 from ether.review.outcome import Outcome
 from ether.review.plan import plan, targets
-from ether.review.progress import Display
-from ether.review.progress_lines import PlainDisplay
+from ether.review.progress import Progress
 from ether.review.scout.explore import PassName
-from ether.review.scout.findings.finding import Finding
 from ether.review.scout.ruff import require_ruff
 from ether.review.scout.summary import Group, summarise
-from ether.text_io.terminal import is_drawn, put, say
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, UsageError
 from ether_broker.text import json_text, printable_lines
 
-__all__ = ["DEFAULT_TIMEOUT", "Review", "review", "run_review"]
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
+
+__all__ = ["DEFAULT_TIMEOUT", "Review", "review"]
 
 DEFAULT_TIMEOUT: Final = 600.0
 """Seconds for one directory under one pass: at 10,000 lines a second, six million lines."""
 _REDUCE_TIMEOUT: Final = 60.0
-
-OpenBus = Callable[[int], AbstractContextManager[Bus]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,38 +47,12 @@ class Review:
 
     @property
     def exit_code(self) -> int:
-        """0 when every task ended COMPLETED, 1 otherwise."""
+        """0 when every task ended COMPLETED, 1 otherwise; findings are no failure."""
         return 1 if self.report["failures"] else 0
 
-
-def run_review(
-    directories: Sequence[str | Path],
-    output: str | Path = ".",
-    *,
-    processes: int | None = None,
-    timeout: float = DEFAULT_TIMEOUT,
-    out: TextIO | None = None,
-    err: TextIO | None = None,
-) -> int:
-    """Review directories as a command does: progress on `err`, one line of result on `out`.
-
-    Returns:
-        0 all is well (findings are no failure), 1 a task failed or was cut short, 2 a wrong argument, 130 Ctrl-C.
-    """
-    out, err = out or sys.stdout, err or sys.stderr
-    try:
-        done = review(directories, output, processes=processes, timeout=timeout, stream=err)
-    except UsageError as error:
-        say(str(error), err)
-        return 2
-    except EtherError as error:
-        say(f"The bus did not start: {error}", err)
-        return 1
-    except KeyboardInterrupt:
-        say("Interrupted: what was under way is called off, and nothing was written.", err)
-        return 130
-    put(f"{done.report['summary']['sentence']} See {done.markdown_path} and {done.json_path}", out)
-    return done.exit_code
+    def __str__(self) -> str:
+        """What was found, and where it stands."""
+        return f"{self.report['summary']['sentence']} See {self.markdown_path} and {self.json_path}."
 
 
 def review(
@@ -89,12 +63,13 @@ def review(
     timeout: float = DEFAULT_TIMEOUT,
     passes: Sequence[PassName] = tuple(PassName),
     stream: TextIO | None = None,
-    open_bus: OpenBus | None = None,
+    bus: Runtime | None = None,
 ) -> Review:
     """Review each directory under each pass, and write `review.md` and `review.json`.
 
     A task that fails stops no other and is named in the report. Both files are written at the end, each at
-    once, so a reader never sees half of one; an earlier review there is replaced.
+    once, so a reader never sees half of one; an earlier review there is replaced. An interruption calls off
+    what is under way, and nothing is written.
 
     Args:
         directories: what to review.
@@ -103,7 +78,7 @@ def review(
         timeout: seconds for each task.
         passes: which passes.
         stream: where progress is shown; default: standard error.
-        open_bus: what opens the bus; default: `ether.review.bus.open_bus`.
+        bus: a bus with scouts on it, on as many nodes as `processes`; default: one of the review's own.
 
     Raises:
         UsageError: a directory or an argument is wrong; nothing was started.
@@ -116,24 +91,22 @@ def review(
     if timeout <= 0:
         raise UsageError(f"timeout={timeout}: give each task some seconds, such as {DEFAULT_TIMEOUT:g}.")
     tasks = plan(reviewed, passes)
-    nodes = _processes(processes, len(tasks))
-    if open_bus is None:
+    nodes = default_processes(len(tasks)) if processes is None else processes
+    if nodes < 0:
+        raise UsageError(f"processes={nodes}: 0 runs everything in this process, 1 and more are nodes.")
+    if bus is None:
         require_ruff()
-    with (open_bus or _open_bus)(nodes) as bus:
-        with _display(stream or sys.stderr, len(tasks)) as display:
-            outcomes = run_tasks(bus, tasks, display, timeout=timeout, window=max(4, 2 * nodes))
-        reduction, problem = _reduce(bus, outcomes)
+    with nullcontext(bus) if bus else open_bus(nodes) as scouts:
+        progress = Progress(stream or sys.stderr)
+        outcomes = run_tasks(scouts, tasks, progress, timeout=timeout, window=max(4, 2 * nodes))
+        reduction, problem = _reduce(scouts, outcomes)
+    seconds = time.monotonic() - started
     made = report.build(
-        outcomes,
-        reviewed,
-        reduction,
-        reduction_problem=problem,
-        wall_seconds=time.monotonic() - started,
-        processes=nodes,
-    )
+        outcomes, reviewed, reduction, reduction_problem=problem, wall_seconds=seconds, processes=nodes
+    )  # fmt: skip
     return Review(
         made,
-        _write(folder / "review.md", printable_lines(markdown.render(made))),
+        _write(folder / "review.md", printable_lines(markdown_report.render(made))),
         _write(folder / "review.json", json_text(made, indent=2) + "\n"),
     )
 
@@ -150,45 +123,13 @@ def _output_folder(path: Path) -> Path:
     return path.absolute()
 
 
-def _processes(wanted: int | None, tasks: int) -> int:
-    from ether.review.bus import default_processes
-
-    if wanted is None:
-        return default_processes(tasks)
-    if wanted < 0:
-        raise UsageError(f"processes={wanted}: 0 runs everything in this process, 1 and more are nodes.")
-    return wanted
-
-
-def _open_bus(processes: int) -> AbstractContextManager[Bus]:
-    from ether.review.bus import open_bus
-
-    return open_bus(processes)
-
-
-def _display(stream: TextIO, total: int) -> Display:
-    if is_drawn(stream):
-        from ether.review.progress_bars import BarDisplay
-
-        return BarDisplay(stream, total)
-    return PlainDisplay(stream)
-
-
-def _reduce(bus: Bus, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], str]:
+def _reduce(bus: Runtime, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], str]:
     """The summary, and why it had to be made here if no agent made it: a review without one would be worth little."""
     response = reduce_outcomes(bus, outcomes, timeout=_REDUCE_TIMEOUT)
     if not isinstance(response, EtherError) and response.status is Status.COMPLETED:
         return response.data_payload.thawed(), ""
     problem = str(response) if isinstance(response, EtherError) else response.explain()
-    groups = [
-        Group(
-            group["source"],
-            [Finding.from_json(finding) for finding in group["findings"]],
-            group["counts"],
-            group["by_rule"],
-        )
-        for group in groups_of(outcomes)
-    ]
+    groups = TypeAdapter(list[Group]).validate_python(groups_of(outcomes))
     return summarise(groups), f"The summary was made without an agent: {problem}"
 
 

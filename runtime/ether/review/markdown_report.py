@@ -22,14 +22,13 @@ def render(report: dict[str, Any]) -> str:
         "",
         *_summary(report["summary"]),
         *_failures(report["failures"]),
-        *_recommendations(report["recommendations"]),
+        *_rules(report["rules"]),
         *_top(report["top_findings"]),
         *_hot_files(report["hot_files"]),
     ]
     rules = {rule["rule"]: rule for rule in report["rules"]}
     for directory in report["directories"]:
         lines += _directory(directory, rules)
-    lines += _rules(report["rules"])
     lines += _limits(report["limits"])
     return "\n".join(lines).rstrip() + "\n"
 
@@ -53,57 +52,52 @@ def _summary(summary: dict[str, Any]) -> list[str]:
         ("Work of all agents", f"{summary['work_seconds']:.1f} s"),
         ("Processes", "this one" if not summary["processes"] else f"{summary['processes']:,}"),
     ]
-    return ["## Summary", "", markdown(summary["sentence"]), "", *_table(("Metric", "Value"), rows), ""]
+    return [markdown(summary["sentence"]), "", *_section("Summary", ("Metric", "Value"), rows)]
 
 
 def _failures(failures: list[dict[str, Any]]) -> list[str]:
-    if not failures:
-        return []
     rows = [
         (one["directory"], one["pass"], one["status"], f"{one['code'] or 'cut short'}: {one['message']}")
         for one in failures
     ]
-    return ["## Failures", "", *_table(("Directory", "Pass", "Status", "Reason"), rows), ""]
+    return _section("Failures", ("Directory", "Pass", "Status", "Reason"), rows)
 
 
-def _recommendations(recommendations: list[dict[str, Any]]) -> list[str]:
-    if not recommendations:
+def _rules(rules: list[dict[str, Any]]) -> list[str]:
+    if not rules:
         return []
     lines = ["## What to do", ""]
-    for number, one in enumerate(recommendations, 1):
-        places = ", ".join(
-            markdown_code(f"{place['source']}/{place['path']}:{place['line']}") for place in one["places"]
-        )
-        rest = one["count"] - len(one["places"])
+    for number, one in enumerate(rules, 1):
+        places = [_place(place, place["source"]) for place in one["places"]]
+        rest = one["count"] - len(places)
         more = f" and {rest:,} more" if rest > 0 else ""
         head = f"**{markdown(one['rule'])}** ({one['count']:,})"
-        lines.append(f"{number}. {head}: {markdown(one['why'])}. {markdown(one['advice'])} {places}{more}")
+        lines.append(f"{number}. {head}: {markdown(one['why'])}. {markdown(one['fix'])} {', '.join(places)}{more}")
     return [*lines, ""]
 
 
 def _top(findings: list[dict[str, Any]]) -> list[str]:
-    if not findings:
-        return []
     rows = [
-        (
-            one["severity"],
-            markdown_code(f"{one['source']}/{one['path']}:{one['line']}"),
-            markdown_code(one["rule"]),
-            one["message"],
-        )
+        (one["severity"], _place(one, one["source"]), markdown_code(one["rule"]), one["message"])
         for one in findings
-    ]
-    return ["## Top findings", "", *_table(("Severity", "Place", "Rule", "What and why"), rows), ""]
+    ]  # fmt: skip
+    return _section("Top findings", ("Severity", "Place", "Rule", "What and why"), rows)
 
 
 def _hot_files(files: list[dict[str, Any]]) -> list[str]:
-    if not files:
-        return []
     rows = [
         (markdown_code(f"{one['source']}/{one['path']}"), one["findings"], one["errors"], one["warnings"])
         for one in files[:10]
     ]
-    return ["## Files with the most", "", *_table(("File", "Findings", "Errors", "Warnings"), rows), ""]
+    return _section("Files with the most", ("File", "Findings", "Errors", "Warnings"), rows)
+
+
+def _section(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    return [f"## {title}", "", *_table(heads, rows), ""] if rows else []
+
+
+def _place(one: dict[str, Any], source: str = "") -> str:
+    return markdown_code(f"{source}/{one['path']}:{one['line']}".removeprefix("/"))
 
 
 def _directory(directory: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[str]:
@@ -143,8 +137,7 @@ def _findings(result: dict[str, Any], rules: dict[str, dict[str, Any]]) -> list[
         lines += [f"**{markdown(name)}** ({markdown(findings[0]['severity'])}, {count:,}): {why}.", ""]
         for finding in findings:
             what = finding["message"].removesuffix(f": {known.get('why', '')}")
-            fix = "" if finding["fix"] == known.get("fix") else f" {markdown(finding['fix'])}"
-            lines.append(f"- {markdown_code(finding['path'] + ':' + str(finding['line']))} {markdown(what)}.{fix}")
+            lines.append(f"- {_place(finding)} {markdown(what)}.")
         lines.append("")
     if result["findings_omitted"]:
         lines += [f"{result['findings_omitted']:,} more are counted and not shown.", ""]
@@ -160,7 +153,6 @@ def _structure(data: dict[str, Any]) -> list[str]:
         *_rows(imports["most_imported"], ("module", "path", "importers"), "Most imported"),
         *_steps(imports["cycles"]),
         *_rows(data["largest_files"], ("path", "lines"), "Largest files"),
-        *_rows(data["markers"], ("path:line", "kind", "text"), "Left for later"),
     ]
 
 
@@ -186,10 +178,7 @@ def _documentation(data: dict[str, Any]) -> list[str]:
             f"README: {markdown_code(readme['path'])}, {readme['lines']:,} lines. Sections: {titles or 'none'}.",
             "",
         ]
-    kinds = [(kind, one["documented"], one["public"]) for kind, one in data["docstrings"]["by_kind"].items()]
-    if kinds:
-        lines += [*_table(("Public symbols", "with docstring", "in all"), kinds), ""]
-    return lines + _rows(data["docstrings"]["gaps"], ("path", "documented", "public"), "Modules with gaps")
+    return lines
 
 
 _TABLES: Final[dict[str, Callable[[dict[str, Any]], list[str]]]] = {
@@ -197,13 +186,6 @@ _TABLES: Final[dict[str, Callable[[dict[str, Any]], list[str]]]] = {
     "bugs": _bugs,
     "documentation": _documentation,
 }
-
-
-def _rules(rules: list[dict[str, Any]]) -> list[str]:
-    if not rules:
-        return []
-    rows = [(markdown_code(one["rule"]), one["severity"], one["count"], one["why"], one["fix"]) for one in rules]
-    return ["## Rules", "", *_table(("Rule", "Severity", "Findings", "Why it matters", "What mends it"), rows), ""]
 
 
 def _limits(limits: list[str]) -> list[str]:
@@ -224,7 +206,7 @@ def _rows(table: dict[str, Any], columns: Sequence[str], title: str) -> list[str
 
 def _cell(row: dict[str, Any], column: str) -> str:
     if column == "path:line":
-        return markdown_code(f"{row['path']}:{row['line']}")
+        return _place(row)
     value = row[column]
     return markdown_code(value) if column in {"path", "name", "module"} else str(value)
 

@@ -45,6 +45,11 @@ class Outcome:
         """Whether there is something to report: all of it, or a part."""
         return self.status.agent_status is not AgentStatus.ERROR and bool(self.data)
 
+    @property
+    def reason(self) -> str:
+        """What kept it from being whole."""
+        return "; ".join(self.unresolved) if self.has_result else self.message
+
     @classmethod
     def of(cls, task: ReviewTask, response: Response) -> Outcome:
         """Read a terminal response."""

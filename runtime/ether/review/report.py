@@ -1,7 +1,6 @@
 """The report of a review as data: what `review.json` holds, and all that `review.md` shows.
 
-    {schema, generated, summary, recommendations, top_findings, hot_files, rules, directories, failures,
-    limits}
+    {schema, generated, summary, rules, top_findings, hot_files, directories, failures, limits}
 
 `directories` has, for each, what every pass found; `failures` names the tasks that did not end COMPLETED;
 `limits` says in sentences what was left out, and why.
@@ -49,6 +48,7 @@ def build(
         wall_seconds: how long the review took.
         processes: nodes that it ran on; 0 for this process only.
     """
+    directories = [_directory(target, outcomes) for target in targets]
     failures = [_failure(outcome) for outcome in outcomes if not outcome.ok]
     if reduction_problem:
         failures.append({
@@ -58,29 +58,27 @@ def build(
     return {
         "schema": SCHEMA,
         "generated": (generated or datetime.now(UTC)).isoformat(timespec="seconds"),
-        "summary": _summary(outcomes, targets, reduction, wall_seconds, processes),
-        "recommendations": reduction["recommendations"],
+        "summary": {
+            **_summary(outcomes, directories, reduction),
+            "wall_seconds": round(wall_seconds, 3),
+            "processes": processes,
+        },
+        "rules": reduction["by_rule"],
         "top_findings": reduction["top_findings"],
         "hot_files": reduction["hot_files"],
-        "rules": reduction["by_rule"],
-        "directories": [_directory(target, outcomes) for target in targets],
+        "directories": directories,
         "failures": failures,
         "limits": _limits(outcomes, reduction),
     }
 
 
 def _summary(
-    outcomes: Sequence[Outcome],
-    targets: Sequence[Target],
-    reduction: dict[str, Any],
-    wall_seconds: float,
-    processes: int,
+    outcomes: Sequence[Outcome], directories: Sequence[dict[str, Any]], reduction: dict[str, Any]
 ) -> dict[str, Any]:
     statuses = Counter(outcome.status for outcome in outcomes)
-    directories = [_directory(target, outcomes) for target in targets]
     return {
         "sentence": reduction["summary"],
-        "directories": len(targets),
+        "directories": len(directories),
         "files": sum(directory["files"] for directory in directories),
         "lines": sum(directory["lines"] for directory in directories),
         "tasks": {
@@ -91,9 +89,7 @@ def _summary(
         },
         "findings": {"total": reduction["total_findings"], **reduction["counts"]},
         "cost_usd": round(sum(outcome.cost for outcome in outcomes), 6),
-        "wall_seconds": round(wall_seconds, 3),
         "work_seconds": round(sum(outcome.seconds for outcome in outcomes), 3),
-        "processes": processes,
     }
 
 
@@ -132,36 +128,24 @@ def _failure(outcome: Outcome) -> dict[str, Any]:
         "pass": outcome.task.pass_name.value,
         "status": outcome.status.name,
         "code": outcome.code,
-        "message": "; ".join(outcome.unresolved) if outcome.has_result else outcome.message,
+        "message": outcome.reason,
         "request_id": outcome.request_id,
     }
 
 
 def _limits(outcomes: Sequence[Outcome], reduction: dict[str, Any]) -> list[str]:
-    """What the report does not show, each with where and how much."""
+    """What the report does not show, each with where and how much; once, as each pass reads the files anew."""
     told: list[str] = []
-    seen: set[tuple[str, str]] = set()
-    for outcome in outcomes:
-        if not outcome.has_result:
-            continue
-        name = outcome.task.target.name
-        result = outcome.data["passes"][outcome.task.pass_name.value]
-        if omitted := result["findings_omitted"]:
+    for outcome in (outcome for outcome in outcomes if outcome.has_result):
+        name, data = outcome.task.target.name, outcome.data
+        if omitted := data["passes"][outcome.task.pass_name.value]["findings_omitted"]:
             label = f"{name}, {outcome.task.pass_name.value}"
             told.append(f"{label}: {plural(omitted, 'finding')} of the least grave are counted and not shown.")
-        for note in outcome.data["notes"][:_SHOWN_NOTES]:
-            if (name, note) not in seen:  # each pass reads the files anew, and meets the same ones
-                told.append(f"{name}: {note}")
-            seen.add((name, note))
-        more = max(0, len(outcome.data["notes"]) - _SHOWN_NOTES) + outcome.data["notes_omitted"]
-        if more and (name, "more") not in seen:
+        told += [f"{name}: {note}" for note in data["notes"][:_SHOWN_NOTES]]
+        if more := len(data["notes"][_SHOWN_NOTES:]) + data["notes_omitted"]:
             told.append(f"{name}: {plural(more, 'further note')} in the JSON or past its bounds.")
-            seen.add((name, "more"))
-        for reason, count in outcome.data["skipped"].items():
-            if (name, reason) not in seen:
-                told.append(f"{name}: {count:,} left out ({reason}).")
-            seen.add((name, reason))
+        told += [f"{name}: {count:,} left out ({reason})." for reason, count in data["skipped"].items()]
     unseen = reduction["total_findings"] - reduction["findings_seen"]
     if unseen:
         told.append(f"The ranking rests on {reduction['findings_seen']:,} findings; {unseen:,} are only counted.")
-    return told
+    return list(dict.fromkeys(told))

@@ -6,8 +6,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from ether.review.progress import Progress
 from ether.review.scout.explore import PassName, explore
-from ether.review.scout.findings.finding import Finding
 from ether.review.scout.summary import Group, summarise
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
@@ -72,7 +74,7 @@ class FakeBus:
             request_id = f"0190e2f0-0000-7000-8000-{len(self.asked):012x}"
         if capability == "scout.summarize_findings":
             key: Any = "summary"
-            result = summarise([_group(group) for group in params["groups"]])
+            result = summarise(TypeAdapter(list[Group]).validate_python(params["groups"]))
         else:
             key = (Path(params["path"]).name, params["passes"][0])
             result = explore(Path(params["path"]), [PassName(params["passes"][0])])
@@ -86,27 +88,20 @@ class FakeBus:
         return handle
 
 
-def _group(group: dict[str, Any]) -> Group:
-    findings = [Finding.from_json(finding) for finding in group["findings"]]
-    return Group(group["source"], findings, group["counts"], group["by_rule"])
-
-
-class RecordingDisplay:
-    """Notes what it is told, and that all of it came from one thread."""
+class RecordingProgress(Progress):
+    """Notes what it is told, and whether two threads told it something at a time."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
-        self.threads: set[int] = set()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
+        self.overlaps = 0
+        self._telling = threading.Lock()
 
     def _note(self, what, task):
-        self.threads.add(threading.get_ident())
+        if not self._telling.acquire(blocking=False):
+            self.overlaps += 1
+            return
         self.events.append((what, task.label))
+        self._telling.release()
 
     def started(self, task, request_id):
         self._note("started", task)

@@ -13,7 +13,7 @@ from ether.review.scout.findings.truncation import size_of
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import BrokerUnavailable, Closed
-from tests.runtime.review.doubles import FakeBus, RecordingDisplay, failed
+from tests.runtime.review.doubles import FakeBus, RecordingProgress, failed
 from tests.support import wait_until
 
 
@@ -23,7 +23,7 @@ def tasks(sources):
 
 
 def test_every_task_has_an_outcome_in_the_order_of_the_tasks(tasks):
-    display = RecordingDisplay()
+    display = RecordingProgress()
     outcomes = run_tasks(FakeBus(), tasks, display, timeout=7, window=2)
     assert [outcome.task for outcome in outcomes] == tasks
     assert all(outcome.ok and outcome.has_result for outcome in outcomes)
@@ -31,10 +31,10 @@ def test_every_task_has_an_outcome_in_the_order_of_the_tasks(tasks):
     assert outcomes[0].cost == 0.001
 
 
-def test_each_task_is_shown_from_start_to_end_in_one_thread(tasks):
-    display = RecordingDisplay()
+def test_each_task_is_shown_from_start_to_end_by_one_thread_at_a_time(tasks):
+    display = RecordingProgress()
     run_tasks(FakeBus(), tasks, display, timeout=7, window=3)
-    assert display.threads == {threading.get_ident()}
+    assert display.overlaps == 0
     for task in tasks:
         mine = [what for what, label in display.events if label == task.label]
         assert mine == ["started", "progressed", "finished"]
@@ -45,7 +45,7 @@ def test_no_more_tasks_are_under_way_than_the_window_allows(tasks):
     bus = FakeBus(gate=gate)
     done: list[Outcome] = []
     runner = threading.Thread(
-        target=lambda: done.extend(run_tasks(bus, tasks, RecordingDisplay(), timeout=7, window=2)), daemon=True
+        target=lambda: done.extend(run_tasks(bus, tasks, RecordingProgress(), timeout=7, window=2)), daemon=True
     )
     runner.start()
     wait_until(lambda: len(bus.handles) == 2)
@@ -63,7 +63,7 @@ def test_a_task_that_fails_or_is_refused_stops_no_other(tasks):
         ("beta", "structure"): ValueError,
     })  # fmt: skip
     outcomes = {
-        outcome.task.label: outcome for outcome in run_tasks(bus, tasks, RecordingDisplay(), timeout=7, window=2)
+        outcome.task.label: outcome for outcome in run_tasks(bus, tasks, RecordingProgress(), timeout=7, window=2)
     }
     assert (outcomes["alpha · bugs"].status, outcomes["alpha · bugs"].code) == (Status.TIMEOUT, "deadline")
     assert (outcomes["beta · bugs"].status, outcomes["beta · bugs"].code) == (
@@ -75,7 +75,7 @@ def test_a_task_that_fails_or_is_refused_stops_no_other(tasks):
 
 
 def test_an_interruption_calls_off_what_is_under_way(tasks):
-    class Impatient(RecordingDisplay):
+    class Impatient(RecordingProgress):
         def progressed(self, task, request_id, fraction, message):
             raise KeyboardInterrupt
 
@@ -90,12 +90,12 @@ def test_a_partial_outcome_has_a_result_and_is_not_ok(tasks):
     def partial(request_id, result):
         return Response(request_id=request_id, status=Status.PARTIAL, data=result, unresolved=("Half of it.",))
 
-    (outcome,) = run_tasks(FakeBus({("alpha", "bugs"): partial}), tasks[:1], RecordingDisplay(), timeout=7, window=1)
+    (outcome,) = run_tasks(FakeBus({("alpha", "bugs"): partial}), tasks[:1], RecordingProgress(), timeout=7, window=1)
     assert (outcome.ok, outcome.has_result, outcome.unresolved) == (False, True, ("Half of it.",))
 
 
 def test_the_reduction_is_sent_all_findings_with_their_source(tasks):
-    outcomes = run_tasks(FakeBus(), tasks, RecordingDisplay(), timeout=7, window=2)
+    outcomes = run_tasks(FakeBus(), tasks, RecordingProgress(), timeout=7, window=2)
     response = reduce_outcomes(FakeBus(), outcomes, timeout=5)
     assert response.data["total_findings"] == sum(
         sum(outcome.data["passes"][outcome.task.pass_name]["counts"].values()) for outcome in outcomes
@@ -104,7 +104,7 @@ def test_the_reduction_is_sent_all_findings_with_their_source(tasks):
 
 
 def test_findings_that_do_not_fit_into_an_envelope_stay_behind_with_their_counts(tasks):
-    outcomes = run_tasks(FakeBus(), tasks, RecordingDisplay(), timeout=7, window=2)
+    outcomes = run_tasks(FakeBus(), tasks, RecordingProgress(), timeout=7, window=2)
     whole = groups_of(outcomes)
     small = groups_of(outcomes, limit=size_of(whole) - 1)
     assert size_of(small) < size_of(whole)

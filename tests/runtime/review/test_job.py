@@ -6,32 +6,22 @@ import io
 import json
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import pytest
 
 from ether.review.bus import default_processes
-from ether.review.job import review, run_review
+from ether.review.job import review
 from ether.review.scout.explore import PassName
 from ether_broker.envelope.status import Status
-from ether_broker.errors import BrokerUnavailable, Closed, UsageError
+from ether_broker.errors import Closed, UsageError
 from tests.runtime.review.doubles import FakeBus, failed
 from tests.support import REPOSITORY, SOURCE_ROOTS
-
-
-def opener(bus):
-    @contextmanager
-    def open_bus(processes):
-        bus.processes = processes
-        yield bus
-
-    return open_bus
 
 
 def done(sources, output, outcomes=None, **options):
     bus = FakeBus(outcomes)
     stream = io.StringIO()
-    return review([sources / "alpha", sources / "beta"], output, stream=stream, open_bus=opener(bus), **options)
+    return review([sources / "alpha", sources / "beta"], output, stream=stream, bus=bus, **options)
 
 
 def test_both_files_are_written_from_the_same_data(sources, tmp_path):
@@ -63,10 +53,8 @@ def test_a_failed_reduction_is_made_up_for_and_is_a_failure(sources, tmp_path):
 
 def test_passes_and_processes_can_be_chosen(sources, tmp_path):
     bus = FakeBus()
-    finished = review(
-        [sources / "alpha"], tmp_path, passes=[PassName.BUGS], processes=3, stream=io.StringIO(), open_bus=opener(bus)
-    )
-    assert bus.processes == finished.report["summary"]["processes"] == 3
+    finished = review([sources / "alpha"], tmp_path, passes=[PassName.BUGS], processes=3, stream=io.StringIO(), bus=bus)
+    assert finished.report["summary"]["processes"] == 3
     assert list(finished.report["directories"][0]["passes"]) == ["bugs"]
     assert default_processes(1) == 1
     assert default_processes(0) == 1
@@ -81,11 +69,9 @@ def test_passes_and_processes_can_be_chosen(sources, tmp_path):
         (["."], {"processes": -1}, "0 runs everything in this process"),
     ],
 )
-def test_wrong_arguments_exit_with_2_and_one_sentence(tmp_path, directories, options, words):
-    err, out = io.StringIO(), io.StringIO()
-    assert run_review(directories, tmp_path, out=out, err=err, **options) == 2
-    assert words in err.getvalue()
-    assert out.getvalue() == ""
+def test_wrong_arguments_are_refused_before_anything_starts(tmp_path, directories, options, words):
+    with pytest.raises(UsageError, match=words):
+        review(directories, tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -97,34 +83,26 @@ def test_an_output_that_is_a_file_is_refused(sources, tmp_path):
         done(sources, tmp_path / "taken" / "below")
 
 
-def test_a_bus_that_does_not_start_exits_with_1(sources, tmp_path, monkeypatch):
-    def broken(processes):
-        raise BrokerUnavailable("Nobody answers.")
-
-    monkeypatch.setattr("ether.review.bus.open_bus", broken)
-    err = io.StringIO()
-    assert run_review([sources / "alpha"], tmp_path, out=io.StringIO(), err=err, processes=1) == 1
-    assert err.getvalue() == "The bus did not start: Nobody answers.\n"
-
-
-def test_an_interruption_exits_with_130_and_writes_nothing(sources, tmp_path, monkeypatch):
+def test_an_interruption_writes_nothing(sources, tmp_path, monkeypatch):
     def interrupted(processes):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ether.review.bus.open_bus", interrupted)
-    assert run_review([sources / "alpha"], tmp_path / "out", out=io.StringIO(), err=io.StringIO(), processes=1) == 130
+    monkeypatch.setattr("ether.review.job.open_bus", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        review([sources / "alpha"], tmp_path / "out", stream=io.StringIO(), processes=1)
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_review_in_this_process_on_the_real_bus(sources, tmp_path):
-    out, err = io.StringIO(), io.StringIO()
-    assert run_review([sources / "alpha", sources / "beta"], tmp_path, processes=0, out=out, err=err) == 0
+    told = io.StringIO()
+    finished = review([sources / "alpha", sources / "beta"], tmp_path, processes=0, stream=told)
+    assert finished.exit_code == 0
     made = json.loads((tmp_path / "review.json").read_text())
     assert made["summary"]["tasks"] == {"total": 6, "completed": 6, "partial": 0, "failed": 0}
     assert {rule["rule"] for rule in made["rules"]} >= {"is-literal", "unused-import", "self-assignment"}
-    assert out.getvalue().startswith(f"{made['summary']['sentence']} See ")
-    assert err.getvalue().count("▶ scout.explore_directory starting...") == 6
-    assert err.getvalue().count("✅ scout complete") == 6
+    assert str(finished).startswith(f"{made['summary']['sentence']} See ")
+    assert told.getvalue().count("▶ scout.explore_directory starting...") == 6
+    assert told.getvalue().count("✅ scout complete") == 6
 
 
 @pytest.mark.slow

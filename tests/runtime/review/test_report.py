@@ -23,7 +23,7 @@ from ether.review.scout.findings.truncation import bounded_findings
 from ether.review.scout.summary import Group, summarise
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
-from tests.runtime.review.doubles import FakeBus, RecordingDisplay, failed
+from tests.runtime.review.doubles import FakeBus, RecordingProgress, failed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -31,7 +31,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 def report_of(sources, outcomes=None, **options):
     bus = FakeBus(outcomes)
     reviewed = targets([sources / "alpha", sources / "beta"])
-    done = run_tasks(bus, plan(reviewed), RecordingDisplay(), timeout=7, window=2)
+    done = run_tasks(bus, plan(reviewed), RecordingProgress(), timeout=7, window=2)
     reduction = reduce_outcomes(bus, done, timeout=5).data_payload.thawed()
     return report.build(done, reviewed, reduction, generated=NOW, wall_seconds=1.5, processes=2, **options)
 
@@ -81,9 +81,9 @@ def test_every_place_and_number_of_the_markdown_comes_from_the_json(sources):
     for place in re.findall(r"`([^`\s]+\.(?:py|md)):(\d+)`", text):
         assert place[0].rpartition("/")[2] in whole
         assert int(place[1]) in numbers_in(made)
-    ordinals = set(range(len(made["recommendations"]) + 1))
+    ordinals = set(range(len(made["rules"]) + 1))
     prose = re.sub(r"1,000 lines", "", text)
-    differences = {one["count"] - len(one["places"]) for one in made["recommendations"]}
+    differences = {one["count"] - len(one["places"]) for one in made["rules"]}
     assert numbers(prose) <= numbers_in(made) | ordinals | differences
 
 
@@ -146,7 +146,7 @@ def test_import_cycles_are_shown_step_by_step(sources):
 
 def test_limits_name_what_was_left_out(sources):
     (sources / "alpha" / "bad.txt").write_bytes(b"\xff")
-    (sources / "alpha" / "logo.png").write_bytes(b"")
+    (sources / "alpha" / "logo.png").write_bytes(b"\0")
     limits = report_of(sources)["limits"]
     assert limits == ["alpha: bad.txt: not UTF-8; read as Latin-1.", "alpha: 1 left out (binary)."]
 
@@ -205,7 +205,7 @@ def test_any_findings_make_both_files_and_the_same_number_in_each(tmp_path_facto
     told = bounded_findings(findings, 100)
     result["passes"]["bugs"].update(told)
     outcome = Outcome(ReviewTask(target, PassName.BUGS), Status.COMPLETED, data=result)
-    reduction = summarise([Group("any", findings, told["counts"], told["by_rule"])])
+    reduction = summarise([Group("any", tuple(findings), told["counts"], told["by_rule"])])
     made = json.loads(json.dumps(report.build([outcome], [target], reduction, generated=NOW)))
     text = markdown.render(made)
     section = text[text.index("### Bugs\n") :].split("\n## ")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,10 +105,9 @@ def review(
             timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
             passes=names,
             stream=io.StringIO() if settings_of(ctx).quiet else sys.stderr,
-            open_bus=None if bus is None else lambda _processes: nullcontext(bus),
+            bus=bus,
         )
-    sentence = done.report["summary"]["sentence"]
-    out.value(done.report, f"{sentence} See {done.markdown_path} and {done.json_path}.")
+    out.value(done.report, str(done))
     raise typer.Exit(done.exit_code)
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ether.review.scout.examine import examine, structure_of
+from ether.review.scout.examine import examine
 from ether.review.scout.explore import explore
 from ether.review.scout.files.limits import Limits
 from ether.review.scout.files.words import plural
-from ether.review.scout.findings.finding import Finding
-from ether.review.scout.line_search import Query
-from ether.review.scout.params import Exploration, FilePath, FindingGroup, Findings, Search
+from ether.review.scout.params import Exploration, FilePath, Findings, Search
 from ether.review.scout.search import search
 from ether.review.scout.summary import Group, summarise
 from ether_actors.agent.agent import Agent
@@ -38,7 +35,7 @@ class Scout(Agent):
     cut short by the deadline, a bound or a cancellation is PARTIAL.
     """
 
-    tools: ClassVar[tuple[str, ...]] = ("ruff", "ast", "tokenize", "re")
+    tools: ClassVar[tuple[str, ...]] = ("ruff", "ast", "tokenize", "regex")
     artifacts_produced: ClassVar[tuple[str, ...]] = ("findings", "outline")
 
     @capability("scout.explore_directory", confidence=0.9, idempotent=True, latency_weight=5.0)
@@ -63,13 +60,11 @@ class Scout(Agent):
     @capability("scout.search_content", confidence=0.95, idempotent=True)
     def search_content(self, wanted: Search, task: Task) -> Response:
         """Find lines by literal text or regular expression."""
-        root = Path(wanted.path).expanduser()
-        if not root.is_dir():
-            return _no_such(task, "directory", wanted.path)
-        query = Query(wanted.pattern, wanted.regex, wanted.ignore_case, wanted.context, wanted.limit)
         timeout = min(wanted.timeout, task.remaining * (1 - _MARGIN))
         try:
-            result = search(root, query, include=wanted.include, timeout=timeout, cancelled=lambda: task.cancelled)
+            result = search(wanted.model_copy(update={"timeout": timeout}), cancelled=lambda: task.cancelled)
+        except NotADirectoryError:
+            return _no_such(task, "directory", wanted.path)
         except ValueError as error:
             return task.respond(Status.REJECTED_CONTEXT, summary=str(error), unexpected_fields=("pattern",))
         return _answer(
@@ -82,27 +77,16 @@ class Scout(Agent):
         path = Path(file.path).expanduser()
         if not path.is_file():
             return _no_such(task, "file", file.path)
-        result = structure_of(path)
+        whole = examine(path, ())
+        result = {name: whole[name] for name in ("path", "language", "symbols", "symbols_omitted", "notes")}
         return _answer(task, result, f"{plural(len(result['symbols']), 'symbol')} in {path.name}.")
 
     @capability("scout.summarize_findings", confidence=0.9, idempotent=True)
     def summarize_findings(self, findings: Findings, task: Task) -> Response:
         """Bring the findings of several analyses together: totals, ranking, recommendations."""
-        groups = list(findings.groups)
-        if findings.findings:
-            groups.append(FindingGroup(source="", findings=findings.findings))
-        try:
-            result = summarise([_group(group) for group in groups], findings.top)
-        except ValueError as error:
-            return task.respond(Status.REJECTED_CONTEXT, summary=str(error), unexpected_fields=("findings",))
+        plain = (Group("", findings.findings),) if findings.findings else ()
+        result = summarise([*findings.groups, *plain], findings.top)
         return _answer(task, result, result["summary"])
-
-
-def _group(given: FindingGroup) -> Group:
-    findings = [Finding.from_json(finding) for finding in given.findings]
-    counts = given.counts or Counter(finding.severity.value for finding in findings)
-    rules = given.by_rule or Counter(finding.rule for finding in findings)
-    return Group(given.source, findings, counts, rules)
 
 
 def _out_of_time(task: Task) -> Callable[[], bool]:

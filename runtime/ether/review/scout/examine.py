@@ -1,7 +1,8 @@
-"""Examine one file: all three passes, its outline and its figures."""
+"""Examination of one file: the passes, its outline and its figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,77 +15,57 @@ from ether.review.scout.findings.finding import Finding
 from ether.review.scout.findings.truncation import bounded_findings, size_of
 from ether.review.scout.passes.pass_report import Seen
 
-__all__ = ["examine", "structure_of"]
+__all__ = ["examine"]
 
 
-def examine(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
-    """Look at one file in all three ways. A generated file is measured and not judged, as in `explore`.
+def examine(
+    path: Path, passes: Sequence[PassName] = tuple(PassName), *, limits: Limits | None = None
+) -> dict[str, Any]:
+    """Look at one file. A generated file is measured and not judged, as in `explore`.
 
     Returns:
-        A JSON object: `path`, `readable`, `language`, `size` (bytes), `lines`,
-        `counts`, `by_rule`, `findings`, `findings_omitted`, `symbols` (the outline), `symbols_omitted` and
-        `notes`.
+        A JSON object: `path`, `readable`, `language`, `size` (bytes), `lines`, `counts`, `by_rule`, `findings`,
+        `findings_omitted`, `symbols` (the outline of a Python file: classes and functions, nested as in the
+        text), `symbols_omitted` and `notes`. Without passes ruff is not needed, and nothing is found.
 
     Raises:
         FileNotFoundError: no file is there.
+        MissingExtra: the extra `review`, which brings ruff, is not installed.
     """
     limits = limits or Limits()
     file = _read(path, limits)
-    findings: list[Finding] = []
     notes: list[str] = []
-    seen = [] if isinstance(file, Unreadable) else see_all([file], notes)
-    for name in PassName:
-        one = make_pass(name, limits)
+    result: dict[str, Any] = {
+        "path": str(path),
+        "readable": False,
+        "language": None,
+        "size": 0,
+        "lines": 0,
+        "notes": notes,
+    }
+    seen: list[Seen] = []
+    if isinstance(file, Unreadable):
+        notes.append(f"{file.name}: {file.reason}.")
+    else:
+        seen = see_all([file], notes) if passes else [Seen.of(file)]
+        result |= {"readable": True, "language": file.language, "size": file.size, "lines": file.line_count}
+        if problem := seen[0].problem:
+            notes.append(f"Line {problem.line}: {problem.message}.")
+        elif seen[0].module is None:
+            notes.append(f"Only Python has an outline, and this is {file.language}.")
+    findings: list[Finding] = []
+    for one in (make_pass(name, limits) for name in passes):
         if isinstance(file, Unreadable):
             one.miss(file)
         for sight in seen:
             see_file(one, sight, notes)
-        report = one.finish(path.parent)
-        findings += [finding for finding in report.findings if finding.path == file.name]
-        notes += report.notes
-    result: dict[str, Any] = {
-        "path": str(path),
-        **bounded_findings(findings, limits.findings),
-        "notes": notes,
-    }
-    if isinstance(file, Unreadable):
-        return {**result, "readable": False, "notes": [f"{file.name}: {file.reason}.", *notes]}
-    return {
-        **result,
-        "readable": True,
-        "language": file.language,
-        "size": file.size,
-        "lines": file.line_count,
-        **_bounded_symbols(seen[0], limits),
-    }
-
-
-def structure_of(path: Path, *, limits: Limits | None = None) -> dict[str, Any]:
-    """The outline of one Python file: classes and functions, nested as in the text.
-
-    Returns:
-        A JSON object: `path`, `language`, `symbols`, `symbols_omitted`, and `notes`, which say why there are
-        none.
-
-    Raises:
-        FileNotFoundError: no file is there.
-    """
-    limits = limits or Limits()
-    file = _read(path, limits)
-    if isinstance(file, Unreadable):
-        nothing: list[Any] = []
-        return {
-            "path": str(path),
-            "language": None,
-            "symbols": nothing,
-            "symbols_omitted": 0,
-            "notes": [file.reason],
-        }
-    seen = Seen.of(file)
-    notes = [] if seen.module else [f"Only Python has an outline, and this is {file.language}."]
-    if seen.problem:
-        notes = [f"Line {seen.problem.line}: {seen.problem.message}."]
-    return {"path": str(path), "language": file.language, **_bounded_symbols(seen, limits), "notes": notes}
+        findings += [finding for finding in one.finish(path.parent).findings if finding.path == file.name]
+    symbols = [symbol.to_json() for sight in seen for symbol in sight.symbols]
+    kept = symbols[: limits.findings]
+    while size_of(kept) > limits.result_bytes // 2:
+        kept = kept[: len(kept) // 2]
+    outline = {"symbols": kept, "symbols_omitted": len(symbols) - len(kept)}
+    return {**result, **bounded_findings(findings, limits.findings), **outline}
 
 
 def _read(path: Path, limits: Limits) -> Source | Unreadable:
@@ -94,11 +75,3 @@ def _read(path: Path, limits: Limits) -> Source | Unreadable:
     if size > limits.file_bytes:
         return Unreadable(path.name, f"has {size:,} bytes, over the {limits.file_bytes:,} that are read")
     return read(Candidate(path, path.name, size, language_of(path), vendored=False))
-
-
-def _bounded_symbols(seen: Seen, limits: Limits) -> dict[str, Any]:
-    """The outline as JSON: at most `limits.findings` symbols, and half of `limits.result_bytes`."""
-    kept = [symbol.to_json() for symbol in seen.symbols[: limits.findings]]
-    while size_of(kept) > limits.result_bytes // 2:
-        kept = kept[: len(kept) // 2]
-    return {"symbols": kept, "symbols_omitted": len(seen.symbols) - len(kept)}

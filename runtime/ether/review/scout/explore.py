@@ -83,24 +83,16 @@ def explore(
     limits = limits or Limits()
     found = discover(root, limits, cancelled=cancelled)
     kinds = {name: make_pass(name, limits) for name in dict.fromkeys(passes)}
-    survey = _read_all(found, list(kinds.values()), limits, progress or _silent, cancelled)
+    survey = _read_all(found, list(kinds.values()), limits, progress or (lambda *_: None), cancelled)
     reports = {name: one.finish(root.resolve()) for name, one in kinds.items()}
     return fit(_result(root, found, survey, reports, limits), limits.result_bytes)
 
 
-def _silent(fraction: float, message: str) -> None:
-    """Progress that nobody asked for."""
-
-
 def make_pass(name: PassName, limits: Limits) -> Pass:
     """A fresh pass."""
-    match name:
-        case PassName.STRUCTURE:
-            return StructurePass(limits)
-        case PassName.BUGS:
-            return BugPass()
-        case PassName.DOCUMENTATION:
-            return DocumentationPass(limits)
+    if name is PassName.BUGS:
+        return BugPass()
+    return StructurePass(limits) if name is PassName.STRUCTURE else DocumentationPass(limits)
 
 
 def _read_all(
@@ -111,7 +103,7 @@ def _read_all(
     for start in range(0, len(found.files), _BATCH):
         progress(min(survey.size / total, 0.99), found.files[start].name)
         sources = list(_read_some(found, start, passes, survey, limits, cancelled))
-        for seen in see_all(sources, found.notes, cancelled):
+        for seen in see_all(sources, found.notes):
             for one in passes:
                 see_file(one, seen, found.notes)
         if survey.cut_short:
@@ -147,7 +139,7 @@ def _read_some(  # noqa: PLR0917
                 one.miss(file)
 
 
-def see_all(sources: Sequence[Source], notes: list[str], cancelled: Callable[[], bool] = bool) -> list[Seen]:
+def see_all(sources: Sequence[Source], notes: list[str]) -> list[Seen]:
     """Parse files and have ruff check those in Python whose maintainer can act on it.
 
     Raises:
@@ -155,7 +147,7 @@ def see_all(sources: Sequence[Source], notes: list[str], cancelled: Callable[[],
     """
     every = [Seen.of(source) for source in sources]
     checked = [seen.source for seen in every if seen.module and seen.source.is_ours]
-    diagnostics = check_files(checked, notes, cancelled)
+    diagnostics = check_files(checked, notes)
     return [
         replace(seen, found=list(select(seen.module, diagnostics.get(seen.source.name, ())))) if seen.module else seen
         for seen in every
@@ -173,7 +165,7 @@ def see_file(one: Pass, seen: Seen, notes: list[str]) -> None:
 def _result(
     root: Path, found: Discovery, survey: _Survey, reports: dict[PassName, PassReport], limits: Limits
 ) -> dict[str, Any]:
-    notes = [*found.notes, *(note for report in reports.values() for note in report.notes)]
+    notes = [*found.notes]
     if survey.cut_short:
         notes.insert(0, survey.cut_short)
     tops = Counter(file.name.partition("/")[0] if "/" in file.name else "." for file in found.files)

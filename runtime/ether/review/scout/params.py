@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from ether.review.scout.explore import PassName
+from ether.review.scout.findings.finding import Finding
+from ether.review.scout.summary import Group
 
-__all__ = ["Exploration", "FilePath", "FindingGroup", "Findings", "Search"]
+__all__ = ["Exploration", "FilePath", "Findings", "Search"]
 
 
 class _Params(BaseModel):
@@ -54,23 +56,11 @@ class Search(_Params):
     """Seconds for the search itself."""
 
 
-class FindingGroup(_Params):
-    """The findings of one source."""
-
-    source: str
-    findings: tuple[dict[str, Any], ...] = ()
-    """As `explore_directory` and `analyze_file` give them."""
-    counts: dict[str, int] = {}
-    """{severity: number} of all findings of the source; those given are counted if it is empty."""
-    by_rule: dict[str, int] = {}
-    """{rule: number}, likewise."""
-
-
 class Findings(_Params):
     """What `scout.summarize_findings` takes."""
 
-    groups: tuple[FindingGroup, ...] = ()
-    findings: tuple[dict[str, Any], ...] = ()
+    groups: tuple[Group, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """Findings without a source, for those who have one list only (spec 1 §4.2)."""
     top: Annotated[int, Field(ge=1, le=200)] = 30
-    """Findings, files and recommendations named, each at most so many."""
+    """Findings and files named, each at most so many."""

@@ -7,9 +7,10 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ether.review.scout.files.source import Source
@@ -18,12 +19,15 @@ from ether_broker.errors import MissingExtra
 
 __all__ = ["Diagnostic", "check_files", "require_ruff"]
 
-_POLL: Final = 0.1
-"""Seconds between two looks at `cancelled` while ruff runs."""
-_GRACE: Final = 2.0
-"""Seconds that a run gets even when it is time to stop: it takes 0.1 s as a rule."""
-_LIMIT: Final = 60.0
-"""Seconds after which a run is ended: a hundred times what the largest takes."""
+_LIMIT: Final = 30.0
+"""Seconds after which a run is ended: it takes 0.1 s as a rule, and fifty times that at most."""
+_REMOVED: Final = ", ".join(
+    f'"{name}".msg = "was removed in Python {version} (use {instead})"'
+    for name, (version, instead) in tomllib.loads(
+        Path(__file__).with_name("removed.toml").read_text(encoding="utf-8")
+    ).items()
+)
+"""Modules and names that newer Pythons have removed; `removed.toml` beside this module lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,7 @@ def require_ruff() -> str:
         raise MissingExtra(msg) from None
 
 
-def check_files(
-    sources: Sequence[Source], notes: list[str], cancelled: Callable[[], bool] = bool
-) -> dict[str, list[Diagnostic]]:
+def check_files(sources: Sequence[Source], notes: list[str]) -> dict[str, list[Diagnostic]]:
     """Have ruff check some Python files that parse, with its settings ours and no file of settings read.
 
     `noqa` comments are obeyed by ruff itself. Nothing of the files is imported or run. A file that ruff
@@ -64,7 +66,6 @@ def check_files(
     Args:
         sources: the files; one that is not UTF-8, by name or by content, is handed over as text.
         notes: where to note what could not be checked, a sentence each.
-        cancelled: asked after 2 s of a run; when true, the run ends without findings.
 
     Returns:
         {name: what ruff says of it}.
@@ -75,12 +76,12 @@ def check_files(
     if not sources:
         return {}
     direct = {str(source.path.absolute()): source for source in sources if _is_plain(source)}
-    found = _run(list(direct), None, cancelled) if direct else []
+    found = _run(list(direct), None) if direct else []
     if found is None:
         if len(direct) > 1:  # one of them ends ruff: the others are checked without it
             half = list(direct.values())[: len(direct) // 2]
             rest = list(direct.values())[len(half) :]
-            return {**check_files(half, notes, cancelled), **check_files(rest, notes, cancelled)}
+            return {**check_files(half, notes), **check_files(rest, notes)}
         notes += [f"{source.name}: ruff could not check it." for source in direct.values()]
         found = []
     checked: dict[str, list[Diagnostic]] = {}
@@ -88,7 +89,7 @@ def check_files(
         checked.setdefault(direct[entry["filename"]].name, []).append(_diagnostic(entry))
     for source in sources:
         if str(source.path.absolute()) not in direct:
-            own = _run(["-", "--stdin-filename", "source.py"], source.text, cancelled)
+            own = _run(["-", "--stdin-filename", "source.py"], source.text)
             if own is None:
                 notes.append(f"{source.name}: ruff could not check it.")
             checked[source.name] = [_diagnostic(entry) for entry in own or ()]
@@ -96,47 +97,31 @@ def check_files(
 
 
 def _is_plain(source: Source) -> bool:
-    """Whether ruff can read the file itself: both its name and its content are UTF-8."""
-    if source.encoding != "utf-8":
-        return False
-    try:
-        str(source.path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    """Whether ruff can read the file itself: its content is UTF-8, and its name is."""
+    return source.encoding == "utf-8" and str(source.path).isprintable()
 
 
-def _run(files: list[str], text: str | None, cancelled: Callable[[], bool]) -> list[dict[str, Any]] | None:
+def _run(files: list[str], text: str | None) -> list[dict[str, Any]] | None:
     """The entries of ruff's JSON; None when it broke down or was ended."""
     command = [
         require_ruff(), "check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--preview",
         "--output-format=json", "--config=lint.explicit-preview-rules=true", "--config=lint.mccabe.max-complexity=10",
+        f"--config=lint.flake8-tidy-imports.banned-api={{{_REMOVED}}}",
         f"--target-version=py3{min(sys.version_info.minor, 14)}", f"--select={','.join(sorted(RULES_OF_RUFF))}",
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
-    end = time.monotonic() + _LIMIT
-    soon = time.monotonic() + _GRACE
-    with subprocess.Popen(
-        [*command, *files], env=environment, text=True, encoding="utf-8", errors="replace",
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    ) as process:  # fmt: skip
-        given: str | None = text or ""
-        while True:
-            try:
-                output, _ = process.communicate(given, timeout=_POLL)
-                break
-            except subprocess.TimeoutExpired:
-                given = None  # it has been written; asking again goes on where the last call stopped
-                if time.monotonic() > end or (time.monotonic() > soon and cancelled()):
-                    process.kill()
     try:
-        entries: list[dict[str, Any]] = json.loads(output)
-    except ValueError:
+        done = subprocess.run(
+            [*command, *files], input=text or "", env=environment, text=True, encoding="utf-8", errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_LIMIT, check=False,
+        )  # fmt: skip
+        entries: list[dict[str, Any]] = json.loads(done.stdout)
+    except (ValueError, subprocess.TimeoutExpired):
         return None
     return [entry for entry in entries if entry["code"] in RULES_OF_RUFF]
 
 
 def _diagnostic(entry: dict[str, Any]) -> Diagnostic:
     start, end = entry["location"], entry["end_location"]
-    message = re.split(r"[.;] |\.$|\n", entry["message"], maxsplit=1)[0]
+    message = re.split(r"[.;] |\.$|\n", entry["message"], maxsplit=1)[0].replace(" is banned: ", " ")
     return Diagnostic(entry["code"], message, start["row"], start["column"], end["row"], end["column"])

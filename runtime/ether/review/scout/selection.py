@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ether.review.scout.files.words import words
-from ether.review.scout.findings.finding import Finding
+from ether.review.scout.findings.finding import Finding, Severity
 from ether.review.scout.findings.rule import RULES, RULES_OF_RUFF, Rule
-from ether.review.scout.python.module import PythonModule, last_name
+from ether.review.scout.python.module import FUNCTIONS, PythonModule, last_name
 from ether.review.scout.ruff import Diagnostic
 
 __all__ = ["is_told", "select"]
@@ -39,12 +40,26 @@ def is_told(module: PythonModule, finding: Finding) -> bool:
     rule = RULES[finding.rule]
     if module.source.is_test and not rule.in_tests:
         return False
+    if finding.severity is Severity.INFO and any(map(_is_demonstration, _round(module, finding.line))):
+        return False
     around = [node for node in module.of(ast.ImportFrom) if node.lineno <= finding.line <= (node.end_lineno or 0)]
     lines = [finding.line, *(node.end_lineno or 0 for node in around)]
     comment = " ".join(module.comments.get(line, "") for line in lines)
     marks = [_NOQA.search(comment), _PYLINT.search(comment), *map(_FILE_WIDE.search, module.comments.values())]
     about_security = any(code.startswith("S") and code[1:].isdigit() for code in rule.ruff)
     return not (("nosec" in comment and about_security) or any(_speaks_of(rule, mark) for mark in marks))
+
+
+def _round(module: PythonModule, line: int) -> Iterator[ast.AST]:
+    for node in module.at(line):
+        yield from module.ancestors(node)
+
+
+def _is_demonstration(node: ast.AST) -> bool:
+    """Whether what is below runs as a script only, or shows how the module is used."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Compare):
+        return last_name(node.test.left) == "__name__"
+    return isinstance(node, FUNCTIONS) and "demo" in node.name
 
 
 def _speaks_of(rule: Rule, mark: re.Match[str] | None) -> bool:
@@ -55,29 +70,22 @@ def _speaks_of(rule: Rule, mark: re.Match[str] | None) -> bool:
     return not named.isdisjoint(name.lower() for name in (rule.name, *rule.ruff, *rule.codes))
 
 
-_EXPLAINS: Final = re.compile(r"re-?export|side.?effect|unused|compat|registers?\b|public api|for api", re.IGNORECASE)
+_EXPLAINS: Final = re.compile(
+    r"re-?export|side.?effect|unused|compat|registers?\b|\bexpos|public api|for api", re.IGNORECASE
+)
 _FACADES: Final = words("__init__.py conftest.py compat.py _compat.py api.py setup.py")
-_OWN_EQUALITY: Final = words("sqlalchemy numpy pandas peewee django polars pyspark ibis dask xarray torch pony sympy")
-"""Libraries whose `==` with None builds an expression; there `is` would be the bug."""
 _MOMENT: Final = re.compile(r"(?:\b|`)(?:time|now|utcnow|today|monotonic|uuid[14]|random|getcwd|getenv|cwd)`")
 _FILLED_IN: Final = re.compile(r"""\b[fF]["']|["']\s*%|\.format\(|["']\s*\+|\+\s*["']""")
-_PLACEHOLDER: Final = re.compile(
-    r"example|change|dummy|placeholder|your|test|fake|sample|default|secret|passw|token|xxx|[<>{}$%*.\s/:]",
-    re.IGNORECASE,
+_PASSES_ON: Final = re.compile(
+    r"^(?:exc_info|_?exit|abort|set_exception|print_exc|format_exc|excepthook|exception|fail)$|re_?raise"
 )
-_PASSES_ON: Final = words("exc_info _exit exit abort set_exception print_exc format_exc excepthook exception fail")
 """Calls in a handler that keep the exception, or end the program: nothing is lost then."""
 _ITSELF: Final = re.compile(r"\s*([\w.]+) = \1\s*(?:#.*)?")
-_SECRET_NAME: Final = re.compile(
-    r"""["_](?:password|passwd|pwd|secret|api_?key|auth_?token|access_?token|private_?key)"$""", re.IGNORECASE
-)
-_MIN_SECRET: Final = 8
 _PROBE: Final = 2
 """Statements: so short a body asks whether something works, which is mostly meant."""
-_SLIP: Final = re.compile(r"""(["'])[\w.-]{1,40}\1\s*\n\s*(["'])[\w.-]{1,40}\2""")
-"""Two short words on two lines: longer literals side by side are one text, broken over lines on purpose."""
+_RIGHT_TO_LEFT: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
+"""Letters of Hebrew, Arabic and their like: text in them needs marks of direction."""
 _CHANGING: Final = words("append extend insert add update setdefault pop popitem remove discard clear sort reverse")
-_KEEPING: Final = words("append add insert setdefault connect add_done_callback call_later call_soon register bind")
 _REMOVES: Final = re.compile(r"\.(?:remove|pop|popitem|discard|clear)\(|^del\b")
 _SHOWING: Final = words(
     "print debug info warning warn error exception critical ValueError TypeError RuntimeError KeyError Exception"
@@ -106,7 +114,9 @@ def _brief(text: str) -> str:
 
 def _is_no_facade(module: PythonModule, one: Diagnostic) -> bool:
     """Whether the module does more than to offer what others define, and the line does not say why it imports."""
-    if module.name.rpartition("/")[2] in _FACADES or _EXPLAINS.search(module.comments.get(one.line, "")):
+    if module.name.rpartition("/")[2] in _FACADES or any(
+        _EXPLAINS.search(module.comments.get(line, "")) for line in (one.line - 1, one.line)
+    ):
         return False
     rest = (node for node in module.tree.body if not isinstance(node, (ast.Import, ast.ImportFrom)))
     quiet = (ast.Expr, ast.Assign, ast.AnnAssign, ast.If, ast.Try)
@@ -118,7 +128,9 @@ def _is_mentioned(module: PythonModule, one: Diagnostic) -> bool:
 
     A submodule that is imported for its effect counts, and what a module takes from a private one to offer it.
     """
-    name = re.findall(r"\w+", one.message.partition("` ")[0])[-1]
+    aliases = [node for node in module.at(one.line) if isinstance(node, ast.alias) and node.asname]
+    shown = re.findall(r"\w+", one.message.partition("` ")[0])[-1]
+    name = next((node.asname for node in aliases if node.name.endswith(shown) and node.asname), shown)
     line = module.source.lines[one.line - 1]
     offers = "from ._" in line or (line.lstrip().startswith("import ") and "." in line)
     return offers or len(re.findall(rf"\b{name}\b", module.source.text)) > 1
@@ -138,23 +150,11 @@ def _is_unsettled(module: PythonModule, one: Diagnostic) -> bool:
     clauses = statement.handlers[: statement.handlers.index(handler)]
     if any(isinstance(clause.body[0], ast.Raise) for clause in clauses):
         return False  # Ctrl-C has its own clause
-    if any(isinstance(part, ast.Raise) or last_name(part) in _PASSES_ON for part in ast.walk(handler)):
+    parts = list(ast.walk(handler))
+    if any(isinstance(part, ast.Raise) or _PASSES_ON.search(last_name(part)) for part in parts):
         return False
     body = [part for top in statement.body for part in ast.walk(top) if isinstance(part, ast.stmt)]
     return len(body) > _PROBE or one.code == "E722"
-
-
-def _is_never_closed(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a function keeps the file in a variable, only reads or writes it, and never closes it."""
-    function = module.function_at(one.line)
-    holders = [module.parent(call) for call in _calls_at(module, one)]
-    names = {target.id for holder in holders if isinstance(holder, ast.Assign) for target in holder.targets
-             if isinstance(target, ast.Name)}  # fmt: skip
-    if function is None or not names:
-        return False
-    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in names]
-    reads = [module.parent(use) for use in uses if isinstance(use.ctx, ast.Load)]
-    return all(isinstance(read, ast.Attribute) and read.attr != "close" for read in reads)
 
 
 def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
@@ -165,18 +165,12 @@ def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
     return one.message.startswith("Trace") and not about and not asked
 
 
-def _is_secret(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a literal looks chosen at random: letters and digits, and no word of an example."""
-    text = _text(module, one).rpartition("=")[2].strip("'\" ")
-    mixed = any(character.isdigit() for character in text) and any(character.isalpha() for character in text)
-    named = _SECRET_NAME.search(one.message) is not None
-    return named and mixed and len(text) >= _MIN_SECRET and not _PLACEHOLDER.search(text)
-
-
 def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
     function = module.function_at(one.line)
     plain = function is not None and not function.decorator_list and function.args.kwarg is None
-    return plain and one.message.partition("`")[2][:1].islower()
+    above = module.source.lines[function.lineno : one.line] if function else []
+    in_example = sum(line.count("```") for line in above) % 2
+    return plain and not in_example and one.message.partition("`")[2][:1].islower()
 
 
 def _is_kept(module: PythonModule, one: Diagnostic) -> bool:
@@ -213,59 +207,10 @@ def _is_shown(module: PythonModule, one: Diagnostic) -> bool:
     return any(isinstance(holder, ast.Call) and last_name(holder) in _SHOWING for holder in holders)
 
 
-def _is_stored(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a function made in a loop is visibly kept beyond the iteration that made it.
-
-    One that is called in the same iteration, as `sorted(key=...)` does, sees the right value.
-    """
-    if _leaves_after(module, one.line):
-        return False
-    lambdas = [node for node in module.of(ast.Lambda) if node.lineno <= one.line <= (node.end_lineno or 0)]
-    function = module.function_at(one.line)
-    names = [node for node in module.of(ast.Name) if function and node.id == function.name]
-    return any(_keeps(module.parent(use), use) for use in (lambdas[-1:] or names))
-
-
-def _leaves_after(module: PythonModule, line: int) -> bool:
-    """Whether the block that holds a line leaves the loop afterwards: then there is one value only."""
-    blocks = (getattr(node, "body", None) for node in ast.walk(module.tree))
-    for block in (block for block in blocks if isinstance(block, list)):
-        for place, statement in enumerate(block):
-            if statement.lineno == line and any(isinstance(one, (ast.Break, ast.Return)) for one in block[place + 1 :]):
-                return True
-    return False
-
-
-def _keeps(holder: ast.AST, use: ast.expr) -> bool:
-    match holder:
-        case ast.Assign(targets=[ast.Subscript() | ast.Attribute(), *_]):
-            return True
-        case ast.Call(func=ast.Attribute(attr=attr), args=args):
-            return use in args and attr in _KEEPING
-        case ast.ListComp(elt=made) | ast.SetComp(elt=made) | ast.DictComp(value=made):
-            return made is use
-        case _:
-            return False
-
-
 def _returns_a_value(module: PythonModule, one: Diagnostic) -> bool:
     """Whether it is no `return super().__init__(...)`, which returns None."""
     returns = (node for node in module.of(ast.Return) if node.lineno == one.line)
     return not any(isinstance(node.value, ast.Call) for node in returns)
-
-
-def _is_no_helper(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a method without parameters is not one that the body of its class calls itself."""
-    function = module.function_at(one.line)
-    if function is None:
-        return False
-    calls = (call.func for call in module.of(ast.Call))
-    holder = module.parent(function)
-    if any(last_name(base).endswith("Interface") for base in getattr(holder, "bases", ())):
-        return False  # zope's interfaces declare methods as they are called
-    owner = module.symbol(holder).rpartition(".")[2]
-    helper = any(isinstance(name, ast.Name) and name.id == function.name for name in calls)
-    return not helper and f"{owner}.{function.name}(" not in module.source.text
 
 
 def _is_no_trial(module: PythonModule, one: Diagnostic) -> bool:
@@ -275,19 +220,15 @@ def _is_no_trial(module: PythonModule, one: Diagnostic) -> bool:
     return not any(isinstance(above, kinds) for node in statements for above in module.ancestors(node))
 
 
-def _is_no_search(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether the loop does not return what it looks for: then its `else` reads as what it is."""
-    loops: list[ast.For | ast.While] = [*module.of(ast.For), *module.of(ast.While)]
-    found = [loop for loop in loops if loop.orelse and loop.lineno <= one.line <= loop.orelse[0].lineno]
-    return not any(isinstance(part, ast.Return) for loop in found for part in ast.walk(loop))
-
-
-def _is_no_query(module: PythonModule, one: Diagnostic) -> bool:
-    """Whether a comparison is one, and builds no condition of a query."""
-    if any(origin.partition(".")[0] in _OWN_EQUALITY for origin in module.origins.values()):
-        return False
-    compares = (node for node in module.of(ast.Compare) if node.lineno <= one.line <= (node.end_lineno or 0))
-    return not any(isinstance(module.parent(node), ast.Call) for node in compares)
+def _is_no_branch(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether `x = x` stands in a function and is not all that a branch does: then it says that nothing happens."""
+    alone = [[node] for node in module.at(one.line) if isinstance(node, ast.stmt)]
+    holder = module.parent(alone[0][0]) if alone else module.tree
+    is_branch = not isinstance(holder, FUNCTIONS) and any(
+        getattr(holder, name, None) in alone for name in ("body", "orelse")
+    )
+    whole = _ITSELF.fullmatch(module.source.lines[one.line - 1])
+    return whole is not None and not is_branch and module.function_at(one.line) is not None
 
 
 def _is_no_registration(module: PythonModule, one: Diagnostic) -> bool:
@@ -322,37 +263,43 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "cached-method": lambda module, one: re.search(r"maxsize=None|\bcache$|\(None", _code(module, one)) is not None,
     "changed-while-iterated": lambda module, one: _REMOVES.search(_code(module, one)) is not None,
     "default-evaluated-once": lambda _, one: bool(_MOMENT.search(one.message)),
-    "else-without-break": _is_no_search,
-    "exception-not-raised": _is_no_trial,
+    "exception-not-raised": lambda module, one: (
+        _is_no_trial(module, one) and hasattr(builtins, _text(module, one).partition("(")[0])
+    ),
     "forgotten-f": _is_shown,
+    "hidden-text-direction": lambda module, one: not _RIGHT_TO_LEFT.search(module.source.lines[one.line - 1]),
     "init-returns-value": _returns_a_value,
     "leftover-breakpoint": _is_no_debugger,
     "logging-format": lambda module, one: "%" in _code(module, one),
-    "loop-closure": _is_stored,
-    "missing-comma": lambda module, one: _SLIP.fullmatch(_text(module, one)) is not None,
-    "missing-self": _is_no_helper,
     "mutable-default": _is_kept,
-    "none-comparison": _is_no_query,
     "positional-flags": lambda module, one: re.search(r", re\.[A-Z][A-Z re.|]*\)$", _code(module, one)) is not None,
     "redefinition": _is_no_registration,
-    "request-without-timeout": lambda module, one: "**" not in _code(module, one),
-    "secret-in-source": _is_secret,
-    "self-assignment": lambda module, one: (
-        module.function_at(one.line) is not None and bool(_ITSELF.fullmatch(module.source.lines[one.line - 1]))
+    "removed-from-python": lambda module, one: (
+        not any(map(module.is_guarded, module.at(one.line)))
+        and (one.code != "UP005" or "TestCase" in module.source.text)
     ),
+    "request-without-timeout": lambda module, one: "**" not in _code(module, one),
+    "self-assignment": _is_no_branch,
     "shell-injection": lambda module, one: (
         bool(_FILLED_IN.search(_code(module, one))) and "quote" not in _code(module, one)
     ),
     "stale-parameter": _has_known_signature,
+    "strip-takes-characters": lambda module, one: re.search(r"\w\w", _text(module, one).rpartition("(")[2]) is not None,
     "swallowed-exception": _is_unsettled,
-    "unclosed-file": _is_never_closed,
     "undefined-export": lambda module, _: (
         not module.is_init and not re.search(r"def __getattr__|sys\.modules|globals\(\)", module.source.text)
     ),
     "undefined-name": _is_asked,
-    "unsafe-yaml": lambda module, one: "**" not in "".join(module.source.lines[one.line - 1 : one.end_line]),
+    "unsafe-yaml": lambda module, one: (
+        "**" not in _code(module, one) and re.search(r"loader `(?!C?(?:Full|Unsafe)?Loader`)", one.message) is None
+    ),
     "unused-comparison": _is_no_trial,
     "unused-import": _is_no_facade,
-    "unused-variable": lambda module, one: "except" not in module.source.lines[one.line - 1],
+    "unused-variable": lambda module, one: (
+        re.search(r"\bexcept\b|=.*\w =[^=]", module.source.lines[one.line - 1]) is None
+    ),
+    "wrong-all": lambda module, one: (
+        not any(isinstance(part, ast.Starred) for node in module.at(one.line) for part in ast.walk(node))
+    ),
 }
 """{rule: whether a finding of it is worth telling}; those of other rules always are."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether.review.scout.files.words import plural
@@ -17,7 +17,7 @@ _MAX_TOP: Final = 30
 _ALIKE_INFO: Final = 3
 """Findings of one rule of the lowest severity among the top ones."""
 _PLACES: Final = 3
-"""Places named for each recommendation."""
+"""Places named for each rule."""
 _WEIGHTS: Final = {Severity.ERROR: 100, Severity.WARNING: 10, Severity.INFO: 1}
 """What a finding adds to the weight of its file."""
 
@@ -28,10 +28,14 @@ class Group:
 
     source: str
     """Where they come from; it stands in front of their paths."""
-    findings: Sequence[Finding]
-    counts: Mapping[str, int]
-    """{severity: number} of all findings of the source, those that are not in `findings` included."""
-    by_rule: Mapping[str, int]
+    findings: tuple[Finding, ...] = ()
+    """As `explore_directory` and `analyze_file` give them."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """{severity: number} of all findings of the source; those in `findings` are counted if it is empty."""
+    by_rule: dict[str, int] = field(default_factory=dict)
+    """{rule: number}, likewise."""
+    findings_omitted: int = 0
+    """How many are counted there and not among `findings`; told by those who give them, and not used."""
 
 
 def summarise(groups: Sequence[Group], top: int = _MAX_TOP) -> dict[str, Any]:
@@ -39,19 +43,19 @@ def summarise(groups: Sequence[Group], top: int = _MAX_TOP) -> dict[str, Any]:
 
     Args:
         groups: what was found.
-        top: findings, files and recommendations named, each at most so many.
+        top: findings and files named, each at most so many.
 
     Returns:
         A JSON object: `summary` (a sentence), `total_findings`, `counts` ({severity: number}), `by_rule`
-        ([{rule, severity, count, why, fix}], the gravest and most frequent first), `top_findings` (with
-        `source`), `hot_files` ([{source, path, findings, errors, warnings}]), `recommendations` ([{rule,
-        count, advice, places}]), and `findings_seen`: how many of the total the ranking rests on.
+        ([{rule, severity, count, why, fix, places}], the gravest and most frequent first), `top_findings` (with
+        `source`), `hot_files` ([{source, path, findings, errors, warnings}]), and `findings_seen`: how many of
+        the total the ranking rests on.
     """
     counts: Counter[str] = Counter()
     rules: Counter[str] = Counter()
     for group in groups:
-        counts.update(group.counts)
-        rules.update(group.by_rule)
+        counts.update(group.counts or Counter(finding.severity.value for finding in group.findings))
+        rules.update(group.by_rule or Counter(finding.rule for finding in group.findings))
     # What is equally grave and sure: bugs before documents and structure.
     ranked = sorted(
         ((finding, group.source) for group in groups for finding in group.findings),
@@ -66,7 +70,6 @@ def summarise(groups: Sequence[Group], top: int = _MAX_TOP) -> dict[str, Any]:
         "by_rule": _rule_rows(rules, ranked),
         "top_findings": [{"source": source, **finding.to_json()} for finding, source in _spread(ranked, top)],
         "hot_files": _hot_files(ranked, top),
-        "recommendations": _recommendations(rules, ranked, top),
     }
 
 
@@ -81,20 +84,15 @@ def _is_no_bug(finding: Finding) -> bool:
     return finding.rule not in RULES or RULES[finding.rule].group != "bugs"
 
 
-def _severity(rule: str, ranked: list[tuple[Finding, str]]) -> Severity:
-    """The gravest severity that a rule was told with; its own where no finding of it was passed on."""
-    told = [finding.severity for finding, _ in ranked if finding.rule == rule]
-    known = RULES.get(rule)
-    return min(told, key=lambda one: one.rank, default=known.severity if known else Severity.INFO)
-
-
 def _rule_rows(rules: Counter[str], ranked: list[tuple[Finding, str]]) -> list[dict[str, Any]]:
     rows: list[tuple[int, int, str, dict[str, Any]]] = []
     for name, count in rules.items():
         known = RULES.get(name)
-        severity = _severity(name, ranked)
+        found = [(finding, source) for finding, source in ranked if finding.rule == name]  # the gravest first
+        severity = found[0][0].severity if found else known.severity if known else Severity.INFO
+        places = [{"source": source, "path": one.path, "line": one.line} for one, source in found[:_PLACES]]
         why, fix = (known.why, known.fix) if known else ("", "")
-        row = {"rule": name, "severity": severity.value, "count": count, "why": why, "fix": fix}
+        row = {"rule": name, "severity": severity.value, "count": count, "why": why, "fix": fix, "places": places}
         rows.append((severity.rank, -count, name, row))
     return [row for *_, row in sorted(rows, key=lambda entry: entry[:3])]
 
@@ -128,21 +126,4 @@ def _hot_files(ranked: list[tuple[Finding, str]], top: int) -> list[dict[str, An
             "warnings": one[Severity.WARNING],
         }
         for (source, path), one in weighed[:top]
-    ]
-
-
-def _recommendations(rules: Counter[str], ranked: list[tuple[Finding, str]], top: int) -> list[dict[str, Any]]:
-    """What to do first: for each rule its fix and the first places, the gravest first."""
-    by_rule: dict[str, list[tuple[Finding, str]]] = {}
-    for finding, source in ranked:  # in order of gravity, and so are the rules
-        by_rule.setdefault(finding.rule, []).append((finding, source))
-    return [
-        {
-            "rule": name,
-            "count": rules[name] or len(found),
-            "why": RULES[name].why if name in RULES else "",
-            "advice": found[0][0].fix,
-            "places": [{"source": source, "path": one.path, "line": one.line} for one, source in found[:_PLACES]],
-        }
-        for name, found in list(by_rule.items())[:top]
     ]

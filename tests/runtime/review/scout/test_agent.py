@@ -99,7 +99,7 @@ def test_summarize_findings_takes_groups_or_a_plain_list(bus, root):
         ("extract_structure", {"file": "/"}, "file"),
         ("search_content", {"path": "/no/such/folder", "pattern": "x"}, "path"),
         ("search_content", {"path": "/", "pattern": "(", "regex": True}, "pattern"),
-        ("summarize_findings", {"findings": [{"rule": "x"}]}, "findings"),
+        ("summarize_findings", {"findings": [{"rule": "x", "line": "many"}]}, "findings.0.line"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_field(bus, action, params, field):

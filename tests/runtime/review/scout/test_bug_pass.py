@@ -28,26 +28,16 @@ def test_a_project_that_brings_a_removed_module_itself_may_import_it(tmp_path):
     assert len(bugs(tmp_path / "other")["removed-from-python"]) == 1
 
 
-def test_a_module_that_is_imported_on_old_pythons_only_may_use_what_they_have(tmp_path):
-    old = "import asyncio\n\n@asyncio.coroutine\ndef f(): ...\n"
-    choose = "import sys\nif sys.version_info > (3, 8):\n    from new import f\nelse:\n    from old import f\n"
-    write_tree(tmp_path, {"old.py": old, "new.py": "def f(): ...\n", "choose.py": choose})
-    assert "removed-from-python" not in bugs(tmp_path)
-    write_tree(tmp_path, {"always.py": "import old\nprint(old)\n"})
-    assert len(bugs(tmp_path)["removed-from-python"]) == 1
+def test_a_name_that_the_project_puts_among_the_builtins_is_defined(tmp_path):
+    write_tree(tmp_path, {"a.py": "import builtins\nbuiltins.shell = 1\n", "b.py": "print(shell, shall)\n"})
+    (finding,) = bugs(tmp_path)["undefined-name"]
+    assert "`shall`" in finding["message"]
 
 
 def test_syntax_errors_of_tests_are_only_mentioned(tmp_path):
     write_tree(tmp_path, {"a.py": "def f(:\n", "tests/data/bad.py": "def f(:\n"})
     told = {(one["path"], one["severity"], one["line"], one["column"]) for one in bugs(tmp_path)["syntax-error"]}
     assert told == {("a.py", "error", 1, 7), ("tests/data/bad.py", "info", 1, 7)}
-
-
-def test_conflict_markers_are_found_in_any_language(tmp_path):
-    conflict = "a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\n"
-    write_tree(tmp_path, {"a.js": conflict, "b.css": "=======\n", "c.md": conflict, "d.txt": "<<<<<<< x\n"})
-    (finding,) = bugs(tmp_path)["merge-conflict"]
-    assert (finding["path"], finding["line"], finding["severity"]) == ("a.js", 2, "error")
 
 
 def test_tokens_are_found_in_any_language(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from ether.review.scout.explore import explore
 from ether.review.scout.files.discovery import discover, is_test_path
-from ether.review.scout.files.language import language_of, language_of_shebang
+from ether.review.scout.files.language import language_of, runs_python
 from ether.review.scout.files.limits import Limits
 from ether.review.scout.files.source import Source
 from tests.runtime.review.scout.support import write_tree
@@ -27,11 +27,11 @@ def test_files_come_in_path_order_twice_the_same(tmp_path):
 def test_what_nobody_wrote_by_hand_is_left_out_and_counted(tmp_path):
     write_tree(tmp_path, {
         ".git/config": "", "__pycache__/a.pyc": b"", "node_modules/x/index.js": "", ".venv/lib/a.py": "",
-        "x.egg-info/PKG-INFO": "", "logo.png": b"", "big.py": "#" * 200, "kept.py": "",
+        "x.egg-info/PKG-INFO": "", "big.py": "#" * 200, "kept.py": "",
     })  # fmt: skip
     found = discover(tmp_path, Limits(file_bytes=100))
     assert [file.name for file in found.files] == ["kept.py"]
-    assert found.skipped == {"generated or foreign directory": 5, "binary": 1, "larger than 100 bytes": 1}
+    assert found.skipped == {"generated or foreign directory": 5, "larger than 100 bytes": 1}
     assert found.notes == ["big.py: 200 bytes, not read."]
 
 
@@ -106,13 +106,14 @@ def test_vendored_and_generated_code_is_counted_and_not_judged(tmp_path):
 
 
 def test_a_language_is_known_by_name_or_first_line(tmp_path):
-    assert language_of(tmp_path / "Makefile") == "Makefile"
+    assert language_of(tmp_path / "README") == "Text"
     assert language_of(tmp_path / "a.TSX") == "TypeScript"
+    assert language_of(tmp_path / "a.zig") == ".zig"
     assert language_of(tmp_path / "run") is None
-    assert language_of_shebang("#!/usr/bin/env -S python3 -u") == "Python"
-    assert language_of_shebang("#!/bin/bash") == "Shell"
-    assert language_of_shebang("#!/usr/bin/perl5.30") == "Perl"
-    assert language_of_shebang("# just text") is None
+    assert runs_python(b"#!/usr/bin/env -S python3 -u\n")
+    assert runs_python(b"#!/usr/bin/python3.11")
+    assert not runs_python(b"#!/bin/bash\npython\n")
+    assert not runs_python(b"# just python")
 
 
 def test_a_script_without_suffix_is_analysed_by_its_first_line(tmp_path):

@@ -1,11 +1,11 @@
-"""The documentation pass: docstrings against signatures, coverage, pages and links."""
+"""The documentation pass: docstrings against signatures, pages and links."""
 
 from __future__ import annotations
 
 import pytest
 
 from ether.review.scout.explore import PassName, explore
-from ether.review.scout.files.markdown_outline import headings, links
+from ether.review.scout.files.markdown_outline import headings
 from tests.runtime.review.scout.support import by_rule, write_tree
 
 
@@ -44,44 +44,13 @@ def test_a_documented_parameter_that_does_not_exist_is_found_with_the_likely_nam
         ),
         'class A(Base):\n    """D.\n\n    Args:\n        x: of the base\n    """\n',
         'def f(*args, key=1):\n    """D.\n\n    Args:\n        *args: all\n        key: one\n    """\n',
+        'def f(x):\n    """D.\n\n    Args:\n        x: one\n\n        ```\n        y: of an example\n        ```\n    """\n',
         'def f(x):\n    """D.\n\n    Parameters\n    ----------\n    x : int\n    Returns : None\n    """\n',
     ],
 )
 def test_parameters_that_may_come_from_elsewhere_are_let_pass(tmp_path, code):
     write_tree(tmp_path, {"a.py": code})
     assert "stale-parameter" not in told(tmp_path)
-
-
-def test_coverage_counts_what_users_can_reach(tmp_path):
-    write_tree(tmp_path, {
-        "pkg/__init__.py": "from pkg._core import shown\n",
-        "pkg/_core.py": 'def shown():\n    """D."""\n\ndef hidden(): ...\n',
-        "pkg/api.py": '"""Module."""\nclass A:\n    """D."""\n    def run(self): ...\n    def _no(self): ...\n'
-        "    def __len__(self): ...\n\nclass B(A):\n    def run(self): ...\n",
-        "tests/test_a.py": "def helper(): ...\n",
-    })  # fmt: skip
-    docstrings = documentation(tmp_path)["data"]["docstrings"]
-    assert docstrings["by_kind"] == {
-        "class": {"public": 2, "documented": 1},
-        "function": {"public": 1, "documented": 1},
-        "method": {"public": 2, "documented": 0},
-    }
-    assert (docstrings["public"], docstrings["documented"], docstrings["percent"]) == (5, 2, 40.0)
-    assert (docstrings["modules"], docstrings["modules_documented"]) == (3, 1)
-    assert docstrings["gaps"]["rows"] == [{"path": "pkg/api.py", "public": 4, "documented": 1}]
-
-
-def test_an_override_inherits_the_docstring_of_its_base(tmp_path):
-    code = 'class A:\n    """D."""\n    def run(self):\n        """D."""\n\nclass B(A):\n    """D."""\n    def run(self): ...\n'
-    write_tree(tmp_path, {"a.py": code})
-    assert documentation(tmp_path)["data"]["docstrings"]["percent"] == 100.0
-
-
-def test_the_largest_undocumented_symbols_are_told(tmp_path):
-    body = "    print(1)\n" * 45
-    write_tree(tmp_path, {"a.py": f"def big():\n{body}\ndef small():\n    print(1)\n"})
-    (finding,) = told(tmp_path)["missing-docstring"]
-    assert finding["message"].startswith("The function `big` (46 lines) has no docstring:")
 
 
 def test_broken_links_are_found_and_the_others_let_pass(tmp_path):
@@ -106,8 +75,7 @@ def test_broken_links_are_found_and_the_others_let_pass(tmp_path):
 
 def test_headings_outside_code_are_sections():
     text = "# One\n```\n# no\n```\n## Two ##\n~~~\n# no\n~~~\n#no\n"
-    assert headings(text.split("\n")) == [(1, 1, "One"), (5, 2, "Two")]
-    assert list(links(["x" * 6_000 + "[a](b.md)"])) == []
+    assert headings(text) == [(1, 1, "One"), (5, 2, "Two")]
 
 
 def test_a_project_root_is_asked_for_its_files(tmp_path):
@@ -116,15 +84,15 @@ def test_a_project_root_is_asked_for_its_files(tmp_path):
     assert {one["message"].split("`")[1] for one in findings["missing-project-file"]} == {"LICENSE", "CHANGELOG"}
     assert findings["missing-readme"][0]["severity"] == "warning"
     write_tree(tmp_path, {"README.md": "# It\n\nText.\n\n## Install\n", "LICENSE.txt": "", "CHANGES.rst": ""})
-    findings = told(tmp_path)
-    assert set(findings) == {"readme-without-example"}
-    write_tree(tmp_path, {"README.md": "# It\n\n```\nit\n```\n"})
     assert told(tmp_path) == {}
     data = documentation(tmp_path)["data"]
     assert data["project_files"] == {"licence": "LICENSE.txt", "change log": "CHANGES.rst"}
     assert data["readme"] == {
         "path": "README.md", "lines": 5,
-        "sections": {"rows": [{"line": 1, "level": 1, "title": "It"}], "total": 1, "omitted": 0},
+        "sections": {
+            "rows": [{"line": 1, "level": 1, "title": "It"}, {"line": 5, "level": 2, "title": "Install"}],
+            "total": 2, "omitted": 0,
+        },
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ether.review.scout.examine import examine, structure_of
+from ether.review.scout.examine import examine
 from ether.review.scout.explore import PassName, explore, see_file
 from ether.review.scout.files.discovery import Candidate, discover
 from ether.review.scout.files.limits import Limits
@@ -53,7 +53,7 @@ def test_any_text_can_be_examined_as_python(tmp_path_factory, text):
     path = folder / "sample.py"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     json.dumps(examine(path))
-    json.dumps(structure_of(path))
+    json.dumps(examine(path, ()))
 
 
 @given(
@@ -192,24 +192,8 @@ def test_more_bytes_than_allowed_cut_the_exploration_short(tmp_path):
     assert result["notes"] == ["Stopped at 6 bytes, after 1 of 2 files."]
 
 
-class Vanishing:
-    """A directory entry whose file goes away while it is looked at."""
-
-    name = "gone.py"
-    path = "gone.py"
-
-    def is_symlink(self):
-        return False
-
-    def is_dir(self, *, follow_symlinks):
-        return False
-
-    def is_file(self, *, follow_symlinks):
-        raise FileNotFoundError(2, "No such file or directory")
-
-
 def test_a_file_that_vanishes_while_it_is_listed_is_a_note(tmp_path, monkeypatch):
-    monkeypatch.setattr("ether.review.scout.files.discovery._entries", lambda *_: [Vanishing()])
+    monkeypatch.setattr("os.walk", lambda root, onerror: iter([(str(root), [], ["gone.py"])]))
     found = discover(tmp_path)
     assert found.files == []
     assert found.notes == ["gone.py: vanished while it was listed (No such file or directory)."]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Final
 
-from ether.review.scout.files.language import BINARY_SUFFIXES, language_of
+from ether.review.scout.files.language import language_of
 from ether.review.scout.files.limits import Limits
 from ether.review.scout.files.words import words
 
@@ -35,7 +36,7 @@ _BUILD_FILES: Final = (
     "Makefile",
 )
 _VENDORED: Final = frozenset(
-    {"_vendor", "vendor", "vendored", "_vendored", "third_party", "thirdparty", "extern", "_extern"}
+    {"_vendor", "vendor", "vendored", "_vendored", "third_party", "thirdparty", "extern", "_extern", "externals"}
 )
 _TEST_PARTS: Final = frozenset({"tests", "test", "spec", "specs", "__tests__"})
 _TEST_NAME: Final = re.compile(r"^(?:test_.*|.*_test|.*_spec|.*\.(?:test|spec)|conftest|tests)$")
@@ -78,7 +79,7 @@ def discover(root: Path, limits: Limits | None = None, *, cancelled: Callable[[]
     """List the files under `root` that are worth reading, in path order: twice the same on the same tree.
 
     Left out, and counted by reason: version control, caches, environments, dependencies, build artefacts,
-    binaries, files over `limits.file_bytes`, what is not a regular file, and every symbolic link (a link may
+    files over `limits.file_bytes`, what is not a regular file, and every symbolic link (a link may
     leave the root or lead back into it). Directories that cannot be listed become notes. `root` itself is
     never left out.
 
@@ -89,80 +90,69 @@ def discover(root: Path, limits: Limits | None = None, *, cancelled: Callable[[]
     """
     limits = limits or Limits()
     found = Discovery()
-    for candidate in _walk(root, limits, found, cancelled):
-        if len(found.files) == limits.files:
-            found.notes.append(f"Only the first {limits.files:,} files were looked at.")
-            break
-        found.files.append(candidate)
+
+    def failed(error: OSError) -> None:
+        place = PurePath(error.filename).relative_to(root).as_posix()
+        found.notes.append(f"{place}: cannot be listed ({error.strerror or error}).")
+
+    for folder, folders, files in os.walk(root, onerror=failed):
+        inside = Path(folder).relative_to(root).parts
+        for name in sorted(files):
+            if len(found.files) == limits.files:
+                found.notes.append(f"Only the first {limits.files:,} files were looked at.")
+                folders.clear()
+                break
+            found.files += _candidates(Path(folder, name), "/".join((*inside, name)), limits, found)
+        folders[:] = [] if cancelled() else _worth_entering(Path(folder), sorted(folders), len(inside), limits, found)
     found.files.sort(key=lambda file: file.name)
     return found
 
 
-def _walk(root: Path, limits: Limits, found: Discovery, cancelled: Callable[[], bool]) -> Iterator[Candidate]:
-    """Depth first with a stack of our own: `os.walk` follows or hides what must be counted here."""
-    pending: list[tuple[Path, str, int, bool]] = [(root, "", 0, False)]
-    while pending and not cancelled():
-        directory, prefix, depth, vendored = pending.pop()
-        below: list[tuple[Path, str, int, bool]] = []
-        for entry in _entries(directory, prefix, found):
-            name = prefix + entry.name
-            if entry.is_symlink():
-                found.skipped["symbolic link"] += 1
-            elif entry.is_dir(follow_symlinks=False):
-                if _is_junk(entry, directory):
-                    found.skipped["generated or foreign directory"] += 1
-                elif depth == limits.depth:
-                    found.skipped["directory below the depth asked for"] += 1
-                else:
-                    inside = vendored or entry.name in _VENDORED
-                    below.append((Path(entry.path), name + "/", depth + 1, inside))
-            elif candidate := _candidate(entry, name, vendored=vendored, limits=limits, found=found):
-                yield candidate
-        pending.extend(reversed(below))
+def _worth_entering(parent: Path, names: list[str], depth: int, limits: Limits, found: Discovery) -> list[str]:
+    kept = []
+    for name in names:
+        if (parent / name).is_symlink():
+            found.skipped["symbolic link"] += 1
+        elif _is_junk(parent / name):
+            found.skipped["generated or foreign directory"] += 1
+        elif depth == limits.depth:
+            found.skipped["directory below the depth asked for"] += 1
+        else:
+            kept.append(name)
+    return kept
 
 
-def _entries(directory: Path, prefix: str, found: Discovery) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        found.notes.append(f"{prefix or '.'}: cannot be listed ({error.strerror or error}).")
-        return []
-
-
-def _is_junk(entry: os.DirEntry[str], parent: Path) -> bool:
-    if entry.name in _JUNK or entry.name.endswith(_JUNK_SUFFIXES):
+def _is_junk(directory: Path) -> bool:
+    if directory.name in _JUNK or directory.name.endswith(_JUNK_SUFFIXES):
         return True
-    return entry.name in _ARTEFACTS and _is_built(Path(entry.path), parent)
+    return directory.name in _ARTEFACTS and _is_built(directory)
 
 
-def _is_built(directory: Path, parent: Path) -> bool:
+def _is_built(directory: Path) -> bool:
     """Whether a directory called `build` or the like was made by a tool: it is beside a build file."""
     if (directory / "pyvenv.cfg").exists():
         return True
-    return not (directory / "__init__.py").exists() and any((parent / name).exists() for name in _BUILD_FILES)
+    beside = any((directory.parent / name).exists() for name in _BUILD_FILES)
+    return beside and not (directory / "__init__.py").exists()
 
 
-def _candidate(
-    entry: os.DirEntry[str], name: str, *, vendored: bool, limits: Limits, found: Discovery
-) -> Candidate | None:
-    path = Path(entry.path)
+def _candidates(path: Path, name: str, limits: Limits, found: Discovery) -> Iterator[Candidate]:
+    """The file, unless it is left out."""
     try:
-        if not entry.is_file(follow_symlinks=False):
-            found.skipped["not a regular file"] += 1
-            return None
-        size = entry.stat(follow_symlinks=False).st_size
+        status = path.lstat()
     except OSError as error:
         found.notes.append(f"{name}: vanished while it was listed ({error.strerror or error}).")
-        return None
-    if path.suffix.lower() in BINARY_SUFFIXES:
-        found.skipped["binary"] += 1
-        return None
-    if size > limits.file_bytes:
+        return
+    if stat.S_ISLNK(status.st_mode):
+        found.skipped["symbolic link"] += 1
+    elif not stat.S_ISREG(status.st_mode):
+        found.skipped["not a regular file"] += 1
+    elif status.st_size > limits.file_bytes:
         found.skipped[f"larger than {limits.file_bytes:,} bytes"] += 1
-        found.notes.append(f"{name}: {size:,} bytes, not read.")
-        return None
-    return Candidate(path, _printable(name), size, language_of(path), vendored)
+        found.notes.append(f"{name}: {status.st_size:,} bytes, not read.")
+    else:
+        vendored = not _VENDORED.isdisjoint(name.split("/")[:-1])
+        yield Candidate(path, _printable(name), status.st_size, language_of(path), vendored)
 
 
 def _printable(name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ether.review.scout.files.discovery import Candidate, is_test_path
-from ether.review.scout.files.language import PYTHON, language_of_shebang
+from ether.review.scout.files.language import PYTHON, runs_python
 
 __all__ = ["Source", "Unreadable", "read"]
 
@@ -90,20 +90,13 @@ def read(candidate: Candidate) -> Source | Unreadable:
         data = candidate.path.read_bytes()
     except OSError as error:
         return Unreadable(candidate.name, f"cannot be read ({error.strerror or error})")
-    language = candidate.language or _language_inside(data)
-    if language == PYTHON:
+    if candidate.language == PYTHON or (candidate.language is None and runs_python(data)):
         return _read_python(candidate, data)
     if b"\0" in data[:8192] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return Unreadable(candidate.name, "binary")
     text, note = _decode(data)
-    name = language or "other"
+    name = candidate.language or "other"
     return Source(candidate.name, name, _unix(text), len(data), candidate.vendored, candidate.path, note=note)
-
-
-def _language_inside(data: bytes) -> str | None:
-    if not data.startswith(b"#!"):
-        return None
-    return language_of_shebang(data[:200].split(b"\n", 1)[0].decode("latin-1"))
 
 
 def _read_python(candidate: Candidate, data: bytes) -> Source | Unreadable:

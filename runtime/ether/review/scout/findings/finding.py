@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -39,23 +38,23 @@ _SEVERITIES = tuple(Severity)
 _CONFIDENCES = tuple(Confidence)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What is wrong, why it matters, where it stands and what mends it."""
 
     rule: str
     """The name of its rule, such as `mutable-default`."""
     severity: Severity
-    confidence: Confidence
+    confidence: Confidence = Confidence.MEDIUM
     path: str
     """Relative to the directory that was analysed, with forward slashes."""
     line: int
     """From 1."""
-    column: int
+    column: int = 1
     """From 1, in characters."""
     message: str
     """What was seen and why it matters, in one or two sentences."""
-    fix: str
+    fix: str = ""
     symbol: str = ""
     """The dotted name of the function or class round it; empty at module level."""
 
@@ -71,37 +70,5 @@ class Finding:
         return self.message.partition("`")[2].partition("`")[0]
 
     def to_json(self) -> dict[str, Any]:
-        """The finding as a JSON object; `from_json` reads it back."""
-        return {
-            "rule": self.rule,
-            "severity": self.severity.value,
-            "confidence": self.confidence.value,
-            "path": self.path,
-            "line": self.line,
-            "column": self.column,
-            "message": self.message,
-            "fix": self.fix,
-            "symbol": self.symbol,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Finding:
-        """Read what `to_json` wrote; `column`, `fix`, `symbol` and `confidence` may be missing.
-
-        Raises:
-            ValueError: a field is missing, or no severity or confidence has that name.
-        """
-        try:
-            return cls(
-                rule=str(data["rule"]),
-                severity=Severity(data["severity"]),
-                confidence=Confidence(data.get("confidence", Confidence.MEDIUM)),
-                path=str(data["path"]),
-                line=int(data["line"]),
-                column=int(data.get("column", 1)),
-                message=str(data["message"]),
-                fix=str(data.get("fix", "")),
-                symbol=str(data.get("symbol", "")),
-            )
-        except KeyError as error:
-            raise ValueError(f"A finding has no {error.args[0]!r}: {dict(data)!r:.200}") from None
+        """The finding as a JSON object."""
+        return {**asdict(self), "severity": self.severity.value, "confidence": self.confidence.value}

@@ -40,13 +40,12 @@ class Rule:
         column: int = 1,
         symbol: str = "",
         severity: Severity | None = None,
-        fix: str | None = None,
     ) -> Finding:
         """A finding of this rule at a line of a file.
 
         Args:
             what: what was seen, without a full stop; the rule's reason follows it.
-            severity: the rule's own unless given, as with `fix`.
+            severity: the rule's own unless given.
         """
         return Finding(
             rule=self.name,
@@ -56,7 +55,7 @@ class Rule:
             line=line,
             column=column,
             message=f"{what}: {self.why}",
-            fix=fix or self.fix,
+            fix=self.fix,
             symbol=symbol,
         )
 

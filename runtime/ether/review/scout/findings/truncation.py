@@ -9,7 +9,7 @@ from typing import Any
 
 from ether.review.scout.findings.finding import Finding, Severity
 
-__all__ = ["bounded_findings", "fit", "size_of"]
+__all__ = ["bounded_findings", "fit", "halve_longest", "size_of"]
 
 
 def bounded_findings(findings: Iterable[Finding], limit: int) -> dict[str, Any]:
@@ -35,22 +35,28 @@ def size_of(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
+def halve_longest(parts: Iterable[dict[str, Any]]) -> bool:
+    """Leave out the less grave half of the longest `findings`, counted in `findings_omitted`; false if all are empty."""
+    longest = max(parts, key=lambda one: len(one["findings"]), default=None)
+    if not longest or not longest["findings"]:
+        return False
+    keep = len(longest["findings"]) // 2
+    longest["findings_omitted"] += len(longest["findings"]) - keep
+    del longest["findings"][keep:]
+    return True
+
+
 def fit(result: dict[str, Any], limit: int) -> dict[str, Any]:
     """Shorten a result of `explore` until it has at most `limit` bytes; what is left out is counted in it.
 
     The longest list of findings is halved first; once no findings are left, notes go, then the tables.
     """
-    while size_of(result) > limit:
-        longest = max(result["passes"].values(), key=lambda one: len(one["findings"]), default=None)
-        if longest and longest["findings"]:
-            keep = len(longest["findings"]) // 2
-            longest["findings_omitted"] += len(longest["findings"]) - keep
-            del longest["findings"][keep:]
-        elif result["notes"]:
-            result["notes_omitted"] += len(result["notes"])
-            result["notes"] = []
-        else:
-            for one in result["passes"].values():
-                one["data"] = {"omitted": f"The tables alone are over {limit:,} bytes."}
-            break
+    while size_of(result) > limit and halve_longest(result["passes"].values()):
+        pass
+    if size_of(result) > limit:
+        result["notes_omitted"] += len(result["notes"])
+        result["notes"] = []
+    if size_of(result) > limit:
+        for one in result["passes"].values():
+            one["data"] = {"omitted": f"The tables alone are over {limit:,} bytes."}
     return result

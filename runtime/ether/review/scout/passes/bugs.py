@@ -7,17 +7,15 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ether.review.scout.checks.catalogue import check_module
-from ether.review.scout.checks.literals import conflict_line, token_in
 from ether.review.scout.files.language import PYTHON
 from ether.review.scout.files.source import Source, Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Finding, Severity
+from ether.review.scout.findings.once import once
 from ether.review.scout.findings.rule import RULES
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.python.module import PythonModule
@@ -29,6 +27,11 @@ _JSON_WITH_COMMENTS: Final = re.compile(
     r"tsconfig|jsconfig|\.vscode|\.eslintrc|devcontainer|\.jsonc|renovate|\.babelrc"
 )
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|<%")
+_TOKENS: Final = re.compile(
+    r"\b(?:AKIA(?![0-9A-Z]*EXAMPLE)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{60,}|sk_live_[A-Za-z0-9]{24,}"
+    r"|xox[baprs]-[0-9]{8,}-[A-Za-z0-9-]{16,}|AIza[0-9A-Za-z_\-]{35}|glpat-[A-Za-z0-9_\-]{20})\b"
+)
+"""Tokens whose form gives them away: AWS, GitHub, Stripe, Slack, Google, GitLab."""
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
@@ -39,8 +42,7 @@ class BugPass:
         self._findings: list[Finding] = []
         self._imported: set[tuple[str, str]] = set()
         self._parts: set[str] = set()
-        self._guarded: set[str] = set()
-        self._unguarded: set[str] = set()
+        self._builtins: set[str] = set()
         self._checked = 0
         self._lines = 0
         self._foreign = 0
@@ -51,8 +53,8 @@ class BugPass:
         self._parts.update(PurePosixPath(source.name).with_suffix("").parts)
         if seen.module:
             self._imported.update(_names_taken(seen.module))
-            for guarded, names in _modules_imported(seen.module):
-                (self._guarded if guarded else self._unguarded).update(names)
+            stored = (one for one in seen.module.of(ast.Attribute) if isinstance(one.ctx, ast.Store))
+            self._builtins.update(one.attr for one in stored if seen.module.dotted(one.value) == "builtins")
         if not source.is_ours:
             self._foreign += 1
             return
@@ -75,7 +77,7 @@ class BugPass:
     def finish(self, root: Path) -> PassReport:
         """Drop what the rest of the directory explains, and count."""
         del root
-        kept = _once([finding for finding in self._findings if not self._is_explained(finding)])
+        kept = once([finding for finding in self._findings if not self._is_explained(finding)])
         rules = Counter(finding.rule for finding in kept)
         data = {
             "files_checked": self._checked,
@@ -89,25 +91,12 @@ class BugPass:
         if finding.rule == "unused-import":
             name = finding.subject.rpartition(" ")[2].rpartition(".")[2]
             return (PurePosixPath(finding.path).stem, name) in self._imported
+        if finding.rule == "undefined-name":
+            return finding.subject in self._builtins
         if finding.rule == "removed-from-python":  # the project brings its own, as setuptools brings distutils
             top = finding.subject.partition(".")[0]
-            own = top in self._parts or "_" + top in self._parts
-            return own or PurePosixPath(finding.path).stem in self._guarded - self._unguarded
+            return top in self._parts or "_" + top in self._parts
         return False
-
-
-def _once(findings: list[Finding]) -> list[Finding]:
-    """Of the slightest findings of one rule in one file only the first, with the number of the others."""
-    alike: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in dict.fromkeys(findings):
-        place = () if finding.severity is Severity.INFO else (str(finding.line), str(finding.column))
-        alike.setdefault((finding.path, finding.rule, *place), []).append(finding)
-    return [_with_others(min(group, key=lambda one: one.order), len(group) - 1) for group in alike.values()]
-
-
-def _with_others(finding: Finding, others: int) -> Finding:
-    what, colon, why = finding.message.rpartition(f": {RULES[finding.rule].why}")
-    return replace(finding, message=f"{what} (and {others} more in the file){colon}{why}") if others else finding
 
 
 def _names_taken(module: PythonModule) -> set[tuple[str, str]]:
@@ -127,15 +116,6 @@ def _names_taken(module: PythonModule) -> set[tuple[str, str]]:
     return taken
 
 
-def _modules_imported(module: PythonModule) -> Iterator[tuple[bool, set[str]]]:
-    """(whether code asks first, last parts of the names of modules) of each import: some are for old Pythons only."""
-    for node in module.of(ast.Import):
-        yield module.is_guarded(node), {alias.name.rpartition(".")[2] for alias in node.names}
-    for source in module.of(ast.ImportFrom):
-        names = {alias.name for alias in source.names} | {(source.module or "").rpartition(".")[2]}
-        yield module.is_guarded(source), names
-
-
 def _syntax(source: Source, message: str, line: int, column: int) -> Finding:
     severity = Severity.INFO if source.is_test else Severity.ERROR
     return RULES["syntax-error"].on(
@@ -148,13 +128,11 @@ def _is_test_data(name: str) -> bool:
 
 
 def _in_text(source: Source) -> list[Finding]:
-    """What any text can hold: conflict markers, tokens, and data files that do not parse."""
+    """What any text can hold: tokens, and data that does not parse."""
     found: list[Finding] = []
-    if source.language not in {"Markdown", "reStructuredText", "Text"} and (line := conflict_line(source.text)):
-        found.append(RULES["merge-conflict"].on(source.name, line, "Conflict markers"))
-    if token := token_in(source.text):
-        what = f"`{token[1]}…` has the form of a live token"
-        found.append(RULES["token-in-source"].on(source.name, token[0], what))
+    if token := _TOKENS.search(source.text):
+        line = source.text.count("\n", 0, token.start()) + 1
+        found.append(RULES["token-in-source"].on(source.name, line, f"`{token[0][:8]}…` has the form of a live token"))
     if source.language != PYTHON and not source.is_test and not _TEMPLATE.search(source.text):
         found += _data(source)
     return found
@@ -181,8 +159,6 @@ def _insights(findings: list[Finding], rules: Counter[str], checked: int, foreig
     severe = sum(1 for finding in findings if finding.severity is Severity.ERROR)
     files = plural(checked, "file")
     told = [f"{plural(len(findings), 'finding')} in {files}, {plural(severe, 'error')} among them."]
-    if not findings:
-        told = [f"Nothing found in {files}."]
     if rules:
         often = ", ".join(f"{name} ({count})" for name, count in rules.most_common(3))
         told.append(f"Most often: {often}.")

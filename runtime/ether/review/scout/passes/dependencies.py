@@ -17,6 +17,8 @@ __all__ = ["Dependencies"]
 
 _SHOWN: Final = 6
 """Modules of a cycle named in a message."""
+_AGAINST: Final = 3
+"""Imports one way for each the other way, from which on it is clear which way they should go."""
 
 
 class Dependencies:
@@ -36,28 +38,28 @@ class Dependencies:
         return RULES["import-cycle"].on(way[0].path, way[0].line, f"`{shown}` import one another when imported")
 
     def _mutual(self) -> list[Finding]:
-        """Of each pair, the import that goes against the many: the cheapest one to turn round."""
+        """Of the pairs of packages the one with the fewest imports against the many: the cheapest to turn round."""
         between: dict[tuple[str, str], list[Edge]] = defaultdict(list)
         for edge in self._graph.edges:
             pair = _packages(edge)
             if edge.at_import and pair:
                 between[pair].append(edge)
-        found = []
-        for (one, other), edges in sorted(between.items()):
-            back = between.get((other, one), [])
-            if back and (len(edges), one) < (len(back), other):
-                there = f"{len(edges)} times, first here"
-                again = f"{len(back)} times, first in {back[0].path}:{back[0].line}"
-                what = f"`{one}` imports `{other}` ({there}) and `{other}` imports `{one}` ({again})"
-                found.append(RULES["mutual-packages"].on(edges[0].path, edges[0].line, what))
-        return found
+        clear = [pair for pair in between if len(between.get(pair[::-1], ())) >= _AGAINST * len(between[pair])]
+        if not clear:
+            return []
+        one, other = min(clear, key=lambda pair: (len(between[pair]), pair))
+        edges, back = between[one, other], between[other, one]
+        what = (
+            f"`{one}` imports `{other}` (in {plural(len(edges), 'module')}, first here) and `{other}` imports `{one}` "
+        )
+        what += f"(in {plural(len(back), 'module')}, first in {back[0].path}:{back[0].line})"
+        return [RULES["mutual-packages"].on(edges[0].path, edges[0].line, what)]
 
     def to_json(self, rows: int) -> dict[str, Any]:
         """The modules most imported, the outside packages, the cycles with the line of each import."""
         graph = self._graph
         importers = Counter(edge.target for edge in graph.edges)
         most = sorted(importers.items(), key=lambda item: (-item[1], item[0]))
-        outside = sorted(graph.external.items(), key=lambda item: (-item[1], item[0]))
         return {
             "modules": len(graph.modules),
             "imports_between_modules": len(graph.edges),
@@ -65,7 +67,6 @@ class Dependencies:
                 ({"module": name, "path": graph.modules[name], "importers": count} for name, count in most),
                 rows,
             ),
-            "outside_packages": table(({"package": name, "importers": count} for name, count in outside), rows),
             "cycles": table(
                 ({"steps": [f"{edge.source} ({edge.path}:{edge.line})" for edge in way]} for way in self._rounds),
                 rows,

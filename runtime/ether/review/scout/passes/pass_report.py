@@ -57,8 +57,6 @@ class PassReport:
     """Figures and tables, JSON only; tables are cut to `Limits.rows` and say how many rows they leave out."""
     insights: list[str] = field(default_factory=list)
     """A sentence each, the most telling first."""
-    notes: list[str] = field(default_factory=list)
-    """What could not be done, a sentence each."""
 
 
 class Pass(Protocol):

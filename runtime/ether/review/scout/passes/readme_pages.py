@@ -6,6 +6,7 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from ether.review.scout.files.language import PROSE
 from ether.review.scout.files.markdown_outline import headings, links
 from ether.review.scout.files.source import Source
 from ether.review.scout.findings.bounded_table import table
@@ -22,8 +23,6 @@ _WANTED: Final = {
     "licence": ("LICENSE", "LICENCE", "COPYING"),
     "change log": ("CHANGELOG", "CHANGES", "HISTORY", "NEWS", "RELEASES"),
 }
-_PROSE: Final = frozenset({"Markdown", "reStructuredText", "Text"})
-_EXAMPLES: Final = ("```", "::\n", ".. code", ">>> ", "\n    ", "\n\t")
 
 
 class Pages:
@@ -37,13 +36,13 @@ class Pages:
 
     def add(self, source: Source) -> None:
         """Take a page in."""
-        if source.language not in _PROSE:
+        if source.language not in PROSE:
             return
         self._pages += 1
         if "/" not in source.name and source.name.lower().startswith("readme"):
             self._readme = source
         if source.language == "Markdown":
-            for link in links(source.lines):
+            for link in links(source.text):
                 self._links += 1
                 self._candidates.append((source.name, link.target, link.line))
 
@@ -62,10 +61,6 @@ class Pages:
         found = []
         if self._readme is None:
             found.append(RULES["missing-readme"].on(".", 1, "The project has no README"))
-        elif not any(mark in self._readme.text for mark in _EXAMPLES):
-            found.append(
-                RULES["readme-without-example"].on(self._readme.name, 1, f"`{self._readme.name}` has no example")
-            )
         for kind, names in _WANTED.items():
             if _first_file(root, names) is None:
                 found.append(RULES["missing-project-file"].on(".", 1, f"The project has no {kind} (`{names[0]}`)"))
@@ -73,7 +68,7 @@ class Pages:
 
     def to_json(self, root: Path, rows: int) -> dict[str, Any]:
         """Pages and links, the sections of the README, and the project's files if it is the root of one."""
-        sections = headings(self._readme.lines) if self._readme and self._readme.language == "Markdown" else []
+        sections = headings(self._readme.text) if self._readme and self._readme.language == "Markdown" else []
         data: dict[str, Any] = {
             "pages": self._pages,
             "links_checked": self._links,

@@ -1,8 +1,8 @@
-"""Sizes: files and lines by language, by directory, and of tests against code."""
+"""Sizes: files and lines by language, and of tests against code."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Any
 
 from ether.review.scout.files.language import PYTHON
@@ -17,7 +17,6 @@ class Sizes:
 
     def __init__(self) -> None:
         self._languages: dict[str, dict[str, int]] = defaultdict(lambda: {"files": 0, "lines": 0})
-        self._directories: Counter[str] = Counter()
         self._files: list[tuple[int, str]] = []
         self.foreign: int = 0
         """Files that are vendored or generated."""
@@ -31,7 +30,6 @@ class Sizes:
         language = self._languages[source.language]
         language["files"] += 1
         language["lines"] += source.line_count
-        self._directories[source.name.partition("/")[0] if "/" in source.name else "."] += 1
         if not source.is_ours:
             self.foreign += 1
             return
@@ -57,7 +55,7 @@ class Sizes:
         return max(self._languages, key=lambda name: (self._languages[name]["lines"], name), default="")
 
     def to_json(self, rows: int) -> dict[str, Any]:
-        """The tables of languages, top-level directories and largest files, and the test figures."""
+        """The tables of languages and largest files, and the test figures."""
         languages = sorted(self._languages.items(), key=lambda item: (-item[1]["lines"], item[0]))
         largest = sorted(self._files, key=lambda item: (-item[0], item[1]))
         return {
@@ -65,7 +63,6 @@ class Sizes:
             "lines": self.lines,
             "vendored_or_generated_files": self.foreign,
             "languages": table(({"language": name, **one} for name, one in languages), rows),
-            "directories": dict(sorted(self._directories.items(), key=lambda item: (-item[1], item[0]))[:rows]),
             "largest_files": table(({"path": path, "lines": lines} for lines, path in largest), rows),
             "tests": {
                 "files": self.test_files,

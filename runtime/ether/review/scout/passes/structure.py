@@ -17,15 +17,12 @@ from ether.review.scout.passes.dependencies import Dependencies
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.passes.sizes import Sizes
 from ether.review.scout.python.import_graph import ImportCollector
-from ether.review.scout.python.todo_markers import Marker, markers_in
 
 __all__ = ["StructurePass", "package_name"]
 
-_COMPLEX: Final = 25
-"""Cyclomatic complexity; McCabe proposed 10 as a function's limit, and few large projects keep even 20."""
-_LONG: Final = 150
-"""Lines of a function that is not simple either."""
-_LARGE: Final = 2_000
+_COMPLEX: Final = 50
+"""Cyclomatic complexity: over it the Software Engineering Institute calls a function untestable."""
+_LARGE: Final = 3_000
 """Lines of a file."""
 _SUBJECTS: Final = 20
 """Functions and classes: a large file with fewer is mostly a table."""
@@ -41,50 +38,39 @@ class StructurePass:
         self._sizes = Sizes()
         self._imports = ImportCollector()
         self._functions: list[dict[str, Any]] = []
-        self._markers: list[tuple[str, Marker]] = []
-        self._findings: list[Finding] = []
+        self._large: list[tuple[int, str, int]] = []
+        """(lines, path, functions and classes) of large files."""
         self._counts: Counter[str] = Counter()
 
     def see(self, seen: Seen) -> None:
         """Measure one file; of a vendored or generated one only the size counts."""
         source = seen.source
         self._sizes.add(source)
-        if not source.is_ours:
+        if not source.is_ours or seen.module is None:
             return
-        self._markers += [(source.name, marker) for marker in markers_in(source, seen.module)]
-        if seen.module is None:
-            return
-        self._imports.add(seen.module)
         symbols = [symbol for top in seen.symbols for symbol in top.walk()]
         self._counts.update(symbol.kind for symbol in symbols)
         if source.is_test:
             return  # a long test is a long story, and told once
+        self._imports.add(seen.module)
         self._counts["public"] += sum(symbol.is_public for symbol in symbols)
-        complexities = {finding.line: finding for finding in seen.found_for("structure")}
+        complexities = {one.line: _COMPLEXITY.search(one.message) for one in seen.found_for("structure")}
         for symbol in symbols:
             if symbol.kind != "class":
-                told = _COMPLEXITY.search(complexities[symbol.line].message) if symbol.line in complexities else None
-                self._take(source.name, symbol.line, symbol.qualname, symbol.body_lines, int(told[1]) if told else 0)
+                told = complexities.get(symbol.line)  # none where ruff calls it simple (10 or less)
+                self._functions.append({
+                    "path": source.name, "line": symbol.line, "name": symbol.qualname, "lines": symbol.body_lines,
+                    "complexity": int(told[1]) if told else 0,
+                })  # fmt: skip
         if source.line_count > _LARGE and len(symbols) >= _SUBJECTS:
-            what = f"The file has {source.line_count:,} lines and {len(symbols)} functions and classes"
-            self._findings.append(RULES["large-file"].on(source.name, 1, what))
+            self._large.append((source.line_count, source.name, len(symbols)))
 
     def miss(self, file: Unreadable) -> None:
         """Nothing can be measured of it; the survey notes it."""
 
-    def _take(self, path: str, line: int, name: str, lines: int, complexity: int) -> None:
-        """Count a function in; its complexity is 0 where ruff calls it simple (10 or less)."""
-        self._functions.append({"path": path, "line": line, "name": name, "lines": lines, "complexity": complexity})
-        troubles = [f"a complexity of {complexity}"] if complexity > _COMPLEX else []
-        troubles += [f"{lines} lines"] if lines > _LONG and complexity else []
-        if troubles:
-            what = f"`{name}` has {' and '.join(troubles)}"
-            self._findings.append(RULES["hard-to-change-function"].on(path, line, what, symbol=name))
-
     def finish(self, root: Path) -> PassReport:
         """Draw the import graph and put the tables together."""
         depends = Dependencies(self._imports.graph(package_name(root)))
-        kinds = Counter(marker.kind for _, marker in self._markers)
         data: dict[str, Any] = {
             **self._sizes.to_json(self._rows),
             "classes": self._counts["class"],
@@ -93,16 +79,29 @@ class StructurePass:
             "most_complex_functions": self._worst("complexity", "lines"),
             "longest_functions": self._worst("lines", "complexity"),
             "imports": depends.to_json(self._rows),
-            "markers": {
-                "counts": dict(sorted(kinds.items())),
-                **table((_marker(path, marker) for path, marker in self._markers), self._rows),
-            },
         }
-        return PassReport([*self._findings, *depends.findings()], data, self._insights() + depends.insights())
+        return PassReport([*self._findings(), *depends.findings()], data, self._insights() + depends.insights())
 
     def _worst(self, first: str, second: str) -> dict[str, Any]:
         ranked = sorted(self._functions, key=lambda one: (-one[first], -one[second], one["path"], one["line"]))
         return table((function for function in ranked if function[first]), self._rows)
+
+    def _findings(self) -> list[Finding]:
+        """The function that is hardest to change and the largest file; the tables have the others."""
+        found = []
+        hard = [one for one in self._functions if one["complexity"] > _COMPLEX]
+        if hard:
+            one = max(hard, key=lambda one: (one["complexity"], one["lines"], one["path"], -one["line"]))
+            what = f"`{one['name']}` has a complexity of {one['complexity']} in {plural(one['lines'], 'line')}"
+            what += f" ({len(hard) - 1} more are over {_COMPLEX})" if hard[1:] else ""
+            rule = RULES["hard-to-change-function"]
+            found.append(rule.on(one["path"], one["line"], what, symbol=one["name"]))
+        if self._large:
+            lines, path, symbols = max(self._large)
+            what = f"The file has {lines:,} lines and {symbols} functions and classes"
+            what += f" ({len(self._large) - 1} more are over {_LARGE:,})" if self._large[1:] else ""
+            found.append(RULES["large-file"].on(path, 1, what))
+        return found
 
     def _insights(self) -> list[str]:
         sizes = self._sizes
@@ -111,15 +110,7 @@ class StructurePass:
         told = [f"{plural(sizes.files, 'file')}, {plural(sizes.lines, 'line')}, mostly {sizes.main_language()}."]
         if sizes.code_lines and sizes.test_lines:
             told.append(f"{sizes.test_lines / sizes.code_lines:.2f} lines of tests for each line of Python.")
-        hardest = max(self._functions, key=lambda one: (one["complexity"], one["lines"]), default=None)
-        if hardest and hardest["complexity"] > _COMPLEX:
-            place, size = f"{hardest['path']}:{hardest['line']}", f"a complexity of {hardest['complexity']}"
-            told.append(f"The hardest function to change is `{hardest['name']}` ({place}): {size}.")
         return told
-
-
-def _marker(path: str, marker: Marker) -> dict[str, Any]:
-    return {"path": path, "line": marker.line, "kind": marker.kind, "text": marker.text}
 
 
 def package_name(root: Path) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+import contextlib
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from ether.review.scout.python.import_graph import Edge
@@ -20,70 +22,53 @@ def cycles(edges: Iterable[Edge]) -> list[list[Edge]]:
 
     It is the shortest through any of the first 64 modules of the group, by name.
 
-    Imports inside functions and under TYPE_CHECKING do not count: that is how a cycle is broken.
+    Imports inside functions and under TYPE_CHECKING do not count: that is how a cycle is broken. Nor do those
+    of a package from the modules in it: it has begun before they do, and mostly has what they take.
     """
-    graph: dict[str, dict[str, Edge]] = {}
+    graph: dict[str, dict[str, Edge]] = defaultdict(dict)
+    back: dict[str, dict[str, Edge]] = defaultdict(dict)
     for edge in edges:
-        if edge.at_import:
-            graph.setdefault(edge.source, {})[edge.target] = edge
+        if edge.at_import and not edge.source.startswith(f"{edge.target}."):
+            graph[edge.source][edge.target] = back[edge.target][edge.source] = edge
+    left = _in_order(graph) & _in_order(back)
     rounds = []
-    for group in _groups(graph):
-        candidates = (_shortest(graph, start, group) for start in sorted(group)[:_STARTS])
-        rounds.append(min((found for found in candidates if found), key=len))
+    while left:
+        group = _reached(graph, min(left), left) & _reached(back, min(left), left)
+        left -= group
+        if len(group) > 1:
+            candidates = (_shortest(graph, start, group) for start in sorted(group)[:_STARTS])
+            rounds.append(min((found for found in candidates if found), key=len))
     return sorted(rounds, key=lambda way: (len(way), way[0].source))
 
 
-def _groups(graph: dict[str, dict[str, Edge]]) -> list[set[str]]:
-    """Strongly connected components of two modules or more: Tarjan's, with a stack instead of recursion."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    groups: list[set[str]] = []
-    for root in sorted(graph):
-        if root in index:
-            continue
-        work: list[tuple[str, Iterator[str]]] = [(root, iter(sorted(graph[root])))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, targets = work[-1]
-            target = next(targets, None)
-            if target is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    group = _pop_group(stack, on_stack, node)
-                    if len(group) > 1:
-                        groups.append(group)
-            elif target not in index:
-                index[target] = low[target] = len(index)
-                stack.append(target)
-                on_stack.add(target)
-                work.append((target, iter(sorted(graph.get(target, {})))))
-            elif target in on_stack:
-                low[node] = min(low[node], index[target])
-    return groups
+def _in_order(graph: Mapping[str, Iterable[str]]) -> set[str]:
+    """What is left of a graph when all is taken away that has an order: what a cycle needs, and the cycles."""
+    order = TopologicalSorter(graph)
+    left = set(graph).union(*graph.values())
+    with contextlib.suppress(CycleError):  # it still gives what comes before a cycle
+        order.prepare()
+    while ready := order.get_ready():
+        left.difference_update(ready)
+        order.done(*ready)
+    return left
 
 
-def _pop_group(stack: list[str], on_stack: set[str], last: str) -> set[str]:
-    group: set[str] = set()
-    while last not in group:
-        member = stack.pop()
-        on_stack.discard(member)
-        group.add(member)
-    return group
+def _reached(graph: Mapping[str, Iterable[str]], start: str, within: set[str]) -> set[str]:
+    found, pending = {start}, [start]
+    while pending:
+        further = within.intersection(graph.get(pending.pop(), ())) - found
+        found |= further
+        pending += further
+    return found
 
 
-def _shortest(graph: dict[str, dict[str, Edge]], start: str, group: set[str]) -> list[Edge]:
+def _shortest(graph: Mapping[str, dict[str, Edge]], start: str, group: set[str]) -> list[Edge]:
     """The edges of a shortest way from a module back to itself, breadth first."""
     came_by: dict[str, Edge] = {}
     queue = deque([start])
     while queue:
         node = queue.popleft()
-        for target, edge in sorted(graph.get(node, {}).items()):
+        for target, edge in sorted(graph[node].items()):
             if target == start:
                 way = [edge]
                 while way[-1].source != start:

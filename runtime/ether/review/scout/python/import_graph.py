@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from ether.review.scout.python.module import PythonModule, last_name
 
 __all__ = ["Edge", "ImportCollector", "ImportGraph", "module_name"]
+
+_CIRCLE: Final = re.compile(r"circular|cycl", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Edge:
     path: str
     line: int
     at_import: bool
-    """Whether it runs at import: not in a function, nor only for type checkers or scripts."""
+    """Whether it runs at import: not in a function, nor only for type checkers or scripts, nor known to be circular."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,6 @@ class ImportGraph:
     """{dotted name: path}."""
     edges: list[Edge]
     """Once for each pair of modules; an import that runs at import time stands for those that do not."""
-    external: Counter[str]
-    """{top-level package outside the directory: modules that import it}, the standard library included."""
 
 
 class ImportCollector:
@@ -75,19 +76,14 @@ class ImportCollector:
         names = _module_names(self._paths, root_name)
         modules = {name: path for path, name in names.items()}
         best: dict[tuple[str, str], Edge] = {}
-        outside: set[tuple[str, str]] = set()
         for one in self._imports:
             source = names[one.path]
             for target in _targets(one, source, modules):
-                if target not in modules:
-                    if not one.level:
-                        outside.add((target.partition(".")[0], source))
-                elif target != source:
+                if target in modules and target != source:
                     known = best.get((source, target))
                     if known is None or (one.at_import and not known.at_import):
                         best[source, target] = Edge(source, target, one.path, one.line, one.at_import)
-        external = Counter(package for package, _ in outside)
-        return ImportGraph(modules, [best[pair] for pair in sorted(best)], external)
+        return ImportGraph(modules, [best[pair] for pair in sorted(best)])
 
 
 def _module_names(paths: list[str], root_name: str) -> dict[str, str]:
@@ -113,26 +109,23 @@ def module_name(path: str, packages: set[str], root_name: str) -> str:
         root_name: what the root is called, for when it is a package itself.
 
     Returns:
-        The dotted name from the topmost package on, such as `click.core`; for a file outside any package its
-        stem.
+        The dotted name from the topmost package on, such as `click.core`, a folder in it without `__init__.py`
+        included; for a file outside any package its stem.
     """
-    directory, _, file = path.rpartition("/")
-    parts = [] if file == "__init__.py" else [file.removesuffix(".py")]
-    while directory in packages:
-        if not directory:
-            return ".".join([root_name, *reversed(parts)])
-        directory, _, name = directory.rpartition("/")
-        parts.append(name)
-    return ".".join(reversed(parts)) or root_name
+    *folders, file = path.split("/")
+    inside = (depth for depth in range(len(folders) + 1) if "/".join(folders[:depth]) in packages)
+    top = next(inside, len(folders) + 1)
+    parts = [root_name, *folders] if top == 0 else folders[top - 1 :]
+    return ".".join(parts if file == "__init__.py" else [*parts, file.removesuffix(".py")])
 
 
 def _targets(one: _Import, source: str, modules: dict[str, str]) -> Iterator[str]:
     base = _base(one, source)
     if not one.names:
-        yield _known_prefix(base, modules)
+        yield base
     for name in one.names:
         submodule = f"{base}.{name}" if base else name
-        yield submodule if submodule in modules else _known_prefix(base, modules)
+        yield submodule if submodule in modules else base
 
 
 def _base(one: _Import, source: str) -> str:
@@ -145,14 +138,10 @@ def _base(one: _Import, source: str) -> str:
     return ".".join([*package, one.module] if one.module else package)
 
 
-def _known_prefix(name: str, modules: dict[str, str]) -> str:
-    """The longest beginning of a dotted name that is a module here; the name itself when none is."""
-    parts = name.split(".")
-    prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
-    return next((prefix for prefix in prefixes if prefix in modules), name)
-
-
 def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
+    """Whether it runs at import, and no comment says that its author knows of a circle."""
+    if any(_CIRCLE.search(module.comments.get(line, "")) for line in (statement.lineno - 1, statement.lineno)):
+        return False
     return not any(_is_later(above) for above in module.ancestors(statement))
 
 

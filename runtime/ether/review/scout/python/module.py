@@ -43,9 +43,11 @@ class PythonModule:
         self.source = source
         self.tree = tree
         self._by_type: dict[type[ast.AST], list[Any]] = {}
+        self._by_line: dict[int, list[ast.AST]] = {}
         self._parents: dict[ast.AST, ast.AST] = {}
         for node in ast.walk(tree):
             self._by_type.setdefault(type(node), []).append(node)
+            self._by_line.setdefault(getattr(node, "lineno", 0), []).append(node)
             for child in ast.iter_child_nodes(node):
                 self._parents[child] = node
 
@@ -62,6 +64,10 @@ class PythonModule:
     def of(self, kind: type[N]) -> list[N]:
         """The nodes of one type, level by level."""
         return self._by_type.get(kind, [])
+
+    def at(self, line: int) -> list[ast.AST]:
+        """The nodes that begin in a line."""
+        return self._by_line.get(line, [])
 
     def parent(self, node: ast.AST) -> ast.AST:
         """The node that holds it; the module itself for the module."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ether.review.scout.python.module import FUNCTIONS, Function, PythonModule, last_name, shown
 
 __all__ = ["Symbol", "outline"]
+
+
+_LONG: Final = 200
+"""Characters of the parameters of a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +30,8 @@ class Symbol:
     decorators: tuple[str, ...]
     documented: bool
     body_lines: int = 0
-    """Lines of a function without its signature and docstring: long ones make nothing harder to change."""
+    """Lines without its signature and docstring: long ones make nothing harder to change."""
     children: tuple[Symbol, ...] = field(default=())
-
-    @property
-    def lines(self) -> int:
-        """From the `def` or `class` line to the last, both counted."""
-        return self.end_line - self.line + 1
 
     @property
     def is_public(self) -> bool:
@@ -62,66 +61,44 @@ class Symbol:
 
 def outline(module: PythonModule) -> list[Symbol]:
     """The symbols of a module in the order of the text, nested as in it; those in `if` and `try` too."""
-    return list(_symbols(module, module.tree.body, "", in_class=False))
+    return list(_symbols(module.tree.body, "", in_class=False))
 
 
-def _symbols(module: PythonModule, body: list[ast.stmt], prefix: str, *, in_class: bool) -> Iterator[Symbol]:
+def _symbols(body: list[ast.stmt], prefix: str, *, in_class: bool) -> Iterator[Symbol]:
     """Statements nest at most a hundred deep (the tokenizer's own bound), so recursion is safe here."""
     for statement in body:
-        if isinstance(statement, ast.ClassDef):
-            yield _class(module, statement, prefix)
-        elif isinstance(statement, FUNCTIONS):
-            yield _function(module, statement, prefix, in_class=in_class)
+        if isinstance(statement, (ast.ClassDef, *FUNCTIONS)):
+            yield _symbol(statement, prefix, in_class=in_class)
         else:
             for name in ("body", "orelse", "finalbody"):
-                yield from _symbols(module, getattr(statement, name, []), prefix, in_class=in_class)
+                yield from _symbols(getattr(statement, name, []), prefix, in_class=in_class)
             for handler in getattr(statement, "handlers", []):
-                yield from _symbols(module, handler.body, prefix, in_class=in_class)
+                yield from _symbols(handler.body, prefix, in_class=in_class)
 
 
-def _class(module: PythonModule, node: ast.ClassDef, prefix: str) -> Symbol:
+def _symbol(node: ast.ClassDef | Function, prefix: str, *, in_class: bool) -> Symbol:
     qualname = prefix + node.name
-    bases = ", ".join(shown(base) for base in node.bases)
-    return Symbol(
-        kind="class",
-        name=node.name,
-        qualname=qualname,
-        line=node.lineno,
-        end_line=node.end_lineno or node.lineno,
-        signature=f"class {node.name}({bases})" if bases else f"class {node.name}",
-        decorators=_decorators(node),
-        documented=ast.get_docstring(node, clean=False) is not None,
-        children=tuple(_symbols(module, node.body, qualname + ".", in_class=True)),
-    )
-
-
-def _function(module: PythonModule, node: Function, prefix: str, *, in_class: bool) -> Symbol:
-    qualname = prefix + node.name
+    is_class = isinstance(node, ast.ClassDef)
     documented = ast.get_docstring(node, clean=False) is not None
     body = node.body[documented:]
     return Symbol(
-        kind="method" if in_class else "function",
+        kind="class" if is_class else "method" if in_class else "function",
         name=node.name,
         qualname=qualname,
         line=node.lineno,
         end_line=node.end_lineno or node.lineno,
         signature=_signature(node),
-        decorators=_decorators(node),
+        decorators=tuple(last_name(decorator) or "…" for decorator in node.decorator_list),
         documented=documented,
         body_lines=(node.end_lineno or node.lineno) - body[0].lineno + 1 if body else 0,
-        children=tuple(_symbols(module, node.body, qualname + ".", in_class=False)),
+        children=tuple(_symbols(node.body, qualname + ".", in_class=is_class)),
     )
 
 
-def _signature(node: Function) -> str:
+def _signature(node: ast.ClassDef | Function) -> str:
+    if isinstance(node, ast.ClassDef):
+        bases = ", ".join(shown(base) for base in node.bases)
+        return f"class {node.name}({bases})" if bases else f"class {node.name}"
     word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-    spec = node.args
-    names = [arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
-    names += [stars + arg.arg for stars, arg in (("*", spec.vararg), ("**", spec.kwarg)) if arg]
-    parameters = ", ".join(names)
     returns = f" -> {shown(node.returns)}" if node.returns else ""
-    return f"{word} {node.name}({parameters}){returns}"
-
-
-def _decorators(node: Function | ast.ClassDef) -> tuple[str, ...]:
-    return tuple(last_name(decorator) or "…" for decorator in node.decorator_list)
+    return f"{word} {node.name}({shown(node.args, _LONG)}){returns}"
