@@ -288,7 +288,7 @@ def test_too_many_leases_are_refused(monkeypatch: pytest.MonkeyPatch):
         return "refused"
 
     with TestRuntime() as bus:
-        monkeypatch.setattr(bus.link._broker.supervisor.lease_service.leases, "_most", 1)
+        monkeypatch.setattr(bus._world.broker.supervisor.lease_service.leases, "_most", 1)
         bus.start(Writer, plain=work)
         assert bus.delegate("do.plain").result().data == "refused"
 
