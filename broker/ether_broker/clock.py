@@ -13,17 +13,27 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
-    """Where a shell reads the time that it hands to its machines."""
+    """Where a shell reads the time that it hands to its machines; from any thread.
+
+    tests/broker/test_clock_conformance.py checks what is promised here, of every kind; a further one is a class with these
+    three members, and an entry there.
+    """
 
     @property
     def boot(self) -> str:
-        """Which start of the machine this is: processes that are told the same share one `monotonic`; "" is unknown."""
+        """Which start of the machine this is: processes that are told the same share one `monotonic`; "" is unknown.
+
+        The same as long as `monotonic` has not begun anew.
+        """
 
     def monotonic(self) -> float:
-        """Seconds that never go back; the zero means nothing."""
+        """Seconds that never go back while `boot` is the same, whatever becomes of the time of day; the zero means nothing."""
 
     def wall(self) -> float:
-        """Seconds since 1970 in UTC, for people; decides only how long a machine was off, since nothing else says that."""
+        """Seconds since 1970 in UTC, for people; decides only how long a machine was off, since nothing else says that.
+
+        It goes on as `monotonic` does, unless somebody sets it, forward or back.
+        """
 
 
 class SystemClock:
