@@ -46,6 +46,7 @@ from ether_broker.journal.null import NullJournal
 from ether_broker.mailbox import Limits
 from ether_broker.tap import Tap
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.address import Address, Addressing, two_connections
 from ether_broker.transport.cost import DEAREST, HOLDERS_SHIFT, reading
 from ether_broker.transport.session_table import Session, SessionTable
 from ether_broker.transport.turns import InputQueue
@@ -98,6 +99,7 @@ class Supervisor:
         journal: keeps what passed; default: nothing is kept.
         timing: how often it and its nodes show life, and for how long each waits for the other.
         make_id: makes the ids of events and of sessions; default: UUIDv7.
+        addressing: of the transport, which tells whose an address is.
         guard: says whose a connection is; None where connections have no keys.
         access: who may do what; default: everybody everything.
         remembered: ended delegations that are told apart from unknown ones at least, without asking the journal.
@@ -106,16 +108,16 @@ class Supervisor:
     def __init__(
         self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
         tap_interval: float = 0.0, journal: Journal | None = None, timing: Timing = DEFAULT_TIMING,
-        make_id: Callable[[], bytes] = new_id, guard: Guard | None = None,
+        make_id: Callable[[], bytes] = new_id, guard: Guard | None = None, addressing: Addressing = two_connections,
         access: Access | None = None, remembered: int = REMEMBERED,
     ) -> None:  # fmt: skip
         journal, limits = journal or NullJournal(), limits or Limits()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
         identify, refusals = (None, None) if guard is None else (guard.identify, guard.refusals)
-        owner = (lambda _routing_id: "") if guard is None else guard.key_of
+        owner = (lambda _address: "") if guard is None else guard.key_of
         router = SessionTable(
             timing=timing, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
-            owner=owner, most_kept=limits.backlog,
+            owner=owner, most_kept=limits.backlog, addressing=addressing,
         )  # fmt: skip
         self.records: BrokerState = BrokerState(
             limits, tap, journal, router, make_id, identify=identify, access=access, remembered=remembered
@@ -146,7 +148,7 @@ class Supervisor:
             Kind.UNREGISTER: membership.unregister,
             Kind.OBSERVE: self._observe,
             Kind.MONITOR: membership.monitors.monitor,
-            Kind.HELLO: lambda session, header, envelope: membership.hello(session.input.routing_id, header, envelope),
+            Kind.HELLO: lambda session, header, envelope: membership.hello(session.input.address, header, envelope),
             Kind.BYE: lambda session, _header, _envelope: membership.departures.leave(session),
             Kind.RESEND: lambda session, _header, _envelope: router.resend(session),
             Kind.RESUME: membership.resume,
@@ -181,11 +183,11 @@ class Supervisor:
         recover(records, self._membership, self._administration, self.lease_service, history)
         records.journal.put_checkpoint(history.next, history.pack())
 
-    def step(self, arrivals: Iterable[tuple[bytes, bytes]], now: float, wall: float) -> None:
+    def step(self, arrivals: Iterable[tuple[Address, bytes]], now: float, wall: float) -> None:
         """Take in what arrived, rule on as much of what waits as one step may cost, and on everything that is due.
 
         Args:
-            arrivals: (routing id, message).
+            arrivals: (address, message).
             now: seconds by the broker's clock; never less than in the last step.
             wall: seconds since 1970 in UTC, for people.
         """
@@ -199,8 +201,8 @@ class Supervisor:
             self._release()
         if schedule.paused or schedule.deferred:
             schedule.begin()
-        for routing_id, message in arrivals:
-            records.router.arrive(routing_id, message, now)
+        for address, message in arrivals:
+            records.router.arrive(address, message, now)
         for queue, envelope in records.router.turns.take():
             self._take(queue, envelope)
         added = schedule.run(now, records.passing) if schedule.next <= now else []
@@ -245,18 +247,18 @@ class Supervisor:
             if session is None:
                 self._greet(queue, header, envelope)
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
-                self.records.router.refuse(queue.routing_id, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
+                self.records.router.refuse(queue.address, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
             elif (take := self._work.get(kind)) is not None:
                 take(session, header, envelope)
             else:
                 self._take_control(session, header, envelope)
         except EtherError as error:
-            self.records.router.refuse(queue.routing_id, error, request_id)
+            self.records.router.refuse(queue.address, error, request_id)
         except Exception as bug:
             # Counted and told as refusals are: whoever has found a bug may send what shows it a million times.
             peer = session.node if session else ""
             if self.records.router.refusals.note(peer, "internal_error", repr(bug)):
-                sender = queue.routing_id[:8].hex()
+                sender = queue.address[:8].hex()
                 logger.exception("an envelope of %s broke the supervisor's step; it is dropped", sender)
         registry = self.records.registry
         if registry.index.looked:
@@ -266,12 +268,12 @@ class Supervisor:
         if header.kind != Kind.HELLO:
             raise NoSession("It has no session (any more), and has to say HELLO, as after a restart of the broker.")
         _charge_reading(queue, header, envelope)
-        self._membership.hello(queue.routing_id, header, envelope)
+        self._membership.hello(queue.address, header, envelope)
 
     def _take_control(self, session: Session, header: Header, envelope: bytes) -> None:
         take = self._control.get(header.kind)
         if take is None:  # nobody waits for an answer to it, so it answers no request
-            self.records.router.refuse(session.input.routing_id, _foreign(header.kind))
+            self.records.router.refuse(session.input.address, _foreign(header.kind))
             return
         _charge_reading(session.input, header, envelope)
         if self.records.router.has_lost:  # what it had is ended before anybody takes its names

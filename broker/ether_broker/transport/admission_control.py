@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ether_broker.errors import NodeRefused
+from ether_broker.transport.address import Address
 from ether_broker.transport.session import Session
 from ether_broker.transport.turns import InputQueue
 
@@ -25,17 +26,17 @@ class AdmissionControl:
     """The router's door.
 
     Args:
-        owner: the key of the connection with a routing id; "" where there are no keys.
+        owner: the key of the connection of an address; "" where there are no keys.
     """
 
-    def __init__(self, owner: Callable[[bytes], str] = lambda _routing_id: "") -> None:
+    def __init__(self, owner: Callable[[Address], str] = lambda _address: "") -> None:
         self._owner = owner
         self._strangers: dict[str, InputQueue[Session]] = {}
         self._inside: Counter[str] = Counter()
 
-    def strangers(self, routing_id: bytes) -> InputQueue[Session]:
+    def strangers(self, address: Address) -> InputQueue[Session]:
         """The queue of peers without a session; all of one key share it, and its turn."""
-        owner = self._owner(routing_id)
+        owner = self._owner(address)
         found = self._strangers.get(owner)
         if found is None:
             if len(self._strangers) >= _MOST_KEYS:
@@ -43,13 +44,13 @@ class AdmissionControl:
             found = self._strangers[owner] = InputQueue(limit=_KNOCKS)
         return found
 
-    def enter(self, routing_id: bytes) -> str:
+    def enter(self, address: Address) -> str:
         """Count a node in; returns whose it is.
 
         Raises:
             NodeRefused: there are as many as may be.
         """
-        owner = self._owner(routing_id)
+        owner = self._owner(address)
         count, of_key = self._inside.total(), self._inside[owner]
         if count >= MOST_SESSIONS or (owner and of_key >= MOST_OF_A_KEY):
             msg = (

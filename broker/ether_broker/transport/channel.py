@@ -1,7 +1,7 @@
 """One end of a session: frames are numbered both ways, kept until they are acknowledged, and sent again when missing. Sans-IO.
 
-ZeroMQ drops what its queues hold when a connection breaks, and says nothing. So the sender keeps each frame until the other
-end has acknowledged its number, and the receiver takes them in order, each once:
+A transport may drop what its queues hold when a connection breaks, and say nothing. So the sender keeps each frame until the
+other end has acknowledged its number, and the receiver takes them in order, each once:
 
     pack() ─► frame 7 ══► received = 7               in order: its envelopes count
     pack() ─► frame 8  ✕                             lost

@@ -85,7 +85,7 @@ def is_exposed(endpoint: str) -> bool:
 
 
 def bind_error(endpoint: str, error: Any) -> AddressInUse | InvalidEndpoint:
-    """What to raise when an address cannot be bound; `error` is the OSError, or ZeroMQ's."""
+    """What to raise when an address cannot be bound; `error` is the OSError, or the transport's own with an `errno`."""
     if error.errno == errno.EADDRINUSE:
         return AddressInUse(f"{endpoint} is taken: stop what listens there, or choose another address.")
     return InvalidEndpoint(f"{endpoint} cannot be bound: {error.strerror or error}.")

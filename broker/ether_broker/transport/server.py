@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ether_broker.security.identity import Identity
+from ether_broker.transport.address import Address, Addressing
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.session_table import SessionTable
 
@@ -21,10 +22,10 @@ class Guard(Protocol):
     refusals: RefusalLog
     """What was turned away."""
 
-    def key_of(self, routing_id: bytes) -> str:
+    def key_of(self, address: Address, /) -> str:
         """The key of a connection; "" when no message of it has counted."""
 
-    def identify(self, routing_id: bytes) -> Identity | None:
+    def identify(self, address: Address, /) -> Identity | None:
         """Whose connection it is; None when no message of it has counted."""
 
 
@@ -36,8 +37,12 @@ class Server(Protocol):
     is_blocked: bool
     """Whether a peer had no room in the last `transmit`."""
 
-    def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
-        """Wait up to `timeout` seconds for messages and take what is there: (routing id, message).
+    @property
+    def addressing(self) -> Addressing:
+        """Which node an address of its peers is one of."""
+
+    def receive(self, timeout: float) -> list[tuple[Address, bytes]]:
+        """Wait up to `timeout` seconds for messages and take what is there: (address, message).
 
         Those of one sender come in the order in which it sent them; which of them are frames, and whether some are missing or
         come twice, is the session table's to see. Nothing, when the time was up or `wake` was called.

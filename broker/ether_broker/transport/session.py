@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ether_broker.tap import WINDOW_BYTES, Cursor
+from ether_broker.transport.address import INCARNATION, NOWHERE, Address
 from ether_broker.transport.channel import Channel
 from ether_broker.transport.turns import InputQueue
 
 if TYPE_CHECKING:
     from ether_broker.security.access_list import DelegateRule
 
-__all__ = ["INCARNATION", "Session"]
-
-INCARNATION: Final = 16
-"""Bytes of a node's random incarnation."""
+__all__ = ["Session"]
 
 
 @dataclass(eq=False, slots=True)
@@ -84,15 +82,16 @@ class Session:
     gone_since: float | None = None
     """When its connection was found gone; None while it is there."""
 
-    receiver: bytes = b""
-    """Routing id of the socket on which it listens."""
+    receiver: Address = NOWHERE
+    """Where it listens."""
+    talks: Address = NOWHERE
+    """Where it talks."""
     digest: bytes = b""
     """Of its incarnation: what others are told, because with the incarnation they could speak in its place."""
 
     def __post_init__(self) -> None:
-        """Derive the routing id once; it is needed for every envelope."""
+        """Derive the digest."""
         self.input.session = self
-        self.receiver = b"r" + self.incarnation
         digest = hashlib.blake2b(self.incarnation, digest_size=INCARNATION, person=b"ether-node")
         self.digest = self.digest or digest.digest()
 

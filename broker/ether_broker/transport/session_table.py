@@ -1,14 +1,14 @@
 """The broker's routing: which peer is which node, what waits for it, and whether it still lives. Sans-IO.
 
-A node has two sockets on the broker's one ROUTER: `r` + incarnation, on which it listens and says HELLO, and `t` +
-incarnation, on which it talks. The incarnation is random, so a peer cannot take another's place.
+A peer is known by its address, which the transport gives with each message and takes with each frame; whose it is the transport
+says. A node has one on which it listens and says HELLO, and one on which it talks, which may be the same.
 
     shell                       SessionTable                      supervisor
-      |-- arrive(id, frame) ----->| waits; turns: (queue, envelope) -->| rules on them
+      |-- arrive(addr., frame) -->| waits; turns: (queue, envelope) -->| rules on them
       |                           |<-------- send(session, envelope) --|
       |                           |<-------- seal(ticket) -------------| the step ends; its journal entry has this ticket
       |<- outgoing() frames ------|<-------- release(ticket) ----------| the journal has committed it
-      |-- unreachable(id) ------->| lost sessions: expire() ---------->| ends their work
+      |-- unreachable(addr.) ---->| lost sessions: expire() ---------->| ends their work
 
 What a step sends, and the acknowledgement of what caused it, leave when the journal has committed the step (G2).
 """
@@ -26,12 +26,13 @@ from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.address import Address, Addressing, two_connections
 from ether_broker.transport.admission_control import AdmissionControl
 from ether_broker.transport.backlog import GRAIN, MOST, Backlog
 from ether_broker.transport.channel import UNTOLD, Channel
 from ether_broker.transport.cost import REFUSAL
 from ether_broker.transport.refusal_log import RefusalLog
-from ether_broker.transport.session import INCARNATION, Session
+from ether_broker.transport.session import Session
 from ether_broker.transport.turns import FRAME, MOST_WAITING, InputQueue, Turns
 from ether_broker.wire.frame import (
     PREAMBLE,
@@ -44,7 +45,7 @@ from ether_broker.wire.frame import (
     read_preamble,
 )
 
-__all__ = ["INCARNATION", "Session", "SessionTable"]
+__all__ = ["Session", "SessionTable"]
 
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
@@ -59,14 +60,15 @@ class SessionTable:
         timing: which all of its nodes keep. Without a `patience` a node is lost with its connection.
         make_session: draws the ids of sessions, so that a frame of an earlier one is known as such.
         refusals: counts what is refused; shared with whoever refuses before it comes here.
-        owner: the key of the connection with a routing id; "" where there are no keys.
+        owner: the key of the connection of an address; "" where there are no keys.
         most_kept: bytes that may wait for nodes, or for their acknowledgement, in all; see `Backlog`.
+        addressing: the transport's.
     """
 
     def __init__(
         self, *, timing: Timing = DEFAULT_TIMING, make_session: Callable[[], int] = lambda: _random(8),
-        refusals: RefusalLog | None = None, owner: Callable[[bytes], str] = lambda _routing_id: "",
-        most_kept: int = MOST,
+        refusals: RefusalLog | None = None, owner: Callable[[Address], str] = lambda _address: "",
+        most_kept: int = MOST, addressing: Addressing = two_connections,
     ) -> None:  # fmt: skip
         self.refusals: RefusalLog = refusals or RefusalLog()
         """Messages that were no frames, came from peers without a session, or were not allowed."""
@@ -74,11 +76,12 @@ class SessionTable:
         """WELCOME tells each node."""
         self._patience = timing.patience or 0.0
         self._make_session = make_session
-        self._sessions: dict[bytes, Session] = {}
+        self._node_of = addressing
+        self._sessions: dict[Address, Session] = {}
         self._names: dict[str, Session] = {}
         self._order: SortedKeys[str] = SortedKeys()
-        self._ready: dict[bytes, Session] = {}
-        self._touched: dict[bytes, Session] = {}
+        self._ready: dict[Address, Session] = {}
+        self._touched: dict[Address, Session] = {}
         self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]]]] = deque()
         """(ticket, {session: what it is sent, the last frame that it is told was settled})."""
         self._gone: list[Session] = []
@@ -92,9 +95,9 @@ class SessionTable:
         """What is kept for them."""
         self.turns: Turns[Session] = Turns(self._open_other)
         """What waits to be handled."""
-        self._errors: OrderedDict[tuple[bytes, str, bytes], bytes] = OrderedDict()
-        """{(routing id, code, request id): what it is told}, of which the oldest make room: nobody has a right to them."""
-        self._asides: deque[tuple[bytes, bytes]] = deque()
+        self._errors: OrderedDict[tuple[Address, str, bytes], bytes] = OrderedDict()
+        """{(address, code, request id): what it is told}, of which the oldest make room: nobody has a right to them."""
+        self._asides: deque[tuple[Address, bytes]] = deque()
         """Welcomes, acknowledgements, and what is missing; a few for each session."""
         self._now = 0.0
         self._lenient_until = 0.0
@@ -120,15 +123,15 @@ class SessionTable:
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
-    def arrive(self, routing_id: bytes, message: bytes, now: float) -> None:
+    def arrive(self, address: Address, message: bytes, now: float) -> None:
         """Let a message wait for its turn, and take note at once that its peer lives and of what it acknowledges.
 
         What came before, or before its turn in the count, is dropped; so is what there is no room for, which then comes again
         because it is not acknowledged. `turns` gives what waits; of a peer without a session it gives the first envelope.
         """
         self._now = now
-        session = self._sessions.get(routing_id)
-        queue = self._admission.strangers(routing_id) if session is None else session.input
+        session = self._sessions.get(address)
+        queue = self._admission.strangers(address) if session is None else session.input
         number = 0
         try:
             of_session, number, acknowledged = read_preamble(message)
@@ -147,7 +150,7 @@ class SessionTable:
                     self._asides.append((session.receiver, channel.ask()))
                 return
             channel.received = number
-        self.turns.put(queue, routing_id, number, message)
+        self.turns.put(queue, address, number, message)
         if self.turns.size > MOST_WAITING and (shed := self.turns.shed()) is not None:
             longest, first = shed[0].session, shed[1]
             if longest is not None and first:
@@ -172,48 +175,48 @@ class SessionTable:
                 self.backlog.count(session, session.outbox_bytes + channel.retained_bytes)
         return True
 
-    def _open_other(self, queue: InputQueue[Session], routing_id: bytes, message: bytes) -> list[bytes]:
+    def _open_other(self, queue: InputQueue[Session], address: Address, message: bytes) -> list[bytes]:
         """The first envelope of a peer without a session, when its turn comes; a message that is no frame is refused."""
-        if queue.session is None and routing_id in self._sessions:
-            self.arrive(routing_id, message, self._now)  # it has been let in meanwhile
+        if queue.session is None and address in self._sessions:
+            self.arrive(address, message, self._now)  # it has been let in meanwhile
             return []
         try:
             return read_frame(message).envelopes[:1]
         except EtherError as error:
-            self.refuse(routing_id, error)
+            self.refuse(address, error)
             return []
 
-    def refuse(self, routing_id: bytes, error: EtherError, request_id: bytes = NO_ID) -> None:
+    def refuse(self, address: Address, error: EtherError, request_id: bytes = NO_ID) -> None:
         """Count a message that cannot be taken and tell the peer why, if it listens.
 
         Of several of one code and request id, zeros among them, it is told the first until that has left.
         """
-        session = self._sessions.get(routing_id)
+        session = self._sessions.get(address)
         self.refusals.note(session.node if session else "", error.code, error)
-        # One that talks is told where it listens; nobody is told anything in answer to an id that is not a node's.
-        is_talking = routing_id[:1] == b"t" and len(routing_id) == 1 + INCARNATION
-        receiver = b"r" + routing_id[1:] if is_talking else routing_id
+        node = self._node_of(address)
+        receiver = address if node is None else node.listens  # one that talks is told where it listens
         key = receiver, error.code, request_id
         if key in self._errors:
             return
-        (self._admission.strangers(routing_id) if session is None else session.input).spend(REFUSAL)
+        (self._admission.strangers(address) if session is None else session.input).spend(REFUSAL)
         body = pack({"code": error.code, "message": printable(error, _MOST_SAID)})
         self._errors[key] = join_frame([pack_envelope(Kind.ERROR, request_id=request_id, body=body)])
         if len(self._errors) > _MOST_ERRORS:
             self._errors.popitem(last=False)
 
-    def open(self, routing_id: bytes, node: str, info: dict[str, object], now: float) -> Session:
+    def open(self, address: Address, node: str, info: dict[str, object], now: float) -> Session:
         """Let a node in.
 
         Raises:
-            NodeRefused: the name is taken (NameTaken), there are too many nodes, or the routing id is not a node's.
+            NodeRefused: the name is taken (NameTaken), there are too many nodes, or no node listens there.
         """
         self._now = now
-        incarnation = routing_id[1:]
-        if routing_id[:1] != b"r" or len(incarnation) != INCARNATION:
-            msg = f"HELLO came on routing id {routing_id[:32]!r}, which is not 'r' and {INCARNATION} random bytes."
+        of_node = self._node_of(address)
+        if of_node is None or of_node.listens != address:
+            msg = f"HELLO came from the address {address[:32]!r}, where no node listens: see Connection in docs/protocol.md."
             raise NodeRefused(msg)
-        known = self._sessions.get(routing_id)
+        incarnation, receiver, talks = of_node
+        known = self._sessions.get(address)
         if known is not None:
             return known
         same = self._names.get(node)
@@ -222,17 +225,17 @@ class SessionTable:
         elif same is not None:
             msg = f"A node named {node!r} is in already: choose another name."
             raise NameTaken(msg)
-        owner = self._admission.enter(routing_id)
+        owner = self._admission.enter(address)
         channel = Channel(self._make_session(), self.timing.backoff)
-        session = Session(node, incarnation, now, info, channel=channel, owner=owner)
-        self._sessions[session.receiver] = self._sessions[b"t" + incarnation] = session
+        session = Session(node, incarnation, now, info, channel=channel, owner=owner, receiver=receiver, talks=talks)
+        self._sessions[receiver] = self._sessions[talks] = session
         self._names[node] = session
         self._order.add(node)
         return session
 
-    def reply(self, routing_id: bytes, envelope: bytes) -> None:
+    def reply(self, address: Address, envelope: bytes) -> None:
         """Answer HELLO: outside the count, as the peer does not know its session yet."""
-        self._asides.append((routing_id, join_frame([envelope])))
+        self._asides.append((address, join_frame([envelope])))
 
     def close(self, session: Session, reason: str) -> None:
         """Forget a node; it is among the next `expire()` unless it has been forgotten before."""
@@ -241,7 +244,7 @@ class SessionTable:
         session.lost = reason
         self._admission.leave(session.owner)
         self.backlog.count(session, 0)
-        for key in (session.receiver, b"t" + session.incarnation):
+        for key in (session.receiver, session.talks):
             self._sessions.pop(key, None)
         if self._names.pop(session.node, None) is not None:
             self._order.remove(session.node)
@@ -331,8 +334,8 @@ class SessionTable:
         """The envelopes to a node that wait for the journal, in order."""
         return [envelope for _, waiting in self._sealed if session in waiting for envelope in waiting[session][0]]
 
-    def outgoing(self) -> Iterator[tuple[bytes, bytes]]:
-        """The frames to send now: (routing id, frame). Say `undelivered` at once for what the socket does not take."""
+    def outgoing(self) -> Iterator[tuple[Address, bytes]]:
+        """The frames to send now: (address, frame). Say `undelivered` at once for what the socket does not take."""
         while self._asides:
             yield self._asides.popleft()
         while self._errors:
@@ -355,9 +358,9 @@ class SessionTable:
                 channel.sent = channel.last
                 yield receiver, frame
 
-    def undelivered(self, routing_id: bytes, frame: bytes) -> None:
+    def undelivered(self, address: Address, frame: bytes) -> None:
         """Note that the socket had no room for a frame; a numbered one goes first next time."""
-        session = self._sessions.get(routing_id)
+        session = self._sessions.get(address)
         number = read_number(frame)
         if session is not None and number:
             session.blocked = True
@@ -370,9 +373,9 @@ class SessionTable:
             if session.outbox or session.channel.sent < session.channel.last:
                 self._ready[session.receiver] = session
 
-    def unreachable(self, routing_id: bytes) -> None:
+    def unreachable(self, address: Address) -> None:
         """Note that the socket knows no such peer any more: its process has ended, or its connection broke."""
-        session = self._sessions.get(routing_id)
+        session = self._sessions.get(address)
         if session is None:
             return
         if not self._patience and self._now >= self._lenient_until and not session.input.is_waiting:

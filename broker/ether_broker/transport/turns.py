@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
+from ether_broker.transport.address import NOWHERE, Address
 from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES
 from ether_broker.wire.frame import read_envelopes
 
@@ -47,6 +48,7 @@ class InputQueue(Generic[_S]):
     """
 
     __slots__ = (
+        "address",
         "envelopes",
         "frames",
         "held",
@@ -54,7 +56,6 @@ class InputQueue(Generic[_S]):
         "limit",
         "number",
         "opened",
-        "routing_id",
         "session",
         "size",
         "tag",
@@ -63,15 +64,15 @@ class InputQueue(Generic[_S]):
     def __init__(self, session: _S | None = None, limit: int = SESSION_QUEUE) -> None:
         self.session: _S | None = session
         self.limit: int = limit
-        self.frames: deque[tuple[bytes, int, bytes]] = deque()
-        """(routing id, number, message); of those that are outside the count the number is 0."""
+        self.frames: deque[tuple[Address, int, bytes]] = deque()
+        """(address, number, message); of those that are outside the count the number is 0."""
         self.size: int = 0
         """Bytes that wait, those of the frame that is being handled included."""
         self.tag: int = 0
         """Points that it has cost, by the clock that all queues share."""
         self.is_waiting: bool = False
         """Whether it has a place among those that are served."""
-        self.routing_id: bytes = b""
+        self.address: Address = NOWHERE
         """Whose frame is being handled."""
         self.number: int = 0
         """Its number."""
@@ -102,10 +103,10 @@ class Turns(Generic[_S]):
     """The queues in which something waits.
 
     Args:
-        open_other: takes apart what has no session or is no frame: (queue, routing id, message) → envelopes.
+        open_other: takes apart what has no session or is no frame: (queue, address, message) → envelopes.
     """
 
-    def __init__(self, open_other: Callable[[InputQueue[_S], bytes, bytes], list[bytes]]) -> None:
+    def __init__(self, open_other: Callable[[InputQueue[_S], Address, bytes], list[bytes]]) -> None:
         self._open_other = open_other
         self.handled: dict[_S, int] = {}
         """{session: number of the last of its frames that was handled whole}, until who reads it clears it."""
@@ -121,10 +122,10 @@ class Turns(Generic[_S]):
         self.size: int = 0
         """Bytes that wait in all queues."""
 
-    def put(self, queue: InputQueue[_S], routing_id: bytes, number: int, message: bytes) -> None:
+    def put(self, queue: InputQueue[_S], address: Address, number: int, message: bytes) -> None:
         """Let a frame wait for its turn; whether there is room was asked before."""
         size = len(message) + FRAME
-        queue.frames.append((routing_id, number, message))
+        queue.frames.append((address, number, message))
         queue.size += size
         self.size += size
         if not queue.is_waiting:
@@ -149,10 +150,10 @@ class Turns(Generic[_S]):
                 if not envelopes:
                     if not queue.frames:
                         break
-                    queue.routing_id, queue.number, message = queue.frames.popleft()
+                    queue.address, queue.number, message = queue.frames.popleft()
                     queue.opened = len(message) + FRAME
                     found = None if queue.session is None else read_envelopes(message)
-                    queue.envelopes = envelopes = found or self._open_other(queue, queue.routing_id, message)
+                    queue.envelopes = envelopes = found or self._open_other(queue, queue.address, message)
                     envelopes.reverse()
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:

@@ -78,7 +78,7 @@ class Kind(IntEnum):
     """Something happened that observers are told: an agent came or went, a dead letter was kept."""
 
     HELLO = 16
-    """Node to broker: my name, what I run on, and the version of my schemas; my incarnation is in my routing id."""
+    """Node to broker: my name, what I run on, and the version of my schemas; my incarnation is in my address."""
     WELCOME = 17
     """Broker to node: you are in; my clock and my limits."""
     ERROR = 18

@@ -69,7 +69,7 @@ class EmbeddedBroker:
             guard = _guard(keyring, bind)
             supervisor = Supervisor(
                 limits=limits, tap_interval=TAP_INTERVAL, journal=opened, timing=timing.over(bind or ""), guard=guard,
-                access=access,
+                access=access, addressing=ZmqServer.addressing,
             )  # fmt: skip
             with _no_collection():
                 supervisor.recover(clock.monotonic(), clock.wall(), clock.boot)

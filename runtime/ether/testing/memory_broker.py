@@ -12,6 +12,7 @@ from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.clock import Clock
 from ether_broker.mailbox import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.address import Address
 from ether_broker.transport.memory.link import MemoryLink
 from ether_broker.transport.memory.server import MemoryServer
 
@@ -37,10 +38,12 @@ class MemoryBroker:
         timing: Timing = DEFAULT_TIMING,
     ) -> None:  # fmt: skip
         self.clock = clock
-        self.supervisor: Supervisor = Supervisor(limits=limits, tap_count=tap_count, tap_size=tap_size, timing=timing)
-        """The state machine; look into it, but leave stepping it to the broker."""
         self.server: MemoryServer = MemoryServer(clock)
         """Where its frames come in and go out."""
+        self.supervisor: Supervisor = Supervisor(
+            limits=limits, tap_count=tap_count, tap_size=tap_size, timing=timing, addressing=self.server.addressing
+        )
+        """The state machine; look into it, but leave stepping it to the broker."""
         self.server.on_flush = self.exchange
         self._is_busy = False
 
@@ -52,9 +55,9 @@ class MemoryBroker:
         """Forget a link; the broker sees that its peer is gone when it next sends to it."""
         self.server.disconnect(link)
 
-    def inject(self, routing_id: bytes, message: bytes) -> None:
+    def inject(self, address: Address, message: bytes) -> None:
         """Let a message arrive as if a peer had sent it; it may be any bytes."""
-        self.server.inject(routing_id, message)
+        self.server.inject(address, message)
 
     def exchange(self) -> bool:
         """Move frames both ways until nothing moves at this moment; whether anything did.

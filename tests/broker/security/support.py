@@ -10,7 +10,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.security.keys import KeyPair
-from ether_broker.transport.session_table import INCARNATION
+from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.zeromq.server import ZmqServer
 
 __all__ = ["INCARNATION", "Peer", "peer", "receive"]

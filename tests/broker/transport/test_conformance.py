@@ -35,7 +35,7 @@ class Broker:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.table = SessionTable()
+        self.table = SessionTable(addressing=server.addressing)
         self.heard: list[tuple[str, bytes]] = []
         self.gone: list[str] = []
         self.was_blocked = False
@@ -47,9 +47,9 @@ class Broker:
         for queue, envelope in table.turns.take():
             header = read_header(envelope)
             if header.kind == Kind.HELLO:
-                session = table.open(queue.routing_id, heard(envelope).decode(), {}, now)
+                session = table.open(queue.address, heard(envelope).decode(), {}, now)
                 body = pack({"session": session.channel.session})
-                table.reply(queue.routing_id, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
+                table.reply(queue.address, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
             else:
                 assert queue.session is not None
                 self.heard.append((queue.session.node, heard(envelope)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ether_broker.envelope.payload import pack
+from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.cost import DEAREST, PRICES, reading
-from ether_broker.transport.session import INCARNATION
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 

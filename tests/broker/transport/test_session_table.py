@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame, NameTaken, NodeRefused, NoSession
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.address import INCARNATION, Address, NodeAddress
 from ether_broker.transport.channel import UNTOLD
-from ether_broker.transport.session_table import INCARNATION, Session, SessionTable, topic_of
+from ether_broker.transport.session_table import Session, SessionTable, topic_of
 from ether_broker.wire.frame import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
@@ -67,7 +68,7 @@ def test_a_peer_that_has_not_entered_has_no_session():
 
 @pytest.mark.parametrize("routing_id", [b"t" + ONE, b"r", b"r" + ONE[:-1], b"r" + ONE + b"x", b"", b"x" + ONE])
 def test_only_a_listening_socket_with_a_whole_incarnation_enters(routing_id: bytes):
-    with pytest.raises(NodeRefused, match="HELLO came on routing id"):
+    with pytest.raises(NodeRefused, match="HELLO came from the address"):
         SessionTable().open(routing_id, "n", {}, 1.0)
 
 
@@ -459,3 +460,19 @@ def test_a_node_that_does_not_come_back_in_time_is_lost():
 
 def test_the_topic_of_an_envelope_is_its_capability():
     assert topic_of(pack_envelope(Kind.RESPONSE, capability=b"x.y")) == b"x.y"
+
+
+def test_an_address_is_what_its_transport_says_and_one_may_serve_both_ways() -> None:
+    at = Address(b"the one place where this node is")
+    router = SessionTable(addressing=lambda address: NodeAddress(ONE, address, address) if address == at else None)
+    session = router.open(at, "n", {}, 1.0)
+    (handled,) = arrive(router, at, join_frame([b"a"]), 2.0)
+    send(router, session, b"b")
+
+    assert handled == (session, b"a")
+    assert outgoing(router) == [(at, [b"b"])]
+    with pytest.raises(NodeRefused, match="where no node listens"):
+        router.open(Address(b"r" + ONE), "m", {}, 1.0)
+    router.unreachable(at)
+    assert router.expire(3.0) == [session]
+    assert router._sessions == {}

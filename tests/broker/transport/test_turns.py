@@ -9,8 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport import session_table as router_module
 from ether_broker.transport import turns
+from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES
-from ether_broker.transport.session import INCARNATION, Session
+from ether_broker.transport.session import Session
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.transport.turns import QUANTUM, STEP
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
@@ -250,7 +251,7 @@ def test_a_peer_that_was_let_in_while_its_next_frame_waited_is_no_stranger_any_m
     for queue, envelope in router.turns.take():
         seen.append((queue.session is None, envelope[0]))
         if queue.session is None:
-            router.open(queue.routing_id, "n", {}, 1.0)
+            router.open(queue.address, "n", {}, 1.0)
 
     assert seen == [(True, Kind.HELLO), (False, Kind.REGISTER)]
 
@@ -262,7 +263,7 @@ def test_strangers_of_one_key_share_one_queue_and_those_of_another_have_theirs()
     router.arrive(b"b" * 17, join_frame([pack_envelope(Kind.HELLO)]), 1.0)
 
     assert router.refusals.by_reason["input_full"] > 3_000
-    handled_ids = [queue.routing_id for queue, _ in router.turns.take()]
+    handled_ids = [queue.address for queue, _ in router.turns.take()]
     assert handled_ids == [b"b" * 17]
 
 

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from ether.process.memory_limit import OUT_OF_MEMORY, MemoryLimit
+from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.backlog import Backlog
-from ether_broker.transport.session_table import INCARNATION, Session, SessionTable
+from ether_broker.transport.session_table import Session, SessionTable
 from tests.support import child_environment, wait_until
 
 LIMIT = 1_000

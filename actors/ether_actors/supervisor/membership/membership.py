@@ -30,6 +30,7 @@ from ether_broker.errors import (
     TooMuch,
 )
 from ether_broker.tap import Cursor
+from ether_broker.transport.address import Address
 from ether_broker.transport.cost import BLOCKED, LOADS_SHIFT
 from ether_broker.transport.session_table import Session
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
@@ -77,7 +78,7 @@ class Membership:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def hello(self, routing_id: bytes, header: Header, envelope: bytes) -> None:
+    def hello(self, address: Address, header: Header, envelope: bytes) -> None:
         """Let a node in, or tell it why not."""
         records = self._records
         try:
@@ -88,12 +89,12 @@ class Membership:
             node = str(said.get("node", ""))
             info = said_of_itself(said)
             _check_name(node)
-            identity = self._identity(routing_id, node)
-            session = records.router.open(routing_id, node, info, records.now)
+            identity = self._identity(address, node)
+            session = records.router.open(address, node, info, records.now)
         except EtherError as error:
             records.router.refusals.note("", error.code, error)
             body = pack({"code": error.code, "message": str(error)})
-            records.router.reply(routing_id, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            records.router.reply(address, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
         if session.info is info:  # else it is in already, and says HELLO again
             if records.router.has_lost:  # who had the name before has gone before, to observers too
@@ -109,14 +110,14 @@ class Membership:
             "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT, "protocol": PROTOCOL_MAJOR,
             "schema_version": SCHEMA_VERSION,
         })  # fmt: skip
-        records.router.reply(routing_id, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
+        records.router.reply(address, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
 
-    def _identity(self, routing_id: bytes, node: str) -> Identity | None:
+    def _identity(self, address: Address, node: str) -> Identity | None:
         """Whose connection it is, if connections have keys; the key decides which node it may be (G6)."""
         identify = self._records.identify
         if identify is None:
             return None
-        identity = identify(routing_id)
+        identity = identify(address)
         if identity is None or not identity.is_allowed:
             raise AuthenticationFailed("The broker does not know the key of this connection, or not any more.")
         if not identity.may_be(node):

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ether_broker.security.identity import Identity
+    from ether_broker.transport.address import Address
 
-    Identify = Callable[[bytes], Identity | None]
+    Identify = Callable[[Address], Identity | None]
 
 __all__ = ["VOLATILE", "BrokerState"]
 
@@ -57,7 +58,7 @@ class BrokerState:
         journal: where what passed is kept.
         router: of this broker.
         make_id: makes the ids of events.
-        identify: whose connection a routing id is, or None for one that nobody knows; None where there are no keys.
+        identify: whose connection an address is, or None for one that nobody knows; None where there are no keys.
         access: who may do what; default: everybody everything.
         remembered: ended delegations that are told apart from unknown ones at least, without asking the journal.
     """
@@ -68,7 +69,7 @@ class BrokerState:
     ) -> None:  # fmt: skip
         self.router = router
         self.identify = identify
-        """Whose connection a routing id is; None where connections have no keys."""
+        """Whose connection an address is; None where connections have no keys."""
         self.access: Access = access or Access.open()
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)

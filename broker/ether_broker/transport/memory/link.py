@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from ether_broker.clock import Clock
 from ether_broker.errors import MailboxFull
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.address import Address
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.link import BACKLOG, Receiver
 from ether_broker.wire.frame import join_frame, read_frame
@@ -26,7 +27,7 @@ class Port(Protocol):
     clock: Clock
     on_flush: Callable[[], object]
 
-    def inject(self, routing_id: bytes, message: bytes) -> None:
+    def inject(self, address: Address, message: bytes) -> None:
         """Let a message arrive."""
 
     def disconnect(self, link: MemoryLink) -> None:
@@ -41,11 +42,11 @@ class MemoryLink:
 
     Args:
         server: whose peer it is.
-        incarnation: 16 bytes that no other link has.
+        address: that of no other link; it is the incarnation too.
     """
 
-    def __init__(self, server: Port, incarnation: bytes) -> None:
-        self.incarnation: Final = incarnation
+    def __init__(self, server: Port, address: Address) -> None:
+        self.address: Final = address
         self.endpoint: str = server.endpoint
         self.is_cut: bool = False
         """Whether nothing passes in either direction, as on a wire that was cut: nobody is told."""
@@ -126,20 +127,19 @@ class MemoryLink:
             return
         inject = self._server.inject
         while self._greetings:
-            inject(b"r" + self.incarnation, self._greetings.popleft())
+            inject(self.address, self._greetings.popleft())
         channel = self._channel
         if not channel.session:
             return
-        talk = b"t" + self.incarnation
         while self._aside:
-            inject(talk, self._aside.popleft())
+            inject(self.address, self._aside.popleft())
         for number, frame in channel.unsent():
-            inject(talk, frame)
+            inject(self.address, frame)
             channel.sent = number
         while self._waiting:
             frame, size = channel.pack(self._waiting)
             self._waiting_bytes -= size
-            inject(talk, frame)
+            inject(self.address, frame)
             channel.sent = channel.last
 
     def take(self, frame: bytes) -> bool:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ether_broker.clock import Clock, SystemClock
+from ether_broker.transport.address import INCARNATION, Address, NodeAddress
 from ether_broker.transport.memory.link import MemoryLink
-from ether_broker.transport.session_table import INCARNATION, SessionTable
+from ether_broker.transport.session_table import SessionTable
 
 __all__ = ["MemoryServer"]
 
@@ -35,42 +36,48 @@ class MemoryServer:
         """Of its links."""
         self.on_flush: Callable[[], object] = bool
         """Called when a link was told to flush, after its frames have come here: to move them on, and the answers back."""
-        self._links: dict[bytes, MemoryLink] = {}
-        self._arrivals: deque[tuple[bytes, bytes]] = deque()
+        self._links: dict[Address, MemoryLink] = {}
+        self._arrivals: deque[tuple[Address, bytes]] = deque()
         self._news = threading.Condition()
         self._is_woken = False
-        self._is_blocked = False
+        self.is_blocked: bool = False
+        """See `Server.is_blocked`."""
+
+    @staticmethod
+    def addressing(address: Address) -> NodeAddress | None:
+        """A link has one address, which is its incarnation."""
+        return NodeAddress(address, address, address) if len(address) == INCARNATION else None
 
     # -- its links -------------------------------------------------------------------------------------------------
 
     def connect(self) -> MemoryLink:
         """A new link, not yet open."""
-        link = MemoryLink(self, next(_incarnations).to_bytes(INCARNATION))
+        link = MemoryLink(self, Address(next(_incarnations).to_bytes(INCARNATION)))
         self.attach(link)
         return link
 
     def attach(self, link: MemoryLink) -> None:
         """Let a link be one of its peers."""
-        self._links[link.incarnation] = link
+        self._links[link.address] = link
 
     def disconnect(self, link: MemoryLink) -> None:
         """Forget a link; the broker is told that its peer is gone when it next sends to it."""
-        self._links.pop(link.incarnation, None)
+        self._links.pop(link.address, None)
 
     @property
     def links(self) -> list[MemoryLink]:
         """Those that are connected."""
         return list(self._links.values())
 
-    def inject(self, routing_id: bytes, message: bytes) -> None:
+    def inject(self, address: Address, message: bytes) -> None:
         """Let a message arrive as if a peer had sent it; it may be any bytes."""
         with self._news:
-            self._arrivals.append((routing_id, message))
+            self._arrivals.append((address, message))
             self._news.notify_all()
 
     # -- the broker's ----------------------------------------------------------------------------------------------
 
-    def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
+    def receive(self, timeout: float) -> list[tuple[Address, bytes]]:
         """Wait for messages and take what is there; see `Server.receive`."""
         with self._news:
             if timeout > 0:
@@ -82,19 +89,14 @@ class MemoryServer:
 
     def transmit(self, router: SessionTable) -> None:
         """Send what waits in the outboxes; see `Server.transmit`."""
-        for routing_id, frame in router.outgoing():
-            link = self._links.get(routing_id[1:])
+        self.is_blocked = False
+        for address, frame in router.outgoing():
+            link = self._links.get(address)
             if link is None:
-                router.unreachable(routing_id)
+                router.unreachable(address)
             elif not link.take(frame):
-                router.undelivered(routing_id, frame)
-                self._is_blocked = True
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether a peer had no room; reading it forgets it."""
-        blocked, self._is_blocked = self._is_blocked, False
-        return blocked
+                router.undelivered(address, frame)
+                self.is_blocked = True
 
     def wake(self) -> None:
         """Make a waiting `receive` return; any thread may call it."""

@@ -22,11 +22,11 @@ import zmq
 
 from ether_broker.errors import EtherError, MailboxFull
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.endpoint import check_endpoint
 from ether_broker.transport.link import BACKLOG, Receiver
-from ether_broker.transport.reconnect_policy import PAUSE, ReconnectPolicy
-from ether_broker.transport.session_table import INCARNATION
+from ether_broker.transport.zeromq.reconnect_policy import PAUSE, ReconnectPolicy
 from ether_broker.transport.zeromq.server import KEEPALIVE, MAX_MESSAGE
 from ether_broker.wire.frame import join_frame, read_frame
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import zmq
 
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.errors import AddressInUse, InsecureEndpoint
+from ether_broker.transport.address import Address, two_connections
 from ether_broker.transport.endpoint import bind_error, check_endpoint, is_exposed, prepare_endpoint
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.session_table import SessionTable
@@ -74,6 +76,8 @@ class ZmqServer:
         InternalError: the guard's self-test let a stranger in.
     """
 
+    addressing = staticmethod(two_connections)
+
     def __init__(
         self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]], *, security: CurveGuard | None = None,
         insecure: bool = False, refusals: RefusalLog | None = None,
@@ -129,7 +133,7 @@ class ZmqServer:
         waker.connect(endpoint)
         return waker
 
-    def receive(self, timeout: float) -> list[tuple[bytes, bytes]]:
+    def receive(self, timeout: float) -> list[tuple[Address, bytes]]:
         """Wait for messages and take what is there: (routing id, message).
 
         Args:
@@ -138,7 +142,8 @@ class ZmqServer:
         Returns:
             Nothing, when the time was up or `wake` was called.
         """
-        recv, get = partial(_recv, self._socket), partial(_get, self._socket)
+        recv: Callable[[int], Any] = partial(_recv, self._socket)
+        get = partial(_get, self._socket)
         guard = self.guard
         if guard is not None:
             guard.renew(self._socket)
@@ -150,7 +155,7 @@ class ZmqServer:
             if milliseconds != self._timeout:  # in steps, because each change costs as much as a recv
                 self._timeout = milliseconds
                 self._socket.setsockopt(zmq.RCVTIMEO, milliseconds)
-        taken: list[tuple[bytes, bytes]] = []
+        taken: list[tuple[Address, bytes]] = []
         size = 0
         try:
             for _ in range(_TURN):

@@ -12,7 +12,7 @@ from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InternalError
-from ether_broker.transport.session_table import INCARNATION
+from ether_broker.transport.address import INCARNATION, Address
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 
 __all__ = ["Crowd"]
@@ -64,16 +64,16 @@ class _Bus:
         """A node that has joined; its incarnation."""
         incarnation = next(self._numbers).to_bytes(INCARNATION)
         hello = pack_envelope(Kind.HELLO, request_id=incarnation, body=pack({"node": name}))
-        self._step([(b"r" + incarnation, join_frame([hello]))])
+        self._step([(Address(b"r" + incarnation), join_frame([hello]))])
         return incarnation
 
     def take(self, incarnation: bytes, envelopes: Sequence[bytes]) -> float:
         """Let a node say something; CPU seconds until all of it was taken."""
-        sender = b"t" + incarnation
+        sender = Address(b"t" + incarnation)
         frames = [(sender, join_frame(envelopes[first : first + _FRAME])) for first in range(0, len(envelopes), _FRAME)]
         return sum(_seconds(lambda frame=frame: self._step([frame])) for frame in frames)  # type: ignore[misc]  # a default
 
-    def _step(self, arrivals: list[tuple[bytes, bytes]]) -> None:
+    def _step(self, arrivals: list[tuple[Address, bytes]]) -> None:
         supervisor, router = self._supervisor, self._supervisor.records.router
         supervisor.step(arrivals, _NOW, _NOW)
         while supervisor.next_wake() <= _NOW:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.transport.reconnect_policy import MUTE, ReconnectPolicy
+from ether_broker.transport.zeromq.reconnect_policy import MUTE, ReconnectPolicy
 
 DEAF = DEFAULT_TIMING.silence + DEFAULT_TIMING.heartbeat
 SLOW = Timing(heartbeat=5.0, silence=15.0)
