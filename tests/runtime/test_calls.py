@@ -62,7 +62,7 @@ class Calls:
 
 def test_a_round_trip_takes_no_more_calls_than_it_did():
     """The median leaves out the trips into which a heartbeat, or another look at what is due, has fallen."""
-    trips = []
+    trips: list[int] = []
     with Calls() as calls, Runtime() as bus:
         bus.start(Echo)
         for number in range(-10, _TRIPS):
