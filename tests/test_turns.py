@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 from pathlib import Path
+
+import pytest
 
 from tests.support import wait_until
 from tests.turns import turn
@@ -55,3 +58,21 @@ def test_who_is_alone_waits_for_the_others_and_keeps_back_who_comes_after(tmp_pa
     alone.finish()
     assert after.began.wait(10.0)
     after.finish()
+
+
+@pytest.fixture
+def running(request: pytest.FixtureRequest) -> Path:
+    """What the workers of this test run lock in their turns."""
+    assert request.config.cache is not None
+    return request.config.cache.mkdir("turns") / "turns.running"
+
+
+@pytest.mark.alone
+def test_while_a_test_that_is_marked_alone_runs_nobody_else_can_begin(running: Path) -> None:
+    with running.open() as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def test_while_another_test_runs_nobody_can_be_alone(running: Path) -> None:
+    with running.open() as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

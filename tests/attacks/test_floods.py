@@ -149,13 +149,13 @@ COUNTED = {
 def test_a_flood_costs_others_little_and_is_counted_and_told_shortly(bus: Bus, kind: str):
     bus.fill()
     refused, lines, pid = bus.refused, len(bus.lines), bus.pid
-    normal, before = bus.p99(3), bus.memory
+    normal, before = bus.p99(2), bus.memory
 
     with flood(kind, bus.cluster.url) as done:
         if kind in COUNTED:
             wait_until(lambda: bus.refused > refused, 15.0, "something is refused")
         else:
-            time.sleep(5.0 if kind == "slow" else 1.0)  # a handshake has 3 s
+            time.sleep(4.0 if kind == "slow" else 1.0)  # a handshake has 3 s
         worst = bus.p99_within(3 * max(normal, FLOOR), 12)
         memory = bus.memory
 

@@ -50,7 +50,7 @@ def test_what_is_left_out_is_not_started_and_not_compared() -> None:
 
 @pytest.mark.slow
 def test_a_report_is_the_same_in_every_form() -> None:
-    report = main.run(["agents"], Settings(**TINY))
+    report = main.run(["crowd"], Settings(**TINY))
 
     plain = json.loads(json.dumps(report.plain()))
     for figure in report.figures:

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import sys
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from ether import Budget, Runtime
 from ether.testing import Probe
 from tests.cli.agents import STARTED
 from tests.cli.command import Command
+from tests.support import wait_until
 
 AGENTS = "tests.cli.agents"
 COLOUR = re.compile(r"\x1b\[[\d;]*3\d")
@@ -303,10 +305,17 @@ def test_a_module_that_cannot_be_imported_is_told(
     assert said in done.err
 
 
+def waits(pid: int) -> bool:
+    """Whether the main thread of a process was asleep at each of twenty looks; one that only has no core is not."""
+    looks = (Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] for _ in range(20) if not time.sleep(0.005))
+    return all(state == "S" for state in looks)
+
+
 @pytest.mark.slow
 def test_ctrl_c_cancels_the_work_and_ends_with_130(own: Command, own_bus: Runtime) -> None:
     with own.started("exec", "counter", "wait") as process:
         assert STARTED.wait(15)
+        wait_until(lambda: waits(process.pid), what="the command has delegated and waits")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=15)
 
