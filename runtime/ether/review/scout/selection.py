@@ -166,12 +166,24 @@ def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
 
 
 def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a function has no parameters that its signature hides, and the line is an entry of its docstring."""
     function = module.function_at(one.line)
-    plain = function is not None and not function.decorator_list and function.args.kwarg is None
-    above = module.source.lines[function.lineno : one.line] if function else []
-    in_example = sum(line.count("```") for line in above) % 2
-    is_entry = ":" in module.source.lines[one.line - 1]
-    return plain and is_entry and not in_example and one.message.partition("`")[2][:1].islower()
+    if function is None or function.decorator_list or function.args.kwarg is not None:
+        return False
+    above, line = module.source.lines[function.lineno : one.line - 1], module.source.lines[one.line - 1]
+    examples = (len(one) - len(one.lstrip()) for one in above if one.rstrip().endswith("::"))
+    in_example = sum(one.count("```") for one in above) % 2 or len(line) - len(line.lstrip()) > min(
+        examples, default=999
+    )
+    return ":" in line and not in_example and one.message.partition("`")[2][:1].islower()
+
+
+def _has_plain_slots(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether no metaclass adds slots, and the class binds nothing of that name itself, such as a descriptor."""
+    name = one.message.partition("`")[2].partition("`")[0]
+    function = module.function_at(one.line)
+    owner = module.parent(function) if function else module.tree
+    return isinstance(owner, ast.ClassDef) and not owner.keywords and name not in module.stored_names(owner)
 
 
 def _is_kept(module: PythonModule, one: Diagnostic) -> bool:
@@ -275,6 +287,7 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "logging-format": lambda module, one: "%" in _code(module, one),
     "mutable-default": _is_kept,
     "nan-comparison": lambda module, one: re.search("[=!]=", module.source.lines[one.line - 1]) is not None,
+    "not-in-slots": _has_plain_slots,
     "positional-flags": lambda module, one: re.search(r", re\.[A-Z][A-Z re.|]*\)$", _code(module, one)) is not None,
     "redefinition": _is_no_registration,
     "removed-from-python": lambda module, one: (

@@ -185,6 +185,9 @@ FOUND: dict[str, list[str]] = {
     "nan-comparison": [
         "import numpy\ndef f(x):\n    return x == numpy.nan\n",
     ],
+    "not-in-slots": [
+        "class A:\n    __slots__ = ('x',)\n    def __init__(self):\n        self.y = 1\n",
+    ],
     "token-in-source": [
         "KEY = 'AKIAQWERTYUIOPASDFGH'\n",
     ],
@@ -440,6 +443,10 @@ LET_PASS: dict[str, list[str]] = {
     ],
     "nan-comparison": [
         "import numpy\ndef f(x):\n    return x is numpy.nan\n",
+    ],
+    "not-in-slots": [
+        "class A:\n    __slots__ = ('x',)\n    def __init__(self):\n        self.y = 1\n    @setter\n    def y(self, y):\n        return y\n",
+        "class A(metaclass=M):\n    __slots__ = ('x',)\n    def __init__(self):\n        self.y = 1\n",
     ],
     "token-in-source": [
         "KEY = 'AKIAIOSFODNN7EXAMPLE'\n",

@@ -44,6 +44,7 @@ def test_a_documented_parameter_that_does_not_exist_is_found_with_the_likely_nam
         'class A(Base):\n    """D.\n\n    Args:\n        x: of the base\n    """\n',
         'def f(*args, key=1):\n    """D.\n\n    Args:\n        *args: all\n        key: one\n    """\n',
         'def f(x):\n    """D.\n\n    Parameters\n    ----------\n    x is an array of the\n    others\n    """\n',
+        'def f(x):\n    """D.\n\n    Example::\n\n        Args:\n            y: of an example\n    """\n',
         'def f(x):\n    """D.\n\n    Args:\n        x: one\n\n        ```\n        y: of an example\n        ```\n    """\n',
         'def f(x):\n    """D.\n\n    Parameters\n    ----------\n    x : int\n    Returns : None\n    """\n',
     ],
