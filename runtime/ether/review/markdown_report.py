@@ -169,22 +169,9 @@ def _bugs(data: dict[str, Any]) -> list[str]:
     return [f"Checked {checked}; {float(data['findings_per_1000_lines']):g} findings for each 1,000 lines.", ""]
 
 
-def _documentation(data: dict[str, Any]) -> list[str]:
-    lines: list[str] = []
-    readme = data["readme"]
-    if readme:
-        titles = ", ".join(markdown(row["title"]) for row in readme["sections"]["rows"])
-        lines += [
-            f"README: {markdown_code(readme['path'])}, {readme['lines']:,} lines. Sections: {titles or 'none'}.",
-            "",
-        ]
-    return lines
-
-
 _TABLES: Final[dict[str, Callable[[dict[str, Any]], list[str]]]] = {
     "structure": _structure,
     "bugs": _bugs,
-    "documentation": _documentation,
 }
 
 

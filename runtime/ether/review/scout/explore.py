@@ -90,9 +90,9 @@ def explore(
 
 def make_pass(name: PassName, limits: Limits) -> Pass:
     """A fresh pass."""
-    if name is PassName.BUGS:
-        return BugPass()
-    return StructurePass(limits) if name is PassName.STRUCTURE else DocumentationPass(limits)
+    if name is PassName.STRUCTURE:
+        return StructurePass(limits)
+    return BugPass() if name is PassName.BUGS else DocumentationPass()
 
 
 def _read_all(

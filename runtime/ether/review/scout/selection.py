@@ -18,7 +18,7 @@ from ether.review.scout.ruff import Diagnostic
 __all__ = ["is_told", "select"]
 
 _NOQA: Final = re.compile(r"#\s*noqa(?P<codes>:\s*[A-Za-z0-9_\-, ]+)?", re.IGNORECASE)
-_PYLINT: Final = re.compile(r"#\s*pylint:\s*disable=(?P<codes>[\w\-, ]+)")
+_PYLINT: Final = re.compile(r"#\s*(?:pylint:\s*disable=|type:\s*ignore\[)(?P<codes>[\w\-, ]+)")
 _FILE_WIDE: Final = re.compile(r"#\s*(?:flake8|ruff):\s*noqa\s*(?::\s*(?P<codes>[A-Z0-9, ]+))?\s*$", re.IGNORECASE)
 
 
@@ -81,7 +81,7 @@ _PASSES_ON: Final = re.compile(
 )
 """Calls in a handler that keep the exception, or end the program: nothing is lost then."""
 _ITSELF: Final = re.compile(r"\s*([\w.]+) = \1\s*(?:#.*)?")
-_PROBE: Final = 2
+_PROBE: Final = 4
 """Statements: so short a body asks whether something works, which is mostly meant."""
 _RIGHT_TO_LEFT: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 """Letters of Hebrew, Arabic and their like: text in them needs marks of direction."""
@@ -154,7 +154,7 @@ def _is_unsettled(module: PythonModule, one: Diagnostic) -> bool:
     if any(isinstance(part, ast.Raise) or _PASSES_ON.search(last_name(part)) for part in parts):
         return False
     body = [part for top in statement.body for part in ast.walk(top) if isinstance(part, ast.stmt)]
-    return len(body) > _PROBE or one.code == "E722"
+    return len(body) > _PROBE
 
 
 def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
@@ -166,11 +166,24 @@ def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
 
 
 def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether a function has no parameters that its signature hides, and the line is an entry of its docstring."""
     function = module.function_at(one.line)
-    plain = function is not None and not function.decorator_list and function.args.kwarg is None
-    above = module.source.lines[function.lineno : one.line] if function else []
-    in_example = sum(line.count("```") for line in above) % 2
-    return plain and not in_example and one.message.partition("`")[2][:1].islower()
+    if function is None or function.decorator_list or function.args.kwarg is not None:
+        return False
+    above, line = module.source.lines[function.lineno : one.line - 1], module.source.lines[one.line - 1]
+    examples = (len(one) - len(one.lstrip()) for one in above if one.rstrip().endswith("::"))
+    in_example = sum(one.count("```") for one in above) % 2 or len(line) - len(line.lstrip()) > min(
+        examples, default=999
+    )
+    return ":" in line and not in_example and one.message.partition("`")[2][:1].islower()
+
+
+def _has_plain_slots(module: PythonModule, one: Diagnostic) -> bool:
+    """Whether no metaclass adds slots, and the class binds nothing of that name itself, such as a descriptor."""
+    name = one.message.partition("`")[2].partition("`")[0]
+    function = module.function_at(one.line)
+    owner = module.parent(function) if function else module.tree
+    return isinstance(owner, ast.ClassDef) and not owner.keywords and name not in module.stored_names(owner)
 
 
 def _is_kept(module: PythonModule, one: Diagnostic) -> bool:
@@ -238,7 +251,8 @@ def _is_no_registration(module: PythonModule, one: Diagnostic) -> bool:
     name = one.message.partition("`")[2].partition("`")[0]
     functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*module.of(ast.FunctionDef)]
     functions += module.of(ast.AsyncFunctionDef)
-    return not any(function.name == name and function.decorator_list for function in functions)
+    replaced = any(name in node.names for node in module.of(ast.Global))
+    return not replaced and not any(one.name == name and one.decorator_list for one in functions)
 
 
 def _is_asked(module: PythonModule, one: Diagnostic) -> bool:
@@ -272,6 +286,8 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "leftover-breakpoint": _is_no_debugger,
     "logging-format": lambda module, one: "%" in _code(module, one),
     "mutable-default": _is_kept,
+    "nan-comparison": lambda module, one: re.search("[=!]=", module.source.lines[one.line - 1]) is not None,
+    "not-in-slots": _has_plain_slots,
     "positional-flags": lambda module, one: re.search(r", re\.[A-Z][A-Z re.|]*\)$", _code(module, one)) is not None,
     "redefinition": _is_no_registration,
     "removed-from-python": lambda module, one: (

@@ -44,7 +44,7 @@ FOUND: dict[str, list[str]] = {
         "def f(xs):\n    for x in xs:\n        xs.remove(x)\n",
     ],
     "bare-except": [
-        "def f():\n    try:\n        g = 1 / 0\n        print(g)\n    except:\n        print('x')\n",
+        "def f():\n    try:\n        g = 1 / 0\n        print(g)\n        print(1)\n        print(2)\n        print(3)\n    except:\n        print('x')\n",
     ],
     "raise-notimplemented": [
         "def f():\n    raise NotImplemented\n",
@@ -182,6 +182,12 @@ FOUND: dict[str, list[str]] = {
     "wrong-all": [
         "__all__ = [1]\n",
     ],
+    "nan-comparison": [
+        "import numpy\ndef f(x):\n    return x == numpy.nan\n",
+    ],
+    "not-in-slots": [
+        "class A:\n    __slots__ = ('x',)\n    def __init__(self):\n        self.y = 1\n",
+    ],
     "token-in-source": [
         "KEY = 'AKIAQWERTYUIOPASDFGH'\n",
     ],
@@ -190,7 +196,7 @@ FOUND: dict[str, list[str]] = {
         "import pdb\ndef f(x):\n    pdb.set_trace()\n    return x\n",
     ],
     "swallowed-exception": [
-        "try:\n    x = 1\n    print(x)\n    print(2)\nexcept Exception:\n    pass\n",
+        "try:\n    x = 1\n    print(x)\n    print(2)\n    print(3)\n    print(4)\nexcept Exception:\n    pass\n",
     ],
     "cached-method": [
         "import functools\nclass A:\n    @functools.lru_cache(maxsize=None)\n    def f(self):\n        return 1\n",
@@ -209,6 +215,7 @@ LET_PASS: dict[str, list[str]] = {
         "import os\ndef f(home=os.path.expanduser('~')):\n    print(home)\n",
     ],
     "redefinition": [
+        "def f():\n    global f\n    f = g\n    return f()\ndef g():\n    return 1\n",
         "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\ndef f(x):\n    return x\n",
         "class A:\n    @property\n    def x(self):\n        return 1\n    @x.setter\n    def x(self, v):\n        print(v)\n",
         "def f():\n    return 1\n\nf1 = f\n\ndef f():\n    return f1() + 1\n",
@@ -235,6 +242,7 @@ LET_PASS: dict[str, list[str]] = {
         "def f(d, e):\n    for k in d:\n        e.pop(k)\n",
     ],
     "bare-except": [
+        "try:\n    import fast\nexcept:\n    fast = None\n",
         "try:\n    print(1)\nexcept:\n    print(2)\n    raise\n",
         "import sys\ndef f(future):\n    try:\n        print(1)\n    except:\n        future.set(sys.exc_info())\n",
         "def f(box):\n    try:\n        print(1)\n    except BaseException as error:\n        box.append(error)\n",
@@ -395,6 +403,7 @@ LET_PASS: dict[str, list[str]] = {
         "def f(x, y):\n    x = y\n    return x\n",
     ],
     "missing-await": [
+        "async def go():\n    return 1\nasync def main(is_sync):\n    if is_sync:\n        go()  # type: ignore[unused-coroutine]\n",
         "async def go():\n    return 1\n\nasync def main():\n    await go()\n    x = go()\n    return x\n",
         "def wrap(f):\n    return f\n@wrap\nasync def go():\n    return 1\ndef main():\n    go()\n",
         "async def go():\n    return 1\ndef main(go):\n    go()\n",
@@ -431,6 +440,13 @@ LET_PASS: dict[str, list[str]] = {
     ],
     "wrong-all": [
         "import a\n__all__ = (\n    *a.__all__,\n)\n",
+    ],
+    "nan-comparison": [
+        "import numpy\ndef f(x):\n    return x is numpy.nan\n",
+    ],
+    "not-in-slots": [
+        "class A:\n    __slots__ = ('x',)\n    def __init__(self):\n        self.y = 1\n    @setter\n    def y(self, y):\n        return y\n",
+        "class A(metaclass=M):\n    __slots__ = ('x',)\n    def __init__(self):\n        self.y = 1\n",
     ],
     "token-in-source": [
         "KEY = 'AKIAIOSFODNN7EXAMPLE'\n",

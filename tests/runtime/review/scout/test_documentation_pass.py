@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ether.review.scout.explore import PassName, explore
-from ether.review.scout.files.markdown_outline import headings
 from tests.runtime.review.scout.support import by_rule, write_tree
 
 
@@ -44,6 +43,8 @@ def test_a_documented_parameter_that_does_not_exist_is_found_with_the_likely_nam
         ),
         'class A(Base):\n    """D.\n\n    Args:\n        x: of the base\n    """\n',
         'def f(*args, key=1):\n    """D.\n\n    Args:\n        *args: all\n        key: one\n    """\n',
+        'def f(x):\n    """D.\n\n    Parameters\n    ----------\n    x is an array of the\n    others\n    """\n',
+        'def f(x):\n    """D.\n\n    Example::\n\n        Args:\n            y: of an example\n    """\n',
         'def f(x):\n    """D.\n\n    Args:\n        x: one\n\n        ```\n        y: of an example\n        ```\n    """\n',
         'def f(x):\n    """D.\n\n    Parameters\n    ----------\n    x : int\n    Returns : None\n    """\n',
     ],
@@ -73,11 +74,6 @@ def test_broken_links_are_found_and_the_others_let_pass(tmp_path):
     assert documentation(tmp_path)["insights"][-1] == "3 of 8 relative links lead nowhere."
 
 
-def test_headings_outside_code_are_sections():
-    text = "# One\n```\n# no\n```\n## Two ##\n~~~\n# no\n~~~\n#no\n"
-    assert headings(text) == [(1, 1, "One"), (5, 2, "Two")]
-
-
 def test_a_project_root_is_asked_for_its_files(tmp_path):
     write_tree(tmp_path, {"pyproject.toml": "", "a.py": ""})
     findings = told(tmp_path)
@@ -87,13 +83,6 @@ def test_a_project_root_is_asked_for_its_files(tmp_path):
     assert told(tmp_path) == {}
     data = documentation(tmp_path)["data"]
     assert data["project_files"] == {"licence": "LICENSE.txt", "change log": "CHANGES.rst"}
-    assert data["readme"] == {
-        "path": "README.md", "lines": 5,
-        "sections": {
-            "rows": [{"line": 1, "level": 1, "title": "It"}, {"line": 5, "level": 2, "title": "Install"}],
-            "total": 2, "omitted": 0,
-        },
-    }  # fmt: skip
 
 
 def test_an_installed_package_is_not_asked_for_a_readme(tmp_path):

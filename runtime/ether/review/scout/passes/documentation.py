@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from ether.review.scout.files.limits import Limits
 from ether.review.scout.files.source import Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Finding
@@ -19,8 +18,7 @@ __all__ = ["DocumentationPass"]
 class DocumentationPass:
     """Reads docstrings and pages file by file."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._rows = (limits or Limits()).rows
+    def __init__(self) -> None:
         self._pages = Pages()
         self._findings: list[Finding] = []
 
@@ -36,7 +34,7 @@ class DocumentationPass:
     def finish(self, root: Path) -> PassReport:
         """Check the links, and say how many findings there are of each kind."""
         findings = [*once(self._findings), *self._pages.findings(root)]
-        data = self._pages.to_json(root, self._rows)
+        data = self._pages.to_json(root)
         rules = Counter(finding.rule for finding in findings)
         told = []
         if stale := rules["stale-parameter"]:

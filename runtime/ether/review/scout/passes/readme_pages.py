@@ -7,9 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from ether.review.scout.files.language import PROSE
-from ether.review.scout.files.markdown_outline import headings, links
+from ether.review.scout.files.markdown_links import links
 from ether.review.scout.files.source import Source
-from ether.review.scout.findings.bounded_table import table
 from ether.review.scout.findings.finding import Finding
 from ether.review.scout.findings.rule import RULES
 
@@ -32,7 +31,7 @@ class Pages:
         self._pages = 0
         self._links = 0
         self._candidates: list[tuple[str, str, int]] = []
-        self._readme: Source | None = None
+        self._has_readme = False
 
     def add(self, source: Source) -> None:
         """Take a page in."""
@@ -40,7 +39,7 @@ class Pages:
             return
         self._pages += 1
         if "/" not in source.name and source.name.lower().startswith("readme"):
-            self._readme = source
+            self._has_readme = True
         if source.language == "Markdown":
             for link in links(source.text):
                 self._links += 1
@@ -59,27 +58,18 @@ class Pages:
 
     def _of_root(self, root: Path) -> list[Finding]:
         found = []
-        if self._readme is None:
+        if not self._has_readme:
             found.append(RULES["missing-readme"].on(".", 1, "The project has no README"))
         for kind, names in _WANTED.items():
             if _first_file(root, names) is None:
                 found.append(RULES["missing-project-file"].on(".", 1, f"The project has no {kind} (`{names[0]}`)"))
         return found
 
-    def to_json(self, root: Path, rows: int) -> dict[str, Any]:
-        """Pages and links, the sections of the README, and the project's files if it is the root of one."""
-        sections = headings(self._readme.text) if self._readme and self._readme.language == "Markdown" else []
+    def to_json(self, root: Path) -> dict[str, Any]:
+        """Pages and links, and the project's files if it is the root of one."""
         data: dict[str, Any] = {
-            "pages": self._pages,
-            "links_checked": self._links,
-            "readme": None,
-            "is_project_root": is_project_root(root),
-        }
-        if self._readme:
-            shown = ({"line": line, "level": level, "title": title} for line, level, title in sections)
-            data["readme"] = {
-                "path": self._readme.name, "lines": self._readme.line_count, "sections": table(shown, rows)
-            }  # fmt: skip
+            "pages": self._pages, "links_checked": self._links, "is_project_root": is_project_root(root)
+        }  # fmt: skip
         if data["is_project_root"]:
             data["project_files"] = {kind: _first_file(root, names) for kind, names in _WANTED.items()}
         return data

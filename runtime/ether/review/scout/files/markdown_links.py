@@ -1,15 +1,14 @@
-"""Markdown files: their headings, and links to other files."""
+"""Links of Markdown files to other files."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-__all__ = ["Link", "headings", "links"]
+__all__ = ["Link", "links"]
 
 _ELSEWHERE: Final = re.compile(r"^(?:[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|/|\{|<|\$|mailto:)")
 
@@ -23,20 +22,13 @@ class Link:
     line: int
 
 
-def headings(text: str) -> list[tuple[int, int, str]]:
-    """(line, level, text) of each heading outside code."""
-    tokens, _ = _parsed(text)
-    return [
-        (token.map[0] + 1, int(token.tag[1:]), inline.content)
-        for token, inline in itertools.pairwise(tokens)
-        if token.type == "heading_open"
-    ]
-
-
 def links(text: str) -> Iterator[Link]:
     """The relative links and images outside code, and where references lead; anchors and templates are left out."""
-    tokens, references = _parsed(text)
-    found = [(one["href"], one["map"][0] + 1) for one in references]
+    from markdown_it import MarkdownIt
+
+    environment: dict[str, Any] = {}
+    tokens = MarkdownIt("commonmark").parse(text, environment)
+    found = [(str(one["href"]), one["map"][0] + 1) for one in environment.get("references", {}).values()]
     for block in tokens:
         line = block.map[0] + 1 if block.map else 1
         for token in block.children or ():
@@ -46,12 +38,3 @@ def links(text: str) -> Iterator[Link]:
         path = unquote(re.split(r"[#?]", target, maxsplit=1)[0])
         if path and not _ELSEWHERE.match(target) and "{" not in path and "\0" not in path:
             yield Link(path, line)
-
-
-def _parsed(text: str) -> tuple[list[Any], list[Any]]:
-    """The tokens of a page, and its references."""
-    from markdown_it import MarkdownIt
-
-    environment: dict[str, Any] = {}
-    tokens = MarkdownIt("commonmark").parse(text, environment)
-    return tokens, list(environment.get("references", {}).values())
