@@ -414,6 +414,10 @@ class Auditor:
                 if world.disturbed_until < deadline:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")
                 return
+            if code == "link_full":
+                if plan.request_id in self._deadlines:
+                    self.fail("one outcome", f"{name} was refused by its node's link, and sent")
+                return
             if code == "closed" or (code == "broker_lost" and (plan.is_volatile or not world.scenario.durable)):
                 return
         elif code == "journal_unavailable":

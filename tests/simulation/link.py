@@ -31,6 +31,7 @@ class SimulatedLink(ZmqLink):
     def __init__(self, life: Life, network: Network, incarnation: bytes) -> None:
         self.endpoint = "simulated://broker"
         self.incarnation = incarnation
+        self.backlog = life.member.world.scenario.backlog or self.backlog
         self._life = life
         self._sockets = (
             Socket(network, life, b"r" + incarnation, self._arrived),

@@ -23,7 +23,7 @@ class Silence:
         resources: Any = SimpleNamespace(
             wait=None, take=None, handle_type=Handle, make_id=lambda: bytes(16), monotonic=lambda: self.now, wall=lambda: 0.0
         )  # fmt: skip
-        sender: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold: None)
+        sender: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold, is_new: None)
         session_state: Any = SimpleNamespace(
             is_draining=False,
             default_timeout=60.0,
