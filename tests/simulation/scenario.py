@@ -230,8 +230,9 @@ def draw_falls(scenario: Scenario, chance: Random) -> None:
 
 
 def draw_links(scenario: Scenario, chance: Random) -> None:
-    """Add links that some outcomes fill while the broker is away or its disk is slow, in every fourth world; drawn apart."""
-    if chance.random() < 0.25:
-        scenario.backlog = chance.choice((1_000, 5_000, 20_000))
-        scenario.answer = chance.choice((100, 1_000, 5_000))
+    """Add links that some outcomes fill while the broker is away or its disk is slow, in some worlds; drawn apart."""
+    if chance.random() < 0.15:
+        scenario.backlog = chance.choice((300, 1_000, 3_000))
+        scenario.answer = chance.choice((300, 1_000, 5_000))
+        scenario.faults.setdefault(chance.choice(("broker", "disk", "locked")), chance.choice((1.0, 2.0)))
         scenario.draws |= {"narrow"}

@@ -40,9 +40,9 @@ def bus() -> Iterator[TestRuntime]:
 
 
 @pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def full() -> Iterator[pytest.MonkeyPatch]:
     """What lets every link be full."""
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         yield patch
 
 
@@ -55,7 +55,7 @@ def code(response: Response) -> str:
 
 
 def test_outcomes_that_overfill_the_link_while_the_broker_is_out_of_reach_arrive_when_it_is_back(
-    full: pytest.MonkeyPatch
+    full: pytest.MonkeyPatch,
 ):
     with TestRuntime() as bus, bus.join("there") as node:
         node.start(Worker)
@@ -72,14 +72,16 @@ def test_outcomes_that_overfill_the_link_while_the_broker_is_out_of_reach_arrive
         assert [handle.outcome().status for handle in handles] == [Status.COMPLETED] * 50
 
 
-def test_a_node_whose_link_is_full_shows_that_it_lives(bus: TestRuntime, full: pytest.MonkeyPatch):
-    handle = bus.delegate("work", {"seconds": 3 * SILENCE})
-    bus.run()
-    fill(full)
+def test_a_node_whose_link_is_full_shows_that_it_lives():
+    with TestRuntime() as bus, bus.join("there") as node, pytest.MonkeyPatch.context() as full:
+        node.start(Worker)
+        handle = bus.delegate("work", {"seconds": 3 * SILENCE})
+        bus.run()
+        fill(full)
 
-    bus.advance(4 * SILENCE)
+        bus.advance(4 * SILENCE)
 
-    assert handle.outcome().status is Status.COMPLETED
+        assert handle.outcome().status is Status.COMPLETED
 
 
 def test_what_starts_new_work_is_refused_by_a_full_link_and_calling_off_is_not(
@@ -109,9 +111,7 @@ def test_work_that_does_not_wait_for_the_journal_is_not_taken_by_a_node_whose_li
     assert waits_for_the_journal.outcome().status is Status.COMPLETED
 
 
-def test_what_was_not_started_goes_to_others_when_an_agent_stops_on_a_node_whose_link_is_full(
-    full: pytest.MonkeyPatch
-):
+def test_what_was_not_started_goes_to_others_when_an_agent_stops_on_a_node_whose_link_is_full(full: pytest.MonkeyPatch):
     class Single(Worker):
         max_concurrency = 1
 
@@ -128,7 +128,9 @@ def test_what_was_not_started_goes_to_others_when_an_agent_stops_on_a_node_whose
         assert waits.outcome().from_agent == "other"
 
 
-def parts(bus: TestRuntime, full: pytest.MonkeyPatch, *, after: float, is_full_for: float) -> list[tuple[object, object]]:
+def parts(
+    bus: TestRuntime, full: pytest.MonkeyPatch, *, after: float, is_full_for: float
+) -> list[tuple[object, object]]:
     """(part, how many were folded into it) of what a stream tells of ten parts that come at once on a full link."""
     handle = bus.delegate("count", {"seconds": 0.1, "parts": 10, "after": after})
     stream = handle.stream()
