@@ -11,6 +11,7 @@ from ether.node.outgoing import OutgoingDelegations
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack
 from ether_broker.envelope.status import Status
+from ether_broker.timing import DEFAULT_TIMING
 
 START = 100.0
 
@@ -29,7 +30,7 @@ class Silence:
             default_timeout=60.0,
             limit=MAX_PAYLOAD,
             journal="",
-            heartbeat=1.0,
+            timing=DEFAULT_TIMING,
             trouble="",
             is_heard=lambda _now: True,
         )
