@@ -12,6 +12,7 @@
     timeline       what happens next, and clocks that do not quite agree
     workload       what is asked, and what the agents do with it
     raw, hostile   sessions that speak the protocol by themselves; some of them mean harm
+    answers        that no answer is lost on its way
     waits          how long who means well waits for who does not
     endless        what takes far too long is ended, and so found
     mutants        bugs planted on purpose, to see that each is found

@@ -23,6 +23,7 @@ from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport.channel import UNTOLD
 from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
+from tests.simulation.answers import Answers
 from tests.simulation.disk import STILL_RUNNING
 from tests.simulation.waits import Waits
 from tests.simulation.workload import ONCE
@@ -115,6 +116,7 @@ class Auditor:
         self._strange: dict[bytes, list[int]] = {}
         """{request id: attempts that were begun} of what no plan is behind."""
         self.waits = Waits(world)
+        self.answers = Answers()
         self.delegations = 0
 
     def fail(self, invariant: str, message: str) -> None:
@@ -414,6 +416,10 @@ class Auditor:
                 if world.disturbed_until < deadline:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")
                 return
+            if code == "link_full":
+                if plan.request_id in self._deadlines:
+                    self.fail("one outcome", f"{name} was refused by its node's link, and sent")
+                return
             if code == "closed" or (code == "broker_lost" and (plan.is_volatile or not world.scenario.durable)):
                 return
         elif code == "journal_unavailable":
@@ -499,6 +505,10 @@ class Auditor:
         self._finish_queues(supervisor)
         if world.scenario.durable:
             self._finish_journal()
+            for request_id in self.answers.missing()[:1]:
+                self.fail(
+                    "no loss", f"the answer to {self.name(request_id)} never came to a broker, and its node lives"
+                )
 
     def _finish_queues(self, supervisor: Supervisor) -> None:
         ledger = supervisor.records.ledger

@@ -174,6 +174,7 @@ class Broker:
     def _arrived(self, routing_id: bytes, frame: bytes) -> None:
         self._arrivals.setdefault(routing_id, deque()).append(frame)
         self._world.auditor.waits.arrived(routing_id, frame)
+        self._world.auditor.answers.arrived(frame)
         self.poke()
 
     def poke(self) -> None:

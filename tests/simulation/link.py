@@ -31,6 +31,7 @@ class SimulatedLink(ZmqLink):
     def __init__(self, life: Life, network: Network, incarnation: bytes) -> None:
         self.endpoint = "simulated://broker"
         self.incarnation = incarnation
+        self.backlog = life.member.world.scenario.backlog or self.backlog
         self._life = life
         self._sockets = (
             Socket(network, life, b"r" + incarnation, self._arrived),
@@ -79,6 +80,11 @@ class SimulatedLink(ZmqLink):
     def is_receiving_thread(self) -> bool:
         """Nothing here ever blocks."""
         return False
+
+    def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+        """Send, and have it noted."""
+        self._life.member.world.auditor.answers.given(self._life, envelope)
+        super().send(envelope, hold=hold, is_new=is_new)
 
     def _wake_sender(self) -> None:
         self._kicked = True

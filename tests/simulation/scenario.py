@@ -9,7 +9,7 @@ from typing import Final
 from ether_broker.mailbox import Limits
 from tests.simulation.hostile import ATTACKS
 
-__all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_falls", "draw_more"]
+__all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_falls", "draw_links", "draw_more"]
 
 FAULTS: Final = (
     "break", "partition", "node", "broker", "freeze", "disk", "stall", "cancel", "leave", "stop",
@@ -115,6 +115,10 @@ class Scenario:
     """Chance that a delegation names its agent."""
     falls: float = 0.0
     """Chance that one which does may go to another (FALLTHROUGH)."""
+    backlog: int = 0
+    """Bytes that a node's link may keep before it is full; 0: as many as it may elsewhere."""
+    answer: int = 0
+    """Bytes that plain work is answered with; 0: a number."""
     draws: frozenset[str] = frozenset()
     """Which of `CHANCES` it has."""
     hostiles: tuple[tuple[str, ...], ...] = ()
@@ -223,3 +227,12 @@ def draw_falls(scenario: Scenario, chance: Random) -> None:
     scenario.falls = chance.choice((0.0, 0.0, 0.5)) if scenario.named else 0.0
     if scenario.falls:
         scenario.draws |= {"falls"}
+
+
+def draw_links(scenario: Scenario, chance: Random) -> None:
+    """Add links that some outcomes fill while the broker is away or its disk is slow, in some worlds; drawn apart."""
+    if chance.random() < 0.15:
+        scenario.backlog = chance.choice((300, 1_000, 3_000))
+        scenario.answer = chance.choice((300, 1_000, 5_000))
+        scenario.faults.setdefault(chance.choice(("broker", "disk", "locked")), chance.choice((1.0, 2.0)))
+        scenario.draws |= {"narrow"}

@@ -12,10 +12,12 @@ from typing import Final, Protocol
 from ether_broker.errors import EtherError
 from ether_broker.timing import DEFAULT_TIMING, Timing
 
-__all__ = ["BACKLOG", "Link", "Receiver"]
+__all__ = ["BACKLOG", "REFUSED", "Link", "Receiver"]
 
 BACKLOG: Final = 64 << 20
-"""Bytes that may wait to be sent or acknowledged (G8)."""
+"""Bytes that may wait to be sent or acknowledged before what starts new work is refused (G8)."""
+REFUSED: Final = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
+"""What is said of that."""
 
 
 class Receiver(Protocol):
@@ -66,16 +68,31 @@ class Link(Protocol):
     def is_receiving_thread(self) -> bool:
         """Whether the caller is the receiving thread, which must not wait for what it would receive."""
 
-    def send(self, envelope: bytes, *, hold: bool = False) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether more than `BACKLOG` bytes wait to be sent or acknowledged: who can do without saying something does."""
+
+    def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
         """Send now, in the order of the calls of each thread; any thread may call it.
+
+        What starts new work may be refused, before it is taken. All else is owed, such as the outcome of work that was
+        taken, and always kept, so what is kept is bounded by what is taken: of each agent the broker's `window` of
+        delegations, with the largest outcome of each and its newest progress, beside `BACKLOG` and a little of control.
 
         Args:
             envelope: what to send.
             hold: more follows at once, as far as the caller knows: keep it for the same frame. Another thread sends it as
                 soon as it can run, so nothing is lost if nothing follows; `flush` sends it now.
+            is_new: it starts new work.
 
         Raises:
-            MailboxFull: 64 MiB wait already, to be sent or to be acknowledged.
+            MailboxFull: the link is full, and it would start new work.
+        """
+
+    def show_life(self) -> None:
+        """Show that this node lives, outside the count and before all that waits; in the receiving thread.
+
+        It says nothing else, and is lost when nobody is connected.
         """
 
     def flush(self) -> None:

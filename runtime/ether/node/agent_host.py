@@ -23,11 +23,13 @@ from ether_broker import errors
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
+from ether_broker.transport.link import REFUSED
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
 __all__ = ["AgentHost"]
 
 _RESENT: Final = int(Flag.RESENT)
+_VOLATILE: Final = int(Flag.VOLATILE)
 _EARLY: Final = 0.01
 """Seconds by which a heartbeat may come early."""
 _AT_A_TIME: Final = 4
@@ -173,7 +175,9 @@ class AgentHost:
     def take(self, header: Header, envelope: bytes) -> None:
         """Give a delegation to its agent; what cannot be taken is refused or handed back.
 
-        One that comes again after its broker was started anew, and is answered or at work here, is not taken twice.
+        One that comes again after its broker was started anew, and is answered or at work here, is not taken twice. While
+        the link is full, work that does not wait for the journal is refused: it would come as fast as it is answered,
+        whereas other work comes when the outcomes before it have been acknowledged.
         """
         if header.flags & _RESENT and self._responder.has_answered(header):
             return
@@ -182,6 +186,8 @@ class AgentHost:
             if cell is None or self._session_state.is_draining or header.target in self._leaving:
                 msg = f"{header.target.decode(errors='replace')} is not on this node."
                 raise errors.Closed(msg)  # noqa: TRY301  one way out for all
+            if header.flags & _VOLATILE and self._sender.link.is_full:
+                raise errors.MailboxFull(REFUSED)  # noqa: TRY301
             if not cell.works:
                 self._busy[header.target] = cell
             cell.post(header, envelope)
@@ -222,12 +228,15 @@ class AgentHost:
     def say_accepted(self) -> bool:
         """Say ACCEPTED for what has been at work for half a heartbeat, and then each heartbeat; called each half.
 
-        So the first comes within one heartbeat. Short work is over before it would be worth a message.
+        So the first comes within one heartbeat. Short work is over before it would be worth a message. It waits while the
+        link is full; when that has room again, so does the progress that waited.
 
         Returns:
             Whether anything was said.
         """
-        is_said = False
+        is_said = self._responder.tell_progress()
+        if self._sender.link.is_full:
+            return is_said
         now, beat = self._resources.monotonic(), self._session_state.timing.heartbeat - _EARLY
         for cell in self._busy_cells():
             for work in list(cell.works.values()):
@@ -306,7 +315,7 @@ class AgentHost:
             del self._cells[cell.name.encode()]
 
     def _tell_condition(self, cell: Cell, body: dict[str, str]) -> None:
-        self._sender.tell(pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body)))
+        self._sender.send(pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body)))
 
     def stop_agent(self, name: str, timeout: float) -> None:
         """Stop an agent: what runs has `timeout` seconds, what was not started goes back to the broker.
@@ -316,7 +325,7 @@ class AgentHost:
         """
         cell = self.cell(name)
         self._leaving.add(name.encode())
-        self._sender.tell(_drains(name.encode()))
+        self._sender.send(_drains(name.encode()))
         self._responder.hand_back(cell.take_unstarted())
         self._questions.await_deliveries()
         self._resources.wait(cell.inbox.idle(), timeout)
@@ -325,7 +334,7 @@ class AgentHost:
 
     def hand_back(self) -> bool:
         """Give back what was not started, now that nothing new is taken; whether the broker answered that it knows."""
-        self._sender.tell(_drains(_ALL))
+        self._sender.send(_drains(_ALL))
         for cell in self.cells:
             self._responder.hand_back(cell.take_unstarted())
         return self._questions.await_deliveries()

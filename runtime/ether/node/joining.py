@@ -139,14 +139,20 @@ class Session:
     # -- staying -------------------------------------------------------------------------------------------------
 
     def show_life(self, loads: dict[str, dict[str, object]]) -> None:
-        """Send a heartbeat with the agents' loads, in parts if there are many."""
+        """Send a heartbeat with the agents' loads, in parts if there are many; of a link that is full only that we live.
+
+        The loads are news that can wait; that we live is told whatever waits.
+        """
+        if self._sender.link.is_full:
+            self._sender.link.show_life()
+            return
         told = list(loads.items())
         last = max(0, len(told) - 1) // _LOADS
         for part in range(last + 1):
             body: dict[str, Any] = {"agents": dict(told[part * _LOADS : (part + 1) * _LOADS])}
             if part < last:
                 body["more"] = True
-            self._sender.tell(pack_envelope(Kind.HEARTBEAT, body=pack(body)), hold=part < last)
+            self._sender.send(pack_envelope(Kind.HEARTBEAT, body=pack(body)), hold=part < last)
         self._sender.flush()
 
     def seek(self) -> None:
@@ -182,7 +188,7 @@ class Session:
         pending = {handle.key for handle in self._outgoing.pending}
         owed, self._owed = self._owed, []
         for envelope in awaiting([request_id for request_id in owed if request_id in pending]):
-            self._sender.tell(envelope)
+            self._sender.send(envelope)
 
     def welcomed(self, welcome: dict[str, Any]) -> None:
         """Begin a new session, after the broker was started anew or had given us up."""

@@ -153,7 +153,7 @@ class OutgoingDelegations:
             self._follow(first, handle)
             return handle
         try:
-            self._sender.send(envelope, hold=more)
+            self._sender.send(envelope, hold=more, is_new=True)
         except errors.MailboxFull as error:
             self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
         return handle
@@ -192,7 +192,7 @@ class OutgoingDelegations:
                 self._pending[request_id] = handle
             handles.append(handle)
         for envelope in awaiting([handle.key for handle in handles]):
-            self._sender.tell(envelope)
+            self._sender.send(envelope)
         self.flush()
         return handles
 
@@ -206,7 +206,7 @@ class OutgoingDelegations:
 
     def cancel(self, handle: Handle) -> None:
         """Ask the supervisor to call a delegation off."""
-        self._sender.tell(pack_envelope(
+        self._sender.send(pack_envelope(
             Kind.CANCEL, request_id=handle.key, source=handle.source.encode(), capability=handle.capability.encode()
         ))  # fmt: skip
         self.flush()

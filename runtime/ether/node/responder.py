@@ -27,7 +27,7 @@ from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.wire.codec import pack_outcome, pack_response
-from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
+from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope, read_header, rehead
 
 __all__ = ["Responder"]
 
@@ -67,6 +67,10 @@ class Responder:
         self._session_state = session_state
         self._answered: dict[bytes, int] = {}
         self._answered_before: dict[bytes, int] = {}
+        self._progress: dict[bytes, tuple[bytes, int]] = {}
+        """{request id: (its newest PROGRESS, how many before it that says)} of what waits until the link has room."""
+        self._progress_lock = threading.Lock()
+        """Held from when such is taken out until it is sent, so that nothing newer goes before it."""
 
     # -- what a cell and its tasks say ----------------------------------------------------------------------------
 
@@ -76,6 +80,8 @@ class Responder:
             return
         header = work.header
         self.remember(header)
+        if self._progress:
+            self._tell_last_progress(header.request_id)
         try:
             envelope = pack_response(
                 response, capability=header.capability, target=header.source, limit=self._session_state.limit
@@ -86,13 +92,15 @@ class Responder:
                 error=ErrorInfo(code=error.code, message=str(error)), summary=str(error),
             )  # fmt: skip
             envelope = pack_response(failure, capability=header.capability, target=header.source)
-        self._sender.tell(envelope)
+        self._sender.send(envelope)
 
     def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> None:
         """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once."""
         if work.is_disowned:
             return
         self.remember(work.header)
+        if self._progress:
+            self._tell_last_progress(work.header.request_id)
         try:
             envelope = pack_outcome(
                 work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._session_state.limit
@@ -100,7 +108,7 @@ class Responder:
         except errors.PayloadTooLarge as error:
             self.refuse(work.header, Status.FAILED_EXECUTION, error)
         else:
-            self._sender.tell(envelope, hold=more)
+            self._sender.send(envelope, hold=more)
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""
@@ -116,20 +124,46 @@ class Responder:
         return attempt == header.attempt
 
     def progress(self, task: Task, response: Response) -> None:
-        """Send a PROGRESS response."""
+        """Send a PROGRESS response; of those that come while the link is full, the newest when it has room, or at the end."""
         delegation = task.delegation
         envelope = pack_response(
             response, capability=delegation.capability.encode(), target=(delegation.from_agent or "").encode(),
             limit=self._session_state.limit,
         )  # fmt: skip
-        self._sender.tell(envelope)
+        if not self._progress and not self._sender.link.is_full:
+            self._sender.send(envelope)
+            return
+        request_id = read_header(envelope).request_id
+        with self._progress_lock:
+            before = self._progress.get(request_id)
+            self._progress[request_id] = envelope, 0 if before is None else before[1] + 1
+        self.tell_progress()
+
+    def tell_progress(self) -> bool:
+        """Send the progress that waits as far as the link has room; whether any was sent."""
+        is_said = False
+        for request_id in list(self._progress):
+            if self._sender.link.is_full:
+                break
+            self._tell_last_progress(request_id)
+            is_said = True
+        return is_said
+
+    def _tell_last_progress(self, request_id: bytes) -> None:
+        """Send the progress of a delegation that waits, if any does."""
+        with self._progress_lock:
+            waiting = self._progress.get(request_id)
+            if waiting is not None:
+                envelope, folded = waiting
+                self._sender.send(rehead(read_header(envelope), envelope, deadline=float(folded)))
+                del self._progress[request_id]  # last: who finds nothing waiting goes past the lock
 
     # -- what the node says for them ------------------------------------------------------------------------------
 
     def accept(self, work: Work) -> None:
         """Say ACCEPTED: it is still worked on."""
         header = work.header
-        self._sender.tell(pack_envelope(
+        self._sender.send(pack_envelope(
             Kind.RESPONSE, status=Status.ACCEPTED, request_id=header.request_id, source=header.target,
             target=header.source, capability=header.capability, attempt=header.attempt, body=pack({}),
         ))  # fmt: skip
@@ -140,20 +174,20 @@ class Responder:
             request_id=to_text(header.request_id), status=status, from_agent=header.target.decode(),
             error=ErrorInfo(code=error.code, message=str(error), retryable=error.retryable), **fields,
         )  # fmt: skip
-        self._sender.tell(pack_response(response, capability=header.capability, target=header.source))
+        self._sender.send(pack_response(response, capability=header.capability, target=header.source))
 
     def hand_back(self, works: list[Work]) -> None:
         """Give back to the broker what was not started, for other holders; the oldest comes to stand first again."""
         for work in reversed(works):
             header = work.header
-            self._sender.tell(pack_envelope(
+            self._sender.send(pack_envelope(
                 Kind.RESPONSE, status=Status.REJECTED_OVERLOAD, flags=Flag.HANDED_BACK, request_id=header.request_id,
                 source=header.target, target=header.source, capability=header.capability, attempt=header.attempt,
             ))  # fmt: skip
 
     def confirm(self, cancel: Header) -> None:
         """Answer a CANCEL of what is not here any more: the broker waits for a last word to give the credit back."""
-        self._sender.tell(pack_envelope(
+        self._sender.send(pack_envelope(
             Kind.RESPONSE, status=Status.CANCELLED, request_id=cancel.request_id, source=cancel.target,
             capability=cancel.capability, attempt=cancel.attempt, body=pack({}),
         ))  # fmt: skip

@@ -48,7 +48,7 @@ class Subscriptions:
         return observing
 
     def _acknowledge(self, token: bytes, position: int) -> None:
-        self._sender.tell(pack_envelope(Kind.TAP_ACK, request_id=token, body=position.to_bytes(8)))
+        self._sender.send(pack_envelope(Kind.TAP_ACK, request_id=token, body=position.to_bytes(8)))
         self._sender.flush()
 
     def unobserve(self, observer: Observer) -> None:
@@ -56,7 +56,7 @@ class Subscriptions:
         for token, observing in list(self._observer_thread.items()):
             if observing.observer is observer:
                 del self._observer_thread[token]
-                self._sender.tell(pack_envelope(Kind.OBSERVE, request_id=token, body=pack({"stop": True})))
+                self._sender.send(pack_envelope(Kind.OBSERVE, request_id=token, body=pack({"stop": True})))
                 self._sender.flush()
                 observing.stop()
 
@@ -70,11 +70,7 @@ class Subscriptions:
         return list(self._observer_thread.values())
 
     def monitor(self, target: str) -> Monitor:
-        """Watch an agent, or `node:NAME`.
-
-        Raises:
-            MailboxFull: as `Link.send`.
-        """
+        """Watch an agent, or `node:NAME`."""
         token = new_id()
         monitor = self._monitors[token] = Monitor(target, self._resources.wait, lambda: self._unmonitor(token, target))
         self._sender.send(_watch(token, target))
@@ -83,7 +79,7 @@ class Subscriptions:
 
     def _unmonitor(self, token: bytes, target: str) -> None:
         if self._monitors.pop(token, None) is not None:
-            self._sender.tell(_watch(token, target, body=pack({"stop": True})))
+            self._sender.send(_watch(token, target, body=pack({"stop": True})))
             self._sender.flush()
 
     # -- what comes ----------------------------------------------------------------------------------------------

@@ -325,13 +325,24 @@ def test_what_waits_is_forgotten_with_its_delegation_and_with_its_run():
     assert a.session.progress_waiting == 0
 
 
-def test_a_worker_cannot_say_by_itself_that_something_was_folded():
+@pytest.mark.parametrize("odd", [0.0, -1.0, float("inf"), float("-inf"), float("nan"), 2.0**60])
+def test_what_its_node_folded_counts_with_what_the_bus_folds_and_what_is_no_count_does_not(odd: float):
     bus, d, a = working()
-    a.send(Kind.RESPONSE, request_id=request_id(1), source=b"a", target=b"d", status=Status.PROGRESS, deadline=7.0,
-           body={"summary": "1:"})  # fmt: skip
+    for place, folded in (
+        (1, 7.0),
+        (2, odd),
+        *((place, 0.0) for place in range(3, BURST)),
+        (BURST, 5.0),
+        (BURST + 1, 6.0),
+    ):
+        a.send(Kind.RESPONSE, request_id=request_id(1), source=b"a", target=b"d", status=Status.PROGRESS, deadline=folded,
+               body={"summary": f"{place}:"})  # fmt: skip
     bus.step()
+    bus.pass_time(1.0)
 
-    assert heard(d) == [(1, 0)]
+    told = heard(d)
+    assert told[:3] == [(1, 7), (2, 0), (3, 0)]
+    assert told[-1] == (BURST + 1, 1 + 5 + 6)
 
 
 @settings(max_examples=12, deadline=None)

@@ -253,13 +253,33 @@ def test_a_new_session_is_given_what_no_earlier_one_acknowledged(bus: Bus):
     assert len(left) < 64 + 1
 
 
-def test_more_than_may_wait_is_refused(bus: Bus):
+def test_when_more_waits_than_may_what_is_new_is_refused_and_what_is_owed_is_kept(bus: Bus):
     link = bus.link()
     megabyte = bytes(1 << 20)
+    before = link.is_full
 
     with pytest.raises(MailboxFull):
         for _ in range(BACKLOG // len(megabyte) + 2):
-            link.send(megabyte, hold=True)
+            link.send(megabyte, hold=True, is_new=True)
+    link.send(b"owed", hold=True)
+
+    left: list[bytes] = []
+    assert (before, link.is_full) == (False, True)
+    link.begin(7, lambda envelopes: left.extend(envelopes) or [])
+    assert left[-1] == b"owed"
+    assert len(left) == BACKLOG // len(megabyte) + 2
+
+
+def test_a_node_that_shows_life_is_heard_outside_the_count(bus: Bus):
+    node = bus.join("n")
+    session = bus.broker.table.find("n")
+    session.heard, received = 0.0, session.channel.received
+
+    node.link.show_life()
+    node.link.flush()
+    bus.until(lambda: session.heard > 0.0)
+
+    assert session.channel.received == received
 
 
 # -- from the broker to a node -------------------------------------------------------------------------------------

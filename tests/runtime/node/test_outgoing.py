@@ -11,6 +11,7 @@ from ether.node.outgoing import OutgoingDelegations
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack
 from ether_broker.envelope.status import Status
+from ether_broker.timing import DEFAULT_TIMING
 
 START = 100.0
 
@@ -23,13 +24,13 @@ class Silence:
         resources: Any = SimpleNamespace(
             wait=None, take=None, handle_type=Handle, make_id=lambda: bytes(16), monotonic=lambda: self.now, wall=lambda: 0.0
         )  # fmt: skip
-        sender: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold: None)
+        sender: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold, is_new: None)
         session_state: Any = SimpleNamespace(
             is_draining=False,
             default_timeout=60.0,
             limit=MAX_PAYLOAD,
             journal="",
-            heartbeat=1.0,
+            timing=DEFAULT_TIMING,
             trouble="",
             is_heard=lambda _now: True,
         )

@@ -169,7 +169,7 @@ def test_too_much_that_waits_is_refused():
 
     with pytest.raises(MailboxFull):
         for _ in range(2 * BACKLOG // len(megabyte)):
-            link.send(megabyte)
+            link.send(megabyte, is_new=True)
 
 
 def test_closing_sends_what_waits():

@@ -10,6 +10,7 @@ import ether_actors.supervisor.recovery
 import ether_actors.supervisor.supervisor
 import ether_broker.transport.turns
 from ether.node.joining import Session as SessionState
+from ether.testing import MemoryLink
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import _EARLIER_RUN
@@ -26,6 +27,7 @@ from ether_actors.supervisor.state.ledger import Entry, Ledger
 from ether_broker.envelope.ids import made_at
 from ether_broker.envelope.status import Status
 from ether_broker.security.access_list import Grant
+from ether_broker.transport.zeromq.link import ZmqLink
 from ether_broker.wire.frame import Flag, read_header
 from tests.simulation.mutants.mutant import Mutant
 
@@ -260,6 +262,21 @@ def _ran_by_the_time(_may_have_run: Any) -> Any:
     return mutated
 
 
+def _drop_when_full(send: Any) -> Any:
+    """A link that is full takes nothing any more, whatever it is."""
+
+    def mutated(self: ZmqLink, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+        if is_new or not self.is_full:
+            send(self, envelope, hold=hold, is_new=is_new)
+
+    return mutated
+
+
+def _no_life(_show_life: Any) -> Any:
+    """A link that is full is silent."""
+    return lambda self: None
+
+
 MENDED: Final = (
     _mutant("a parent that nobody knows counts as none",
             "two delegations that name each other hung the broker",
@@ -336,4 +353,11 @@ MENDED: Final = (
     _mutant("what falls through stays with the agent that it names",
             "work whose agent left was refused, though another held its capability",
             "falling through", (Selection, "another", _named_stays_named), "falls", seed=37),
+    _mutant("a full link drops what is owed",
+            "outcomes of finished work were lost when 64 MiB waited for a broker that was away",
+            "no loss, liveness", (ZmqLink, "send", _drop_when_full), "narrow", seed=27),
+    _mutant("a full link is silent",
+            "a living node was lost while the broker waited for its disk",
+            "no loss", (MemoryLink, "show_life", _no_life), "",
+            proof="tests.runtime.node.test_full_link:test_a_node_whose_link_is_full_shows_that_it_lives"),
 )  # fmt: skip

@@ -27,7 +27,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.transport.cost import WAITED
 from ether_broker.transport.session_table import Session
-from ether_broker.wire.frame import Kind, pack_envelope, read_header, rehead
+from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header, rehead
 
 __all__ = ["SHARE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
 
@@ -42,6 +42,8 @@ SHARE: Final = 128
 _TURN: Final = 16
 """Of them those of one line, after which another has its turn."""
 _4_KIB: Final = 12
+_MOST_FOLDED: Final = 1 << 20
+"""What a node says to have folded, and is not believed."""
 
 _Place = tuple[Session, bool]
 """Of a line: (the node that must have room, whether for what it hears; else for what it says)."""
@@ -159,8 +161,9 @@ class Progress:
     def _pass(self, entry: Entry, telling: ProgressReport, envelope: bytes) -> None:
         records, session, size = self._records, telling.session, len(envelope)
         header = read_header(envelope)
-        if header.deadline != telling.folded:
-            envelope = rehead(header, envelope, deadline=float(telling.folded))
+        folded = telling.folded + _folded_before(header)
+        if header.deadline != folded:
+            envelope = rehead(header, envelope, deadline=float(folded))
         telling.folded = 0
         telling.left -= 1 + (size >> _4_KIB)
         self.unsettled.append((records.tap.next + len(records.passing), session, size))
@@ -184,8 +187,8 @@ class Progress:
         if not telling.envelope:
             return
         telling.session.progress_waiting -= len(telling.envelope)
+        telling.folded += 1 + _folded_before(read_header(telling.envelope))
         telling.envelope = b""
-        telling.folded += 1
         self._records.router.refusals.note(telling.session.node, "progress_folded", "it tells more than is passed on")
 
     def _release(self, entry: Entry, telling: ProgressReport) -> None:
@@ -225,6 +228,11 @@ def _has_room(place: _Place) -> bool:
     if not hears:
         return session.progress_unsettled < UNSETTLED
     return session.outbox_bytes + session.channel.retained_bytes < UNHEARD or bool(session.lost)
+
+
+def _folded_before(header: Header) -> int:
+    """How many its node folded into a PROGRESS, as that says, while its link was full."""
+    return int(header.deadline) if 0 < header.deadline < _MOST_FOLDED else 0
 
 
 def _accepted(entry: Entry) -> bytes:

@@ -11,7 +11,7 @@ from ether_broker.errors import MailboxFull
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address
 from ether_broker.transport.channel import Channel, receive
-from ether_broker.transport.link import BACKLOG, Receiver
+from ether_broker.transport.link import BACKLOG, REFUSED, Receiver
 from ether_broker.wire.frame import join_frame, read_frame
 
 __all__ = ["MemoryLink", "Port"]
@@ -44,6 +44,9 @@ class MemoryLink:
         server: whose peer it is.
         address: that of no other link; it is the incarnation too.
     """
+
+    backlog: int = BACKLOG
+    """Bytes that may wait before it is full."""
 
     def __init__(self, server: Port, address: Address) -> None:
         self.address: Final = address
@@ -91,13 +94,22 @@ class MemoryLink:
         """Whether the call comes from the receiver, or from a callback in it, which must not wait."""
         return self._is_delivering
 
-    def send(self, envelope: bytes, *, hold: bool = False) -> None:  # noqa: ARG002  all wait here
+    @property
+    def is_full(self) -> bool:
+        """Whether what starts new work is refused; see `Link.is_full`."""
+        return self._waiting_bytes + self._channel.retained_bytes > self.backlog
+
+    def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:  # noqa: ARG002  all wait here
         """Send with the next flush; see `Link.send`."""
-        if self._waiting_bytes + self._channel.retained_bytes > BACKLOG:
-            msg = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
-            raise MailboxFull(msg)
+        if is_new and self.is_full:
+            raise MailboxFull(REFUSED)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
+
+    def show_life(self) -> None:
+        """Show that this node lives, with the next flush; see `Link.show_life`."""
+        if not self._aside:
+            self._aside.append(self._channel.acknowledgement())
 
     def flush(self) -> None:
         """Send what waits, and let the broker answer, if it is one that is moved by that."""

@@ -25,7 +25,7 @@ from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.endpoint import check_endpoint
-from ether_broker.transport.link import BACKLOG, Receiver
+from ether_broker.transport.link import BACKLOG, REFUSED, Receiver
 from ether_broker.transport.zeromq.reconnect_policy import PAUSE, ReconnectPolicy
 from ether_broker.transport.zeromq.server import KEEPALIVE, MAX_MESSAGE
 from ether_broker.wire.frame import join_frame, read_frame
@@ -57,6 +57,9 @@ class ZmqLink:
         context: whose sockets these are; an inproc endpoint is seen by sockets of the same context only.
         security: the keys for a TCP endpoint; others have none.
     """
+
+    backlog: int = BACKLOG
+    """Bytes that may wait before it is full."""
 
     def __init__(
         self, endpoint: str, context: zmq.Context[zmq.Socket[bytes]], *, security: Credentials | None = None
@@ -163,18 +166,28 @@ class ZmqLink:
         """Whether the caller is the receiving thread, which must not wait for what it would receive."""
         return bool(self._threads) and self._threads[0] is threading.current_thread()
 
-    def send(self, envelope: bytes, *, hold: bool = False) -> None:
-        """Send now, or with what follows; see `Link.send`."""
+    @property
+    def is_full(self) -> bool:
+        """Whether what starts new work is refused; see `Link.is_full`."""
         channel = self._channel
-        if self._waiting_bytes + channel.packed_bytes - channel.forgotten_bytes > BACKLOG:
-            msg = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
-            raise MailboxFull(msg)
+        return self._waiting_bytes + channel.packed_bytes - channel.forgotten_bytes > self.backlog
+
+    def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+        """Send now, or with what follows; see `Link.send`."""
+        if is_new and self.is_full:
+            raise MailboxFull(REFUSED)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
         if not hold or len(self._waiting) >= FULL:
             self.flush()
         elif not self._kicked:
             self._wake_sender()
+
+    def show_life(self) -> None:
+        """Show that this node lives; see `Link.show_life`."""
+        if not self._aside:  # what waits there says so too
+            self._aside.append(self._channel.acknowledgement())
+        self.flush()
 
     def flush(self) -> None:
         """Send what waits, first what the socket had no room for; another thread that sends at the moment takes it along."""

@@ -67,13 +67,12 @@ class ControlCalls:
 
         Raises:
             BrokerUnavailable: an answer did not come within 10 s, in which the broker may have been started anew.
-            MailboxFull: as `Link.send`.
         """
         replies = [Reply(envelope) for envelope in envelopes]
         self._open.update(zip(tokens, replies, strict=True))
         try:
             for envelope in envelopes:
-                self._sender.send(envelope, hold=True)
+                self._sender.link.send(envelope, hold=True)
             self._sender.flush()
             end = time.monotonic() + PATIENCE
             for reply in replies:
@@ -94,7 +93,7 @@ class ControlCalls:
             return False
         token = new_id()
         reply = self._open[token] = Reply(pack_envelope(Kind.MONITOR, request_id=token, target=b"node:"))
-        self._sender.tell(reply.envelope)
+        self._sender.send(reply.envelope)
         self._sender.flush()
         self._resources.wait(reply.event, _LAST_PATIENCE)
         self._open.pop(token, None)

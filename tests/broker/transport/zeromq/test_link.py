@@ -199,7 +199,8 @@ def test_too_much_that_waits_is_refused(context):
     megabyte = bytes(1 << 20)
     with pytest.raises(MailboxFull, match="bytes wait to be sent"):
         for _ in range(2 * BACKLOG // len(megabyte)):
-            lonely.send(megabyte, hold=True)
+            lonely.send(megabyte, hold=True, is_new=True)
+    assert lonely.is_full
 
     lonely.close(0.0)
 
@@ -499,8 +500,35 @@ def test_too_much_that_is_not_acknowledged_is_refused(link: ZmqLink, hub: Hub):
     megabyte = bytes(1 << 20)
     with pytest.raises(MailboxFull, match="or for its receipt"):
         for _ in range(2 * BACKLOG // len(megabyte)):
-            link.send(megabyte)
+            link.send(megabyte, is_new=True)
             hub.frame()
+
+
+def test_what_is_owed_is_kept_by_a_link_that_is_full(link: ZmqLink, hub: Hub):
+    link.backlog = 1_000
+    for number in range(100):
+        link.send(b"%d" % number + bytes(100))
+
+    assert link.is_full
+    assert [envelope.rstrip(b"\0") for envelope in hub.envelopes(100)] == [b"%d" % number for number in range(100)]
+
+
+def test_a_link_shows_life_outside_the_count_and_before_what_waits(link: ZmqLink, hub: Hub):
+    link.send(b"kept back", hold=True)
+    link.show_life()
+
+    assert read_frame(hub.frame()[1]) == (SESSION, 0, 0, [])
+    assert hub.envelopes(1) == [b"kept back"]
+
+
+def test_life_that_cannot_be_shown_does_not_pile_up(context, tmp_path):
+    link = ZmqLink(f"ipc://{tmp_path}/nobody.sock", context)
+    link.begin(SESSION, lambda left: left)
+    for _ in range(10):
+        link.show_life()
+
+    assert len(link._aside) == 1
+    link.close(0.0)
 
 
 def test_a_new_session_begins_with_what_the_one_before_did_not_acknowledge(link: ZmqLink, hub: Hub):
