@@ -336,7 +336,7 @@ class Runtime:
         Raises:
             UnknownAgent: it is not on this node.
         """
-        self.node.agent_host.stop_agent(name, timeout)
+        self.node.supervision.stop_agent(name, timeout)
 
     # -- work ----------------------------------------------------------------------------------------------------
 

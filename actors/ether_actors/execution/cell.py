@@ -163,6 +163,10 @@ class Cell:
         if raised is not None:
             logger.error("%s: on_failure raised", self.name, exc_info=raised)
 
+    def dismiss(self) -> None:
+        """Let an agent clean up that came up and is not to take turns; call it in a thread that may wait."""
+        self._say_goodbye()
+
     def rest(self, timeout: float) -> None:
         """Stop the agent for a restart with its siblings: the inbox is kept, a running handler has `timeout` seconds."""
         if not self.crash():

@@ -33,6 +33,7 @@ __all__ = [
     "Event",
     "Exit",
     "Gone",
+    "Remove",
     "Restarted",
     "SetTimer",
     "Start",
@@ -127,6 +128,18 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
+class Remove:
+    """Forget an agent for good, as OTP's `terminate_child` and `delete_child`: it is not started again by a sibling's restart.
+
+    Other than with OTP it does not come back with its supervisor's restart either. Whoever tells it stops what runs of the
+    agent, and no answer is awaited. Siblings that were down and waited with it for its restart are started.
+    """
+
+    path: ChildPath
+    """The agent's; one that is not known, or a supervisor's, changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the tree: all children in reverse start order. It has ended when Gone is told of the root."""
 
@@ -205,5 +218,7 @@ class Escalate:
     reason: str
 
 
-Event: TypeAlias = Start | ChildStarted | ChildStartFailed | ChildExited | ChildStopped | TimerFired | Add | Stop
+Event: TypeAlias = (
+    Start | ChildStarted | ChildStartFailed | ChildExited | ChildStopped | TimerFired | Add | Remove | Stop
+)
 Effect: TypeAlias = StartChild | StopChild | SetTimer | Restarted | Down | Gone | Escalate

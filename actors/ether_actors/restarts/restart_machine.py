@@ -40,12 +40,13 @@ from ether_actors.restarts.events import (
     Escalate,
     Event,
     Exit,
+    Remove,
     Start,
     Stop,
     TimerFired,
 )
 from ether_actors.restarts.lifecycle_transitions import STOPPED, Moves
-from ether_actors.restarts.tree import Child, Lifecycle, Plan, Supervisor, TreeStatistics, make, survey
+from ether_actors.restarts.tree import Child, Lifecycle, Plan, Supervisor, TreeStatistics, Worker, make, survey
 from ether_actors.restarts.tree_lookup import accepting, find, find_worker, text
 from ether_broker.errors import InvalidSpec, UsageError
 
@@ -123,6 +124,8 @@ class RestartMachine:
                 self._moves.fired(token)
             case Add(path, spec):
                 self._add(path, spec)
+            case Remove(path):
+                self._remove(path)
             case Stop():
                 self._stop()
             case _:
@@ -154,7 +157,25 @@ class RestartMachine:
             raise InvalidSpec(f"{text(path)} has a child {spec.id!r} already; choose another id.")
         child = supervisor.children[spec.id] = make(spec, supervisor)
         child.fresh = True
+        supervisor.removed.discard(spec.id)
         self._moves.queue(child)
+
+    def _remove(self, path: ChildPath) -> None:
+        child = find(self._root, path)
+        if not isinstance(child, Worker) or child.parent is None:
+            return
+        supervisor = child.parent
+        is_up = supervisor.state in {Lifecycle.STARTING, Lifecycle.RUNNING}
+        is_awaited = is_up and child.state is Lifecycle.BACKOFF and supervisor.spec.strategy is not Strategy.ONE_FOR_ONE
+        group = supervisor.group(child) if is_awaited else []
+        if child.state.is_alive:
+            self._moves.end(child, Exit.SHUTDOWN, STOPPED)
+        self._moves.drop(child)
+        supervisor.removed.add(child.id)
+        if group:
+            supervisor.plan = supervisor.plan or Plan()
+            supervisor.plan.starts.extend(id_ for id_ in group if id_ != child.id)
+        self._moves.agenda.append(supervisor)
 
     def _stop(self) -> None:
         match self._root.state:

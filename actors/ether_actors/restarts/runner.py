@@ -30,6 +30,7 @@ from ether_actors.restarts.events import (
     Event,
     Exit,
     Gone,
+    Remove,
     Restarted,
     SetTimer,
     Start,
@@ -129,6 +130,8 @@ class SupervisionRunner:
         self._cells: dict[str, Cell] = dict(adopted or {})
         self._adopting = adopted is not None
         self._incarnations: dict[str, tuple[ChildPath, int]] = {}
+        self._starting: dict[str, threading.Event] = {}
+        """{child id: set when the start that is under way has ended}."""
         self._lock = threading.RLock()
         self._settled = threading.Event()
         self.failure: BaseException | None = None
@@ -144,8 +147,7 @@ class SupervisionRunner:
     def start(self, timeout: float) -> bool:
         """Start all agents in order and wait until they run or have failed; whether they run."""
         self.tell(Start())
-        self._host.wait(self._settled, timeout)
-        return not self.reason and self.failure is None
+        return self._host.wait(self._settled, timeout) and not self.reason and self.failure is None
 
     def adopt(self) -> None:
         """Take over agents that run already."""
@@ -162,6 +164,28 @@ class SupervisionRunner:
         """Stop all agents in reverse order; returns before they have."""
         self._settled.clear()
         self.tell(Stop())
+
+    def await_start(self, name: str, timeout: float) -> None:
+        """Wait until the start of an agent that is under way has ended, if there is one."""
+        with self._lock:
+            starting = self._starting.get(name)
+        if starting is not None:
+            self._host.wait(starting, timeout)
+
+    def remove(self, cell: Cell) -> bool:
+        """Let an agent go for good: nothing starts it again, and a start of it that is under way opens nothing.
+
+        What runs of it is for the caller to stop.
+
+        Returns:
+            Whether the tree has no agents any more.
+        """
+        with self._lock:
+            path, _ = self._incarnations[cell.name]
+            self._cells.pop(cell.name, None)
+            self.tell(Remove(path))
+            self._note_settled()
+            return len(self._tree.statistics().children) == 1
 
     def wait(self, timeout: float) -> bool:
         """Wait until a stop has ended, or a start."""
@@ -202,13 +226,44 @@ class SupervisionRunner:
                 self._host.run(lambda: self._host.escalated(self, reason))
 
     def _start_child(self, path: ChildPath, spec: ChildSpec, incarnation: int) -> None:
+        ended = threading.Event()
+        with self._lock:
+            if not self._is_wanted(path, incarnation):
+                return
+            self._starting[spec.id] = ended
         try:
-            cell = self._cells.get(spec.id) or self._make_cell(spec)
-            error = cell.boot() or self._host.announce(cell)
-            if error is None:
-                cell.open()
+            self._bring_up(path, spec, incarnation, ended)
+        finally:
+            with self._lock:
+                if self._starting.get(spec.id) is ended:
+                    del self._starting[spec.id]
+            ended.set()
+
+    def _is_wanted(self, path: ChildPath, incarnation: int) -> bool:
+        """Whether a start is to go on: the agent was not stopped meanwhile, nor taken out, nor started once more."""
+        is_last = self._incarnations[path[-1]] == (path, incarnation)
+        return is_last and self._tree.state(path) is Lifecycle.STARTING
+
+    def _bring_up(self, path: ChildPath, spec: ChildSpec, incarnation: int, ended: threading.Event) -> None:
+        cell: Cell | None = None
+        error: BaseException | None
+        is_announced = False
+        try:
+            cell = self._cell_for(path, spec, incarnation)
+            error = cell.boot() if cell is not None else None
+            if cell is not None and error is None and self._is_wanted(path, incarnation):
+                is_announced = True
+                error = self._host.announce(cell)
         except Exception as raised:  # noqa: BLE001  whatever it is, the machine has to hear of it
             error = raised
+        with self._lock:
+            is_wanted = self._is_wanted(path, incarnation)
+            if is_wanted and cell is not None and error is None:
+                cell.open()
+        if not is_wanted:
+            if cell is not None and error is None and self._starting.get(spec.id) is ended:
+                self._discard(cell, is_announced=is_announced)
+            return
         if error is not None:
             self.failure = self.failure or error
             logger.error("%s did not start: %s", "/".join(path), error, exc_info=error)
@@ -217,17 +272,32 @@ class SupervisionRunner:
         self.tell(ChildStarted(path, incarnation))
         self._note_settled()
 
-    def _make_cell(self, spec: ChildSpec) -> Cell:
+    def _cell_for(self, path: ChildPath, spec: ChildSpec, incarnation: int) -> Cell | None:
+        """The agent's cell, made at its first start; None when the start is not wanted any more."""
+        if (cell := self._cells.get(spec.id)) is not None:
+            return cell
         make = resolve(spec.start)
         cls = make if isinstance(make, type) and issubclass(make, Agent) else None
-        cell = self._cells[spec.id] = self._host.make_cell(spec.id, lambda: make(*spec.args, **spec.kwargs), cls)
-        return cell
+        with self._lock:
+            if not self._is_wanted(path, incarnation):
+                return None
+            cell = self._cells[spec.id] = self._host.make_cell(spec.id, lambda: make(*spec.args, **spec.kwargs), cls)
+            return cell
+
+    def _discard(self, cell: Cell, *, is_announced: bool) -> None:
+        """End an agent that came up when nobody wanted it any more: it takes no turn."""
+        cell.dismiss()
+        if is_announced and self._cells.get(cell.name) is cell:
+            self._host.restarting(cell, "stopped with its supervisor's children")
+        elif is_announced:
+            self._host.leave(cell, "stopped")
 
     def _note_settled(self) -> None:
         if all(child.state is Lifecycle.RUNNING for child in self._tree.statistics().children.values()):
             self._settled.set()
 
     def _stop_child(self, path: ChildPath, spec: ChildSpec, timeout: float, incarnation: int) -> None:
+        self.await_start(spec.id, timeout)  # it opens nothing: the agent is not wanted any more
         cell = self._cells.get(spec.id)
         if cell is not None:
             self._host.restarting(cell, "stopped with its supervisor's children")

@@ -118,7 +118,7 @@ class Worker(_Child):
 class Supervisor(_Child):
     """A supervisor; at the root one without a parent."""
 
-    __slots__ = ("children", "plan", "queue", "spec", "verdict", "window")
+    __slots__ = ("children", "plan", "queue", "removed", "spec", "verdict", "window")
 
     def __init__(self, spec: SupervisorSpec, parent: Supervisor | None) -> None:
         super().__init__(spec.id, spec.restart, parent)
@@ -129,6 +129,8 @@ class Supervisor(_Child):
         """What it is in the middle of."""
         self.queue: deque[Child] = deque()
         """Children about which something is to be decided when there is no plan."""
+        self.removed: set[str] = set()
+        """Ids of children that are not to come back."""
         self.verdict = (Exit.NORMAL, "")
         """What to tell its own supervisor when the stopping is over."""
         self.window = RestartIntensity(spec.intensity, spec.period)
@@ -143,6 +145,8 @@ class Supervisor(_Child):
         assert not self.queue
         known, self.children = self.children, {}
         for spec in self.spec.children:
+            if spec.id in self.removed:
+                continue
             child = known.get(spec.id)
             if child is not None and child.spec is spec:
                 del known[spec.id]

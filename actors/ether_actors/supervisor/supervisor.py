@@ -192,8 +192,10 @@ class Supervisor:
             wall: seconds since 1970 in UTC, for people.
         """
         records = self.records
-        if now - records.now > _STOOD_STILL and records.router.sessions:
-            records.router.stood_still(now)
+        if now - records.now > _STOOD_STILL:
+            if records.router.sessions:
+                records.router.stood_still(now)
+            self._membership.stood_still(now, now - records.now)
         records.now = now
         records.wall = wall
         schedule = records.schedule

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 __all__ = ["checkpoint_digest", "genesis", "link"]
@@ -37,6 +38,9 @@ def link(before: bytes, head: tuple[int, int, int, float, float], refs: bytes, c
     return digest.digest()
 
 
-def checkpoint_digest(number: int, body: bytes) -> bytes:
-    """What a commit says about the checkpoint that it carries."""
-    return hashlib.sha256(_NUMBER.pack(number) + body).digest()
+def checkpoint_digest(number: int, parts: Iterable[bytes | memoryview]) -> bytes:
+    """What a commit says about the checkpoint that it carries; wherever its body is cut into parts."""
+    digest = hashlib.sha256(_NUMBER.pack(number))
+    for part in parts:
+        digest.update(part)
+    return digest.digest()

@@ -152,7 +152,8 @@ class Journal(Protocol):
     def put_checkpoint(self, number: int, body: bytes) -> None:
         """Queue the state that everything below `number` led to, opaque to the journal; it replaces the one before.
 
-        It is committed after what was appended before it and before what is appended after.
+        It is committed after what was appended before it. The one that is put before anything is appended, as by a broker that
+        takes up a journal, is committed first; another that cannot be written waits, and what is appended after it does not.
 
         Raises:
             InternalError: `number` is above `next`.

@@ -14,7 +14,7 @@ from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.responder import Responder
 from ether_actors.agent.agent import Agent
-from ether_actors.execution.cell import Cell
+from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.dispatcher import LoopDispatcher
 from ether_actors.execution.resources import Resources
 from ether_actors.supervisor.registry.quota import at_a_time
@@ -114,6 +114,9 @@ class AgentHost:
                 error = self._announce(cells)
         except EtherError as unanswered:
             error = unanswered
+        stopped = next((cell.name for cell in cells if cell.state is CellState.STOPPED), None)
+        if stopped is not None:
+            error = error or errors.Closed(f"The agent {stopped!r} was stopped while it started.")
         if error is not None:
             for cell in cells:
                 self.leave(cell, "it did not start")
@@ -306,31 +309,31 @@ class AgentHost:
             comes_back: whether another process will have the agent soon: the broker keeps its name and its mailbox.
         """
         self._responder.hand_back(cell.take_unstarted())
-        self._tell_condition(cell, {"condition": "restarting" if comes_back else "gone", "reason": reason})
+        if self._cells.get(cell.name.encode(), cell) is cell:  # else another has the name by now
+            self._tell_condition(cell, {"condition": "restarting" if comes_back else "gone", "reason": reason})
         self._sender.flush()
         cell.stop()
         for work in list(cell.works.values()):  # begun, and not to be begun again by who takes the name next
             self._responder.remember(work.header)
         if self._cells.get(cell.name.encode()) is cell:
             del self._cells[cell.name.encode()]
+            self._leaving.discard(cell.name.encode())
 
     def _tell_condition(self, cell: Cell, body: dict[str, str]) -> None:
         self._sender.send(pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body)))
 
-    def stop_agent(self, name: str, timeout: float) -> None:
-        """Stop an agent: what runs has `timeout` seconds, what was not started goes back to the broker.
-
-        Raises:
-            UnknownAgent: it is not on this node.
-        """
-        cell = self.cell(name)
-        self._leaving.add(name.encode())
-        self._sender.send(_drains(name.encode()))
+    def begin_leaving(self, cell: Cell) -> None:
+        """Give an agent nothing new; what was not started goes back to the broker."""
+        name = cell.name.encode()
+        self._leaving.add(name)
+        self._sender.send(_drains(name))
         self._responder.hand_back(cell.take_unstarted())
         self._questions.await_deliveries()
-        self._resources.wait(cell.inbox.idle(), timeout)
-        self.leave(cell, "stopped")
-        self._leaving.discard(name.encode())
+
+    def await_idle(self, cell: Cell, timeout: float) -> None:
+        """Wait until what runs of an agent has ended, `timeout` seconds at most."""
+        if cell.inbox is not None:
+            self._resources.wait(cell.inbox.idle(), timeout)
 
     def hand_back(self) -> bool:
         """Give back what was not started, now that nothing new is taken; whether the broker answered that it knows."""

@@ -102,7 +102,7 @@ class Node:
         self.supervision.crashed(cell, error)
 
     def _stop_requested(self, cell: Cell) -> None:
-        self.resources.run(lambda: self.agent_host.leave(cell, "stopped"))
+        self.resources.run(lambda: self.supervision.remove(cell))
 
     # -- joining and leaving -------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ether.node.agent_host import AgentHost
 from ether.text_io.warning import warn_unread
-from ether_actors.execution.cell import Cell
+from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
 from ether_broker import errors
@@ -51,10 +51,14 @@ class AgentSupervision:
         """Whether this process is started again when a tree gives up: its agents are down meanwhile, and not gone."""
         self.has_given_up: bool = False
         """Whether a tree gave up."""
-        self._leave = agent_host.leave
+        self._agent_host = agent_host
         self.on_escalation: Callable[[str, str], None] = _warn
         """Told when a supervision tree gave up: its id and why."""
         self._guardians: list[SupervisionRunner] = []
+        self._removed: set[Cell] = set()
+        """Cells of agents that are being stopped for good: a crash of theirs restarts nothing."""
+        self._lock = threading.Lock()
+        """Of the two."""
 
     def supervise(self, spec: SupervisorSpec, timeout: float) -> SupervisionRunner:
         """Start a supervision tree and wait until all its agents run.
@@ -66,15 +70,41 @@ class AgentSupervision:
         from ether_actors.restarts.runner import SupervisionRunner
 
         runner = SupervisionRunner(spec, self)
-        self._guardians.append(runner)
+        with self._lock:
+            self._guardians.append(runner)
         if runner.start(timeout):
             return runner
         failure = runner.failure
         if failure is None:
             runner.stop()
             failure = errors.WaitTimeout(f"{spec.id} had not started after {timeout:g} s; its agents are stopped.")
-        self._guardians.remove(runner)
+        self._forget(runner)
         raise failure
+
+    def stop_agent(self, name: str, timeout: float) -> None:
+        """Stop an agent for good, whatever its tree would do: what runs has `timeout` seconds, as has a start of it.
+
+        Raises:
+            UnknownAgent: it is not on this node.
+        """
+        cell = self._agent_host.cell(name)
+        end = self.monotonic() + timeout
+        self._agent_host.begin_leaving(cell)
+        if (runner := self._runner_of(cell)) is not None:
+            runner.await_start(name, timeout)
+        self._agent_host.await_idle(cell, max(0.0, end - self.monotonic()))
+        self.remove(cell)
+
+    def remove(self, cell: Cell) -> None:
+        """End an agent for good, at once; its tree lets go of it."""
+        with self._lock:
+            self._removed.add(cell)
+        runner = self._runner_of(cell)
+        if runner is not None and runner.remove(cell):
+            self._forget(runner)
+        self._agent_host.leave(cell, "stopped")
+        with self._lock:
+            self._removed.discard(cell)
 
     def crashed(self, cell: Cell, error: BaseException) -> None:
         """Stop a crashed agent's turns at once, and let its guardian decide."""
@@ -84,33 +114,44 @@ class AgentSupervision:
 
         def mourn() -> None:
             cell.mourn(error)
-            self._guardian_of(cell).crashed(cell, error)
+            runner = self._runner_of(cell) or self._adopt(cell)
+            if runner is not None:
+                runner.crashed(cell, error)
 
         self.run(mourn)
 
-    def _guardian_of(self, cell: Cell) -> SupervisionRunner:
-        for runner in self._guardians:
-            if cell in runner.cells:
-                return runner
+    def _runner_of(self, cell: Cell) -> SupervisionRunner | None:
+        with self._lock:
+            return next((runner for runner in self._guardians if cell in runner.cells), None)
+
+    def _adopt(self, cell: Cell) -> SupervisionRunner | None:
+        """Give an agent that was started alone its tree; None if it is being stopped for good."""
         from ether_actors.restarts.child_spec import ChildSpec, SupervisorSpec
         from ether_actors.restarts.runner import SupervisionRunner
 
         spec = SupervisorSpec(cell.name, children=(ChildSpec(cell.name, cell.make),))
         runner = SupervisionRunner(spec, self, {cell.name: cell})
-        self._guardians.append(runner)
-        runner.adopt()
+        with self._lock:
+            if cell in self._removed or cell.state is CellState.STOPPED:
+                return None
+            runner.adopt()
+            self._guardians.append(runner)
         return runner
 
     def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
         """Stop an agent for good, or until this process is started again."""
-        self._leave(cell, reason, comes_back=gave_up and self.comes_back)
+        self._agent_host.leave(cell, reason, comes_back=gave_up and self.comes_back)
 
     def escalated(self, runner: SupervisionRunner, reason: str) -> None:
         """Take note that a tree gave up."""
         self.has_given_up = True
-        if runner in self._guardians:
-            self._guardians.remove(runner)
+        self._forget(runner)
         self.on_escalation(runner.spec.id, reason)
+
+    def _forget(self, runner: SupervisionRunner) -> None:
+        with self._lock:
+            if runner in self._guardians:
+                self._guardians.remove(runner)
 
     def close(self, end: float) -> None:
         """Stop all trees; each may take until `end` by `time.monotonic()`, and half a second at least."""

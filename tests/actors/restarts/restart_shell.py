@@ -19,6 +19,7 @@ from ether_actors.restarts.events import (
     Event,
     Exit,
     Gone,
+    Remove,
     Restarted,
     SetTimer,
     Start,
@@ -111,6 +112,9 @@ class Shell:
 
     def add(self, name: str, spec: ChildSpec | SupervisorSpec) -> list[str]:
         return self.tell(Add(self.path(name), spec))
+
+    def removes(self, name: str) -> list[str]:
+        return self.tell(Remove(self.path(name)))
 
     def passes(self, seconds: float) -> list[str]:
         """Let time pass, and tell each timer that comes due at its time."""

@@ -7,7 +7,7 @@ import pytest
 from ether_actors.restarts.child_spec import Strategy, SupervisorSpec
 from ether_actors.restarts.events import TimerFired
 from ether_broker.errors import InvalidSpec, Unavailable
-from tests.actors.restarts.restart_shell import STEADY, Shell, child, children, running, supervisor
+from tests.actors.restarts.restart_shell import STEADY, Shell, child, children, running, supervisor, waiting
 
 # Adding
 
@@ -132,3 +132,81 @@ def test_a_change_to_a_supervisor_that_is_not_up_is_refused_for_now() -> None:
         shell.add("inner", child("y"))
     shell.passes(0.1)
     assert shell.add("inner", child("y")) == ["start inner/y"]
+
+
+# Removing
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_removed_child_is_not_taken_along_by_its_siblings(strategy: Strategy) -> None:
+    shell = running(supervisor("a b", strategy))
+
+    assert shell.removes("b") == ["down b shutdown", "gone b"]
+
+    assert shell.exits("a") == ["down a crash", "start a", "restarted a 1"]
+    assert shell.removes("b") == []
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_removed_child_does_not_come_back_when_its_backoff_ends(strategy: Strategy) -> None:
+    shell = waiting("a b", strategy, "a")
+
+    lines = shell.removes("a")
+
+    assert lines[0] == "gone a"
+    assert shell.passes(60.0) == []
+    assert shell.running() == "root b"
+
+
+def test_siblings_that_waited_with_a_removed_child_start() -> None:
+    shell = waiting("a b c", Strategy.REST_FOR_ONE, "b")
+
+    assert shell.removes("b") == ["gone b", "start c", "restarted c 0"]
+
+
+def test_siblings_that_still_stop_for_a_removed_child_start_when_they_have() -> None:
+    shell = running(supervisor("a b c", Strategy.ONE_FOR_ALL))
+    shell.exits("a")
+    shell.held = {"c"}
+    shell.exits("a")
+
+    assert shell.removes("a") == ["gone a"]
+    shell.held.clear()
+    assert [line for line in shell.stopped("c") if line.startswith("st")] == ["stop b", "start b", "start c"]
+
+
+def test_a_start_goes_on_behind_a_child_that_is_removed_while_it_starts() -> None:
+    shell = Shell(supervisor("a b"))
+    shell.held = {"a"}
+    shell.start()
+
+    assert shell.removes("a") == ["down a shutdown", "gone a", "start b"]
+    assert shell.started("a") == []
+    assert shell.running() == "root b"
+
+
+def test_a_removed_child_does_not_come_back_with_its_supervisor() -> None:
+    inner = SupervisorSpec("inner", intensity=0, children=children("x y"))
+    shell = running(SupervisorSpec("root", children=(inner,)))
+    shell.removes("inner/x")
+
+    shell.exits("inner/y")
+
+    assert shell.running() == "root inner inner/y"
+
+
+def test_a_child_that_is_being_stopped_may_be_removed() -> None:
+    shell = running(supervisor("a b", Strategy.ONE_FOR_ALL))
+    shell.held = {"b"}
+    shell.exits("a")
+
+    assert shell.removes("b") == ["down b shutdown", "gone b", "start a", "restarted a 1"]
+    assert shell.stopped("b") == []
+
+
+def test_removing_a_supervisor_or_nobody_changes_nothing() -> None:
+    shell = running(SupervisorSpec("root", children=(SupervisorSpec("inner", children=children("x")),)))
+
+    assert shell.removes("inner") == []
+    assert shell.removes("nobody") == []
+    assert shell.running() == "root inner inner/x"

@@ -34,6 +34,58 @@ def back(world: World, *lives: Life) -> None:
     world.settle()
 
 
+@pytest.mark.parametrize("said_hello", [True, False])
+def test_a_broker_that_stands_still_while_nodes_come_back_loses_nobody_for_that(said_hello: bool):
+    # Given a broker that was started anew, and 24 nodes that have work
+    world = World()
+    d = world.life("d")
+    nodes = [world.life(f"n{number}", f"a{number}") for number in range(24)]
+    world.settle(40)
+    asked = [d.ask("once", to=f"a{number}", timeout=1000.0) for number in range(24)]
+    world.settle(20)
+    for node, work in zip(nodes, asked, strict=True):
+        node.answer(work.number, Status.ACCEPTED)
+    world.settle(20)
+    world.crash(clock=None)
+    world.step()
+
+    # When it stands still for longer than they have to come back, and what they say waits at its socket
+    for life in world.lives if said_hello else []:
+        life.greet()
+    world.wall += 2 * DEFAULT_TIMING.reclaim
+    world.step()
+    back(world, *([] if said_hello else world.lives))
+    for _ in range(20):
+        world.pass_time(1.0)
+
+    # Then the work goes on
+    assert [work.outcomes for work in asked] == [[]] * 24
+    for node, work in zip(nodes, asked, strict=True):
+        node.answer(work.number)
+    world.settle(40)
+    assert [work.outcomes for work in asked] == [[(Status.COMPLETED, "")]] * 24
+
+
+def test_a_node_that_does_not_come_back_to_a_broker_that_stood_still_is_lost_in_the_end():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a", timeout=1000.0)
+    world.settle()
+    a.answer(asked.number, Status.ACCEPTED)
+    world.settle()
+    world.crash(clock=None)
+    a.is_dead = True
+    back(world, d)
+    world.wall += 2 * DEFAULT_TIMING.reclaim
+    world.settle()
+    assert asked.outcomes == []
+
+    for _ in range(int(DEFAULT_TIMING.reclaim) + 1):
+        world.pass_time(1.0)
+
+    assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+
+
 def test_work_that_runs_goes_on_and_its_outcome_reaches_who_asked():
     world = World()
     d, a = pair(world)

@@ -128,7 +128,7 @@ def test_a_body_and_a_checkpoint_for_which_there_is_no_room_are_not_half_there(j
     connection.execute("PRAGMA max_page_count=1000000")
     settle(journal, ticket)
 
-    assert journal.checkpoint == (4, b"state")
+    wait_until(lambda: journal.checkpoint == (4, b"state"), what="the checkpoint is written")
     with JournalReader(journal.path) as reader:
         assert (reader.last, reader.verify().problem) == (3, None)
 

@@ -39,6 +39,34 @@ def test_an_older_journal_is_brought_forward_with_what_it_has(path: Path):
     assert version(path) == len(layout.STEPS) + 1
 
 
+def test_the_checkpoint_of_version_1_is_brought_forward(path: Path):
+    # Given a journal whose checkpoint is one value
+    put_one = SqliteJournal(path)
+    put(put_one, [b"one"])
+    put_one.put_checkpoint(2, b"after one")
+    put_one.append(2, 2.0, 2.0, [b"two"])
+    put_one.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("""
+            CREATE TABLE older (number INTEGER PRIMARY KEY, seq INTEGER NOT NULL, body BLOB NOT NULL);
+            INSERT INTO older SELECT number, seq, checkpoint_parts.body FROM checkpoints, checkpoint_parts;
+            DROP TABLE checkpoints; DROP TABLE checkpoint_parts; ALTER TABLE older RENAME TO checkpoints;
+            PRAGMA user_version = 1;
+        """)
+    with pytest.raises(JournalUnavailable, match="has version 1 and this Ether reads 2"):
+        JournalReader(path)
+
+    journal = SqliteJournal(path)
+
+    assert journal.checkpoint == (2, b"after one")
+    assert [batch.envelopes for batch in journal.replay()] == [[b"two"]]
+    journal.put_checkpoint(3, b"after two")
+    journal.close()
+    with JournalReader(path) as reader:
+        assert reader.verify().problem is None
+    assert version(path) == 2
+
+
 def test_a_step_that_fails_changes_nothing(path: Path):
     SqliteJournal(path).close()
 
@@ -62,7 +90,7 @@ def test_a_newer_journal_is_refused_and_left_alone(path: Path, open_it):
     layout.connect_writer(path, (*layout.STEPS, add_note)).close()
     before = path.read_bytes()
 
-    with pytest.raises(JournalTooNew, match="has version 2 and this Ether knows 1: upgrade agent-ether"):
+    with pytest.raises(JournalTooNew, match="has version 3 and this Ether knows 2: upgrade agent-ether"):
         open_it(path)
 
     assert path.read_bytes() == before

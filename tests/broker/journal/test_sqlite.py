@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,10 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalCorrupt
 from ether_broker.journal.sqlite import group_commit as writer
 from ether_broker.journal.sqlite.journal import SqliteJournal
+from ether_broker.journal.sqlite.reader import JournalReader
 from ether_broker.wire.frame import Flag, mark
 from tests.broker.journal.support import delegation, indexed, put, request, response, settle
+from tests.support import wait_until
 
 
 def test_two_journals_have_two_identities(tmp_path: Path):
@@ -123,10 +127,78 @@ def test_an_outcome_is_found_in_what_is_not_indexed(journal: SqliteJournal, monk
     assert journal.outcome(request(1)) == response(1)
 
 
+def test_a_checkpoint_larger_than_a_value_of_sqlite_comes_back_whole(journal: SqliteJournal):
+    journal._store.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 5 << 20)  # 10^9 bytes is what it has by itself
+    large = os.urandom(1 << 20) * 13 + b"end"
+
+    journal.put_checkpoint(1, large)
+    put(journal, [b"one"])
+
+    assert journal.checkpoint == (1, large)
+    with JournalReader(journal.path) as reader:
+        assert reader.verify().problem is None
+
+    journal.put_checkpoint(2, b"small")
+    put(journal, [b"two"])
+    assert journal.checkpoint == (2, b"small")
+
+
+def test_a_checkpoint_that_cannot_be_written_waits_and_holds_up_no_commit(
+    journal: SqliteJournal, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(writer, "PUT_OFF", 0.1)
+    put(journal, [b"one"])
+    connection = journal._store.connection
+    connection.execute("CREATE TRIGGER no BEFORE INSERT ON checkpoint_parts BEGIN SELECT RAISE(ABORT, 'not now'); END")
+    journal.append(2, 2.0, 2.0, [b"two"])
+    journal.put_checkpoint(3, b"after two")
+
+    put(journal, [b"three"])
+
+    assert (journal.trouble, journal.checkpoint) == (None, None)
+    assert "checkpoint has to wait" in caplog.text
+    assert "not now" in caplog.text
+    connection.execute("DROP TRIGGER no")
+    wait_until(lambda: journal.checkpoint == (3, b"after two"), what="the checkpoint is written")
+    assert [batch.envelopes for batch in journal.replay()] == [[b"three"]]
+    with JournalReader(journal.path) as reader:
+        assert reader.verify().problem is None
+
+
+def test_the_checkpoint_of_a_brokers_start_comes_before_all_that_passes_then(path: Path):
+    SqliteJournal(path).close()
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("CREATE TRIGGER no BEFORE INSERT ON checkpoint_parts BEGIN SELECT RAISE(ABORT, 'not now'); END")
+    journal = SqliteJournal(path)
+    journal.put_checkpoint(1, b"by this clock")
+    ticket = journal.append(1, 1.0, 1.0, [b"one"])
+    wait_until(lambda: journal.trouble, what="it is told")
+    assert journal.committed == 0
+
+    journal._store.connection.execute("DROP TRIGGER no")
+
+    settle(journal, ticket)
+    assert journal.checkpoint == (1, b"by this clock")
+    journal.close()
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_keep_a_journal_from_closing(journal: SqliteJournal):
+    put(journal, [b"one"])
+    connection = journal._store.connection
+    connection.execute("CREATE TRIGGER no BEFORE INSERT ON checkpoint_parts BEGIN SELECT RAISE(ABORT, 'not now'); END")
+    journal.put_checkpoint(2, b"after one")
+    journal.append(2, 2.0, 2.0, [b"two"])
+
+    journal.close()
+
+    with JournalReader(journal.path) as reader:
+        assert (reader.last, reader.verify().problem) == (2, None)
+
+
 def test_an_altered_checkpoint_is_not_believed(journal: SqliteJournal):
     journal.put_checkpoint(1, b"state")
     put(journal, [])
-    journal._store.connection.execute("UPDATE checkpoints SET body = x'00'")
+    journal._store.connection.execute("UPDATE checkpoint_parts SET body = x'00'")
 
     with pytest.raises(JournalCorrupt):
         _ = journal.checkpoint

@@ -207,6 +207,10 @@ class Membership:
         for agent in kept:
             self.departures.remembered.add(agent)
 
+    def stood_still(self, now: float, seconds: float) -> None:
+        """Note that this process did not run for so many seconds, until now: whoever is expected back has as much longer."""
+        self._homecoming.stood_still(now, seconds)
+
     def resume(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take note of what a node that is back holds, and of what it waits for."""
         self._homecoming.resume(session, _map(header, envelope))

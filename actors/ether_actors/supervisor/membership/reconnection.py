@@ -43,6 +43,7 @@ class Reconnection:
         self._later: dict[bytes, float] = {}
         """The same of those that came back and have more agents to register."""
         self._replay = replay
+        self._silence = records.router.timing.silence
         self._reclaim = records.router.timing.reclaim
         """Seconds that a node has to come back, from the broker's first step on; and then between two of its agents."""
 
@@ -61,6 +62,18 @@ class Reconnection:
         before = self._expected.get(session.digest)
         if before is not None and _is_same_life(before, session):
             self._later.setdefault(session.digest, self._records.now + self._reclaim)
+
+    def stood_still(self, now: float, seconds: float) -> None:
+        """Note that this process did not run for a while: that does not count, and what came meanwhile is still to be read.
+
+        Args:
+            now: when it ran again.
+            seconds: how long it did not.
+        """
+        earliest = now + self._silence
+        if self._until is not None:
+            self._until = max(self._until + seconds, earliest)
+        self._later = {digest: max(until + seconds, earliest) for digest, until in self._later.items()}
 
     def overdue(self) -> list[tuple[Session, bool]]:
         """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more."""

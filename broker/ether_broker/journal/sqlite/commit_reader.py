@@ -7,6 +7,7 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -152,14 +153,20 @@ class Rows:
             JournalCorrupt: it is not what was written.
         """
         found = self._connection.execute(
-            "SELECT number, checkpoints.body, seq, checkpoint FROM checkpoints LEFT JOIN commits USING (seq)"
+            "SELECT number, seq, checkpoint FROM checkpoints LEFT JOIN commits USING (seq)"
         ).fetchone()
         if found is None:
             return None
-        number, body, seq, digest = found
-        if not isinstance(body, bytes) or checkpoint_digest(number, body) != digest:
+        number, seq, digest = found
+        body = BytesIO()  # it gives out what was written into it without a copy
+        try:
+            for (part,) in self._connection.execute("SELECT body FROM checkpoint_parts ORDER BY part"):
+                body.write(part)
+        except TypeError:
+            raise self._damaged(seq, number) from None
+        if checkpoint_digest(number, (body.getbuffer(),)) != digest:
             raise self._damaged(seq, number)
-        return number, body
+        return number, body.getvalue()
 
     def indexed(self) -> int:
         """The number up to which, exclusive, the index has everything."""

@@ -23,6 +23,8 @@ _LEAST_LOG: Final = 64
 """Pages of the write-ahead log on the smallest disk, 512 KiB."""
 _FITTED: Final = 32
 """Commits after which it is looked how much room the disk has."""
+_PART: Final = 4 << 20
+"""Bytes of a checkpoint in one row."""
 _INSERT: Final = (
     "INSERT INTO commits (seq, first, next, time, wall, hash, refs, checkpoint, body) VALUES (?,?,?,?,?,?,?,?,?)"
 )
@@ -128,7 +130,7 @@ class Store:
             time = batches[-1].time
             wall = max(batch.wall for batch in batches)  # a wall clock may be set back
             following = batches[-1].first + len(batches[-1].envelopes)
-        digest = checkpoint_digest(*checkpoint) if checkpoint else b""
+        digest = checkpoint_digest(checkpoint[0], (checkpoint[1],)) if checkpoint else b""
         chained = link(self.hash, (seq, first, following, time, wall), packed.refs, digest, packed.body)
         values = (seq, first, following, time, wall, chained, packed.refs or None, digest or None, packed.body)
         if packed.cut or checkpoint:
@@ -145,8 +147,15 @@ class Store:
                 self._keep(sha256, body, seq)
             self.connection.execute(_INSERT, values)
             if checkpoint:
-                self.connection.execute("DELETE FROM checkpoints")
-                self.connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?)", (checkpoint[0], seq, checkpoint[1]))
+                self._put_checkpoint(seq, *checkpoint)
+
+    def _put_checkpoint(self, seq: int, number: int, body: bytes) -> None:
+        self.connection.execute("DELETE FROM checkpoints")
+        self.connection.execute("DELETE FROM checkpoint_parts")
+        self.connection.execute("INSERT INTO checkpoints VALUES (?, ?)", (number, seq))
+        whole = memoryview(body)
+        for part, start in enumerate(range(0, len(body), _PART)):
+            self.connection.execute("INSERT INTO checkpoint_parts VALUES (?, ?)", (part, whole[start : start + _PART]))
 
     def _keep(self, sha256: bytes, body: bytes, seq: int) -> None:
         """Store a body if it is new, and note its last use in a table of its own: an update rewrites the whole row."""

@@ -2,8 +2,9 @@
 
     append ─► queue ─► group of at most 1 MiB ─► Store.write ─► committed, on_commit
                                                      │ fails
-                                                     └─► trouble, on_commit; the same group again in 0.5 s, when the file
-                                                         has been opened anew, or its log merged, if that may help
+                                                     ├─► trouble, on_commit; the same group again in 0.5 s, when the file
+                                                     │   has been opened anew, or its log merged, if that may help
+                                                     └─► with a checkpoint: the group without it, and that again later
 
 Nothing waits to be batched: an idle writer commits a single envelope at once, a busy one finds more each time. When nothing
 is queued it indexes, and takes a step of a collection.
@@ -37,6 +38,8 @@ CALM: Final = 0.005
 """Seconds without an append before the writer indexes: under load the interpreter's lock is the broker's."""
 UNINDEXED: Final = 262_144
 """Envelopes that may be unindexed before it indexes under load too: a reader's first search reads them all, in a second."""
+PUT_OFF: Final = 30.0
+"""Seconds after which a checkpoint is tried again that could not be written."""
 _REOPENED: Final = (JournalUnavailable, JournalReadOnly)
 """Trouble after which the file may be another, or may be written only when it is opened anew."""
 _SPELL: Final = 60.0
@@ -83,6 +86,11 @@ class Writer:
         self._queue: deque[Append | Checkpoint] = deque()
         self._group: list[Append] = []
         self._checkpoint: Checkpoint | None = None
+        self._put_off: Checkpoint | None = None
+        """One that could not be written; it waits until `_put_off_until`, and goes when there is a newer one."""
+        self._put_off_until = 0.0
+        self._has_committed = False
+        """Whether the first commit of this opening is done: a checkpoint in it tells the clock of what comes after."""
         self._collections: deque[_Collection] = deque()
         self._bell = threading.Event()
         self._asleep = False
@@ -149,7 +157,7 @@ class Writer:
             if self._calm:
                 self._index()
         else:
-            self._sleep(RETRY if self._indexer.behind and self._has_begun else None)
+            self._sleep(RETRY if self._put_off or (self._indexer.behind and self._has_begun) else None)
         return True
 
     def _fill(self) -> bool:
@@ -161,14 +169,16 @@ class Writer:
             self._has_begun = True
             item = self._queue.popleft()
             if isinstance(item, Checkpoint):
-                self._checkpoint = item
+                self._checkpoint, self._put_off = item, None
                 return True
             self._group.append(item)
             size += item.size
-        return bool(self._group)
+        if self._put_off and not self._group and time.monotonic() >= self._put_off_until:
+            self._checkpoint, self._put_off = self._put_off, None
+        return bool(self._group or self._checkpoint)
 
     def _commit(self) -> bool:
-        """Write the group; False when that failed, and the time until the next try has passed."""
+        """Write the group, or put off the checkpoint behind it; False when it failed, and it is time for the next try."""
         self._calm = False
         batches = [append.batch for append in self._group if append.batch.envelopes]
         try:
@@ -176,11 +186,9 @@ class Writer:
             if batches or self._checkpoint:
                 self._store.write(batches, self._checkpoint)
         except (sqlite3.Error, OSError) as error:
-            self._fail(explain(error, self._store.path))
-            return False
+            return self._fail(explain(error, self._store.path))
         except EtherError as error:
-            self._fail(error)
-            return False
+            return self._fail(error)
         self.unindexed.note(batches)
         written = sum(len(batch.envelopes) for batch in batches)
         if self._group:
@@ -188,6 +196,9 @@ class Writer:
             self.written_bytes += sum(append.size for append in self._group)
         self._group = []
         self._checkpoint = None
+        self._has_committed = True
+        if self.trouble:
+            self._put_off_until = 0.0  # what kept a checkpoint back may have gone too
         self.trouble = None
         self._notify()
         for _ in range(0, 2 * written, SLICE):  # twice what came, so that it catches up however long the load lasts
@@ -202,11 +213,18 @@ class Writer:
         elif isinstance(self.trouble, JournalFull):
             self._store.make_room()
 
-    def _fail(self, trouble: EtherError) -> None:
+    def _fail(self, trouble: EtherError) -> bool:
+        if self._checkpoint and self._has_committed:  # whether more than that is wrong, the commit without it tells
+            _log.warning("The journal's checkpoint has to wait: %s", trouble)
+            self._put_off = None if self._stopping else self._checkpoint
+            self._put_off_until = time.monotonic() + PUT_OFF
+            self._checkpoint = None
+            return True
         self._set_trouble(trouble)
         if not self._stopping:
             self._bell.clear()
             self._bell.wait(RETRY)  # nothing but `stop` and `collect` rings: the writer is not asleep
+        return False
 
     def _set_trouble(self, trouble: EtherError) -> None:
         before, self.trouble = self.trouble, trouble

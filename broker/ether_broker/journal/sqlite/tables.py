@@ -75,7 +75,17 @@ def _version_1(connection: sqlite3.Connection) -> None:
     )
 
 
-STEPS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_version_1,)
+def _version_2(connection: sqlite3.Connection) -> None:
+    """The checkpoint's body in parts: SQLite takes 10^9 bytes in one value, and the state of a broker may be more."""
+    connection.execute("CREATE TABLE checkpoint_parts (part INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+    connection.execute("INSERT INTO checkpoint_parts SELECT 0, body FROM checkpoints")
+    connection.execute("ALTER TABLE checkpoints RENAME TO checkpoints_1")
+    connection.execute("CREATE TABLE checkpoints (number INTEGER PRIMARY KEY, seq INTEGER NOT NULL)")
+    connection.execute("INSERT INTO checkpoints SELECT number, seq FROM checkpoints_1")
+    connection.execute("DROP TABLE checkpoints_1")
+
+
+STEPS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_version_1, _version_2)
 """`STEPS[n]` turns version n into n + 1; an empty file is version 0."""
 
 
