@@ -43,7 +43,7 @@ _TURN: Final = 16
 """Of them those of one line, after which another has its turn."""
 _4_KIB: Final = 12
 _MOST_FOLDED: Final = 1 << 20
-"""What a node says to have folded, and is not believed."""
+"""A node that says it has folded so many into one is not believed."""
 
 _Place = tuple[Session, bool]
 """Of a line: (the node that must have room, whether for what it hears; else for what it says)."""
