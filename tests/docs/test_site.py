@@ -13,6 +13,8 @@ from sphinx.util.inventory import InventoryFile
 from tests.public import PUBLIC
 from tests.support import REPOSITORY
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # ten seconds of a core that is shared with whoever else
+
 OBJECTS = ("py:class", "py:data", "py:exception", "py:function")
 
 
@@ -26,7 +28,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_the_reference_has_exactly_the_public_names(site: Path) -> None:
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data
     # By their anchors: where a name is made is listed too, as another name of the same place.
@@ -36,7 +37,6 @@ def test_the_reference_has_exactly_the_public_names(site: Path) -> None:
     assert sorted(listed) == sorted(f"{module}.{name}" for module, names in PUBLIC.items() for name in names)
 
 
-@pytest.mark.slow
 def test_each_page_is_in_one_of_the_four_kinds(site: Path) -> None:
     index = (site / "index.html").read_text(encoding="utf-8")
 
