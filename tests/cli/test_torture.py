@@ -20,7 +20,7 @@ from tests.torture.story import Story
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """The diaries of a campaign that went well."""
+    """The logs of a campaign that went well."""
     story = Story(tmp_path / "kept")
     story.done()
     story.end()
@@ -29,7 +29,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def broken(kept: Path, *violations: Violation) -> Report:
-    """The report of the same diaries, with broken promises."""
+    """The report of the same logs, with broken promises."""
     return make_report(read_evidence(kept), violations, kept)
 
 
@@ -105,7 +105,7 @@ def test_what_agents_said_of_a_broken_promise_is_obeyed_by_no_terminal(
     assert obeyed(alone("torture", "-o", output).out) == []
 
 
-def test_kept_diaries_are_checked_again(alone: Command, kept: Path) -> None:
+def test_kept_logs_are_checked_again(alone: Command, kept: Path) -> None:
     assert alone("torture", "--check", str(kept)).code == 0
 
 

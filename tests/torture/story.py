@@ -1,4 +1,4 @@
-"""A hand-made campaign: diaries as its processes would have written them, good until a test spoils them."""
+"""A hand-made campaign: logs as its processes would have written them, good until a test spoils them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Line = dict[str, Any]
 
 
 class Story:
-    """The diaries, as lists of lines that a test may change before they are written.
+    """The logs, as lists of lines that a test may change before they are written.
 
     Args:
         folder: an empty one, or none yet.
@@ -117,9 +117,9 @@ class Story:
     def write(self) -> None:
         """Write it all."""
         self._roll()
-        for folder, diaries in (("history", self.history), ("runs", self.runs), ("observed", self.observed)):
+        for folder, logs in (("history", self.history), ("runs", self.runs), ("observed", self.observed)):
             (self.folder / folder).mkdir(parents=True)
-            for name, lines in diaries.items():
+            for name, lines in logs.items():
                 _write(self.folder / folder / f"{name}.jsonl", lines)
         _write(self.folder / "nemesis.jsonl", self.nemesis)
         (self.folder / "campaign.json").write_text(json.dumps(self.settings), encoding="utf-8")

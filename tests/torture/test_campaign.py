@@ -47,7 +47,7 @@ def test_a_bus_under_torture_keeps_its_promises(
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_diaries_that_are_kept_can_be_checked_again_and_a_forged_one_is_found(tmp_path: Path) -> None:
+def test_logs_that_are_kept_can_be_checked_again_and_a_forged_one_is_found(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     settings = Settings(delegations=60, seconds=2.0, kills=0, nodes=1, delegators=1, seed=1, folder=kept)
     assert run(settings).ok

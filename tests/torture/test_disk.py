@@ -16,7 +16,7 @@ from ether.lab.render import render
 from ether.lab.torture.campaign import run
 from ether.lab.torture.disk import Disk
 from ether.lab.torture.fault_plan import Fault, FaultPlan, make_faults
-from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.log import LogWriter, read_log
 from ether.lab.torture.history.outage import read_outages
 from ether.lab.torture.nemesis import Nemesis
 from ether.lab.torture.settings import Durability, Settings
@@ -135,12 +135,12 @@ def test_a_fault_that_is_due_while_another_lasts_waits_for_its_end(disk: Disk, t
     SqliteJournal(disk.journal).close()
     plan = [FaultPlan(1, 0.0, Fault.LOCK, 0.3), FaultPlan(2, 0.1, Fault.REMOVE, 0.3)]
     with (
-        closing(Diary(tmp_path / "n.jsonl")) as diary,
-        Nemesis(Nobody(), (), time.monotonic(), diary, disk=disk, faults=plan) as nemesis,
+        closing(LogWriter(tmp_path / "n.jsonl")) as log,
+        Nemesis(Nobody(), (), time.monotonic(), log, disk=disk, faults=plan) as nemesis,
     ):
         assert nemesis.done.wait(20)
 
-    first, second = read_outages(read_diary(tmp_path / "n.jsonl")).disk
+    first, second = read_outages(read_log(tmp_path / "n.jsonl")).disk
     assert (first.fault, second.fault) == (Fault.LOCK, Fault.REMOVE)
     assert first.begin < first.end <= second.begin < second.end
     SqliteJournal(disk.journal, create=False).close()

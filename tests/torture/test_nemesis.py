@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ether.lab.torture.fault_plan import Action, Strike
-from ether.lab.torture.history.log import Diary, Line, read_diary
+from ether.lab.torture.history.log import Line, LogWriter, read_log
 from ether.lab.torture.history.outage import read_outages
 from ether.lab.torture.nemesis import Nemesis
 from ether.lab.torture.settings import Victim
@@ -59,24 +59,24 @@ def stage() -> Iterator[Sleepers]:
 
 
 def perform(stage: Sleepers, folder: Path, *plan: Strike) -> list[Line]:
-    """Execute a plan, and give the nemesis' diary."""
+    """Execute a plan, and give the nemesis' log."""
     path = folder / "nemesis.jsonl"
-    with contextlib.closing(Diary(path)) as diary, Nemesis(stage, plan, time.monotonic(), diary) as nemesis:
+    with contextlib.closing(LogWriter(path)) as log, Nemesis(stage, plan, time.monotonic(), log) as nemesis:
         assert nemesis.done.wait(20)
-    return read_diary(path)
+    return read_log(path)
 
 
 def test_a_paused_process_stands_still_and_goes_on(stage: Sleepers, tmp_path: Path) -> None:
     plan = [Strike(1, 0.1, Action.PAUSE, Victim.NODE, ("node-1",), 0.5)]
     with (
-        contextlib.closing(Diary(tmp_path / "n.jsonl")) as diary,
-        Nemesis(stage, plan, time.monotonic(), diary) as nemesis,
+        contextlib.closing(LogWriter(tmp_path / "n.jsonl")) as log,
+        Nemesis(stage, plan, time.monotonic(), log) as nemesis,
     ):
         wait_until(lambda: stage.state("node-1") == "T", what="node-1 stands still")
         assert nemesis.done.wait(20)
     wait_until(lambda: stage.state("node-1") == "S", what="node-1 goes on")
 
-    outage = read_outages(read_diary(tmp_path / "n.jsonl")).all[0]
+    outage = read_outages(read_log(tmp_path / "n.jsonl")).all[0]
     assert (outage.name, outage.action, outage.pid) == ("node-1", Action.PAUSE, stage.processes["node-1"].pid)
     assert 0.5 <= outage.end - outage.begin < 10
 
@@ -101,14 +101,14 @@ def test_who_is_down_is_struck_when_it_is_up_again(stage: Sleepers, tmp_path: Pa
     plan = [Strike(1, 0.0, Action.KILL, Victim.BROKER, ("broker",))]
 
     with (
-        contextlib.closing(Diary(tmp_path / "n.jsonl")) as diary,
-        Nemesis(stage, plan, time.monotonic(), diary) as nemesis,
+        contextlib.closing(LogWriter(tmp_path / "n.jsonl")) as log,
+        Nemesis(stage, plan, time.monotonic(), log) as nemesis,
     ):
         stage.processes["broker"] = subprocess.Popen(["sleep", "60"])
         assert nemesis.done.wait(20)
 
     assert stage.processes["broker"].wait(5) == -signal.SIGKILL
-    assert read_outages(read_diary(tmp_path / "n.jsonl")).missed == 0
+    assert read_outages(read_log(tmp_path / "n.jsonl")).missed == 0
 
 
 def test_who_does_not_come_back_is_missed(stage: Sleepers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +123,8 @@ def test_who_does_not_come_back_is_missed(stage: Sleepers, tmp_path: Path, monke
 
 def test_nobody_stays_paused_when_the_nemesis_is_called_off(stage: Sleepers, tmp_path: Path) -> None:
     plan = [Strike(1, 0.0, Action.PAUSE, Victim.NODE, ("node-1",), 60.0)]
-    with contextlib.closing(Diary(tmp_path / "n.jsonl")) as diary:
-        with Nemesis(stage, plan, time.monotonic(), diary):
+    with contextlib.closing(LogWriter(tmp_path / "n.jsonl")) as log:
+        with Nemesis(stage, plan, time.monotonic(), log):
             wait_until(lambda: stage.state("node-1") == "T", what="node-1 stands still")
 
         wait_until(lambda: stage.state("node-1") == "S", what="node-1 goes on")

@@ -42,7 +42,7 @@ Victims = Annotated[
 ]
 Keep = Annotated[
     Path | None,
-    typer.Option("--keep", metavar="FOLDER", help="Keep the diaries here; else they are kept only if a promise broke."),
+    typer.Option("--keep", metavar="FOLDER", help="Keep the logs here; else they are kept only if a promise broke."),
 ]
 
 
@@ -77,7 +77,7 @@ def torture(
     keep: Keep = None,
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FOLDER", help="Start nothing: check the diaries of an earlier campaign."),
+        typer.Option("--check", metavar="FOLDER", help="Start nothing: check the logs of an earlier campaign."),
     ] = None,
     markdown: MarkdownOption = False,
     output_format: FormatOption = None,
@@ -85,7 +85,7 @@ def torture(
     """Kill, pause and restart the processes of a bus under load, and check that every promise was kept.
 
     The processes are the command's own, and so is the bus: nothing else is touched. The exit code is 1 when a promise
-    was broken; then the seed is printed and the diaries are kept.
+    was broken; then the seed is printed and the logs are kept.
     """
     from ether.lab.torture.campaign import reread, run
     from ether.lab.torture.settings import Settings

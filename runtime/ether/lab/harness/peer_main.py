@@ -31,10 +31,10 @@ ROLES: Final = {
     "observer": ("ether.lab.bench.roles.observer", "Watcher"),
     "laggard": ("ether.lab.bench.roles.observer", "Watcher"),
     "client": ("ether.lab.bench.roles.client", "Client"),
-    "delegator": ("ether.lab.bench.roles.constant_rate_client", "Pacer"),
+    "delegator": ("ether.lab.bench.roles.constant_rate_client", "ConstantRateClient"),
     "crowd": ("ether.lab.bench.roles.crowd", "Crowd"),
     "restarter": ("ether.lab.bench.roles.broker_restarter", "Restarter"),
-    "killer": ("ether.lab.bench.roles.process_killer", "Killer"),
+    "killer": ("ether.lab.bench.roles.process_killer", "ProcessKiller"),
 }
 """{role: (module, class)}; a module is imported in the process that plays the role, so raw sockets import no NATS."""
 

@@ -16,7 +16,7 @@ from ether.lab.report import Report
 from ether.lab.torture.checker.checker import judge
 from ether.lab.torture.fault_plan import delegator_names, make_faults, make_plan
 from ether.lab.torture.history.history import read_evidence
-from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.log import LogWriter, read_log
 from ether.lab.torture.nemesis import Nemesis
 from ether.lab.torture.processes import Processes
 from ether.lab.torture.report import make_report
@@ -39,7 +39,7 @@ def run(settings: Settings) -> Report:
         EtherError: the processes did not come up.
     """
     kept = settings.make_folder()
-    folder = kept or Path(tempfile.mkdtemp(prefix="ether-torture-diaries-"))
+    folder = kept or Path(tempfile.mkdtemp(prefix="ether-torture-logs-"))
     try:
         _perform(settings, folder)
         evidence = read_evidence(folder)
@@ -52,7 +52,7 @@ def run(settings: Settings) -> Report:
 
 
 def reread(folder: Path) -> Report:
-    """Check the diaries of a campaign that is over.
+    """Check the logs of a campaign that is over.
 
     Raises:
         UsageError: as `read_evidence`.
@@ -64,7 +64,7 @@ def reread(folder: Path) -> Report:
 def _perform(settings: Settings, folder: Path) -> None:
     (folder / "campaign.json").write_text(json.dumps(settings.plain(), indent=2), encoding="utf-8")
     with (
-        contextlib.closing(Diary(folder / "output.jsonl")) as output,
+        contextlib.closing(LogWriter(folder / "output.jsonl")) as output,
         Processes(settings, folder, lambda name, line: _note(output, name, line)) as processes,
     ):
         url = processes.cluster.url
@@ -79,7 +79,7 @@ def _perform(settings: Settings, folder: Path) -> None:
     (folder / "after.json").write_text(json.dumps(left, indent=2), encoding="utf-8")
 
 
-def _note(output: Diary, name: str, line: str) -> None:
+def _note(output: LogWriter, name: str, line: str) -> None:
     output.write("output", name=name, line=line)
 
 
@@ -89,8 +89,8 @@ def _torture(settings: Settings, folder: Path, processes: Processes) -> None:
     plan = make_plan(settings)
     faults = make_faults(settings, processes.disk.faults) if processes.disk is not None else ()
     with (
-        contextlib.closing(Diary(folder / "nemesis.jsonl")) as diary,
-        Nemesis(processes, plan, began, diary, disk=processes.disk, faults=faults) as nemesis,
+        contextlib.closing(LogWriter(folder / "nemesis.jsonl")) as log,
+        Nemesis(processes, plan, began, log, disk=processes.disk, faults=faults) as nemesis,
     ):
         settings.tell(f"{len(plan)} strikes and {settings.delegations:,} delegations in {settings.seconds:g} s")
         if processes.disk is not None:
@@ -116,5 +116,5 @@ def _finished(folder: Path, settings: Settings) -> Iterator[bool]:
     """Of each delegator, whether its life of this moment has got through its share."""
     for name in delegator_names(settings):
         path = folder / "history" / f"{name}.jsonl"
-        last = [line["event"] for line in read_diary(path) if line["event"] in {"life", "finished"}]
+        last = [line["event"] for line in read_log(path) if line["event"] in {"life", "finished"}]
         yield last[-1:] == ["finished"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ether.cluster.node_main import join
-from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.log import LogWriter, read_log
 from ether.lab.torture.history.message import outcome_fields
 from ether.lab.torture.workload import Job, make_job
 from ether.process.parent_link import ParentLink, end
@@ -43,16 +43,16 @@ class Delegator:
 
     Args:
         bus: joined under the delegator's name.
-        path: of the diary of all its lives.
-        diary: it.
+        path: of the log of all its lives.
+        log: it.
         request: the name, the seed, the share, the rate, and when the load began.
         index: of the next piece of the share.
     """
 
-    def __init__(self, bus: Runtime, path: Path, diary: Diary, request: dict[str, Any], index: int) -> None:
+    def __init__(self, bus: Runtime, path: Path, log: LogWriter, request: dict[str, Any], index: int) -> None:
         self._bus = bus
         self._path = path
-        self._diary = diary
+        self._log = log
         self._request = request
         self._index = index
         self._open = 0
@@ -77,13 +77,13 @@ class Delegator:
 
     def _ask(self, job: Job) -> None:
         request_id = to_text(new_id())
-        self._diary.write(
+        self._log.write(
             "invoke", id=request_id, index=self._index, capability=job.capability, timeout=job.timeout, by=self._bus.name
         )  # fmt: skip
         try:
             handle = self._bus.delegate(job.capability, job.params, timeout=job.timeout, request_id=request_id)
         except EtherError as error:
-            self._diary.write("fail", id=request_id, code=error.code)
+            self._log.write("fail", id=request_id, code=error.code)
             return
         with self._lock:
             self._open += 1
@@ -101,9 +101,9 @@ class Delegator:
         try:
             handles = self._bus.collect(missing, timeout=_COLLECT)
         except EtherError as error:
-            self._diary.write("trouble", code=error.code, message=str(error))
+            self._log.write("trouble", code=error.code, message=str(error))
             return True
-        self._diary.write("collect", missing=len(missing), found=len(handles))
+        self._log.write("collect", missing=len(missing), found=len(handles))
         wanted = set(missing)
         for handle in handles:
             if handle.id in wanted:
@@ -115,15 +115,15 @@ class Delegator:
     def _told_late(self, handle: Handle) -> None:
         response = handle.outcome()
         if response.error is not None and response.error.code == "broker_lost":  # the broker knows nothing of it
-            self._diary.write("unheard", id=handle.id)
+            self._log.write("unheard", id=handle.id)
         else:
-            note_outcome(self._diary, self._bus.name, response, collected=True)
+            note_outcome(self._log, self._bus.name, response, collected=True)
         with self._lock:
             self._open -= 1
 
     def _told(self, handle: Handle, progress: Progress) -> None:
         note_outcome(
-            self._diary, self._bus.name, handle.outcome(), progress=progress.count, disordered=progress.disordered
+            self._log, self._bus.name, handle.outcome(), progress=progress.count, disordered=progress.disordered
         )
         with self._lock:
             self._open -= 1
@@ -152,9 +152,9 @@ class Progress:
 
 
 def unanswered(path: Path) -> list[str]:
-    """The request ids in a diary that may have an outcome which it does not tell."""
+    """The request ids in a log that may have an outcome which it does not tell."""
     asked: dict[str, None] = {}
-    for line in read_diary(path):
+    for line in read_log(path):
         match line["event"]:
             case "invoke":
                 asked[line["id"]] = None
@@ -163,14 +163,14 @@ def unanswered(path: Path) -> list[str]:
     return list(asked)
 
 
-def note_outcome(diary: Diary, name: str, response: Response, **more: object) -> None:
+def note_outcome(log: LogWriter, name: str, response: Response, **more: object) -> None:
     """Write down an outcome: *ok* if the bus said it, *unknown* if this process only gave up waiting.
 
     A link that was full is neither: what never left has certainly not been accepted.
     """
     fields = outcome_fields(response)
     event = "ok" if response.from_agent != name else "fail" if fields["code"] == "link_full" else "unknown"
-    diary.write(event, id=response.request_id, **fields, **more)
+    log.write(event, id=response.request_id, **fields, **more)
 
 
 def main() -> None:
@@ -178,21 +178,21 @@ def main() -> None:
     parent_link = ParentLink()
     request = parent_link.request
     path = Path(request["folder"], "history", f"{request['name']}.jsonl")
-    index = sum(line["event"] == "invoke" for line in read_diary(path))
-    diary = Diary(path)
+    index = sum(line["event"] == "invoke" for line in read_log(path))
+    log = LogWriter(path)
     with Stopping(lambda number: os._exit(128 + number)) as stopping:
         bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
-        diary.write("life", index=index)
+        log.write("life", index=index)
         parent_link.ready()
-        delegator = Delegator(bus, path, diary, request, index)
+        delegator = Delegator(bus, path, log, request, index)
         delegator.collect()
         is_told = False
         while stopping.wait(_TICK) is None:
             delegator.turn()
             if delegator.finished and not is_told and not delegator.collect():
                 is_told = True
-                diary.write("finished")
-        diary.write("leaving")
+                log.write("finished")
+        log.write("leaving")
         bus.close()
     end(0)
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol, Self
 
 from ether.lab.torture.disk import Disk
 from ether.lab.torture.fault_plan import Action, FaultPlan, Strike
-from ether.lab.torture.history.log import Diary
+from ether.lab.torture.history.log import LogWriter
 from ether.process.process_supervisor import ProcessStatistics
 from ether_actors.restarts.tree import Lifecycle
 
@@ -44,18 +44,18 @@ class Nemesis:
         target: where the processes are.
         plan: what is to be done.
         began: when the load began; the plan's times count from there.
-        diary: where it says what it did.
+        log: where it says what it did.
         disk: under the journal.
         faults: what goes wrong with that.
     """
 
     def __init__(
-        self, target: Target, plan: Iterable[Strike], began: float, diary: Diary, *, disk: Disk | None = None,
+        self, target: Target, plan: Iterable[Strike], began: float, log: LogWriter, *, disk: Disk | None = None,
         faults: Iterable[FaultPlan] = (),
     ) -> None:  # fmt: skip
         self._disk = disk
         self._target = target
-        self._diary = diary
+        self._log = log
         self._numbers = itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._paused: list[str] = []
@@ -93,7 +93,7 @@ class Nemesis:
         while not self._stop.wait(max(0.0, expected - time.monotonic())):
             now = time.monotonic()
             if now - expected > _STALL:
-                self._diary.write("stall", seconds=now - expected)
+                self._log.write("stall", seconds=now - expected)
             self._look()
             while self._events and self._events[0][0] <= now:
                 heapq.heappop(self._events)[2]()
@@ -109,10 +109,10 @@ class Nemesis:
             if pid == before:
                 continue
             if before is not None:
-                self._diary.write("down", name=seen.name, pid=before)
+                self._log.write("down", name=seen.name, pid=before)
                 del self._up[seen.name]
             if pid is not None:
-                self._diary.write("up", name=seen.name, pid=pid)
+                self._log.write("up", name=seen.name, pid=pid)
                 self._ended.discard(pid)
                 self._up[seen.name] = pid
 
@@ -128,7 +128,7 @@ class Nemesis:
                 continue
             if strike.action is not Action.PAUSE:
                 self._ended.add(pid)
-            self._diary.write(
+            self._log.write(
                 "strike", number=strike.number, action=strike.action, victim=strike.victim, name=name, pid=pid,
                 begin=at, seconds=strike.seconds,
             )  # fmt: skip
@@ -141,7 +141,7 @@ class Nemesis:
             return
         self.struck += 1
         for name in missing:
-            self._diary.write("missed", number=strike.number, action=strike.action, victim=strike.victim, name=name)
+            self._log.write("missed", number=strike.number, action=strike.action, victim=strike.victim, name=name)
 
     def _break_disk(self, plan: FaultPlan) -> None:
         assert self._disk is not None
@@ -155,15 +155,15 @@ class Nemesis:
             OSError,
             sqlite3.Error,
         ) as error:  # such as a lock that the broker has, or a journal that is not made yet
-            self._diary.write("missed", number=plan.number, action=plan.fault, victim="disk", name=str(error))
+            self._log.write("missed", number=plan.number, action=plan.fault, victim="disk", name=str(error))
             return
-        self._diary.write("fault", number=plan.number, fault=plan.fault, begin=at, seconds=plan.seconds)
+        self._log.write("fault", number=plan.number, fault=plan.fault, begin=at, seconds=plan.seconds)
         self._push(at + plan.seconds, lambda: self._mend_disk(plan))
 
     def _mend_disk(self, plan: FaultPlan) -> None:
         assert self._disk is not None
         self._disk.mend()
-        self._diary.write("mended", number=plan.number)
+        self._log.write("mended", number=plan.number)
 
     def _resume(self, name: str) -> None:
         self._paused.remove(name)
@@ -172,4 +172,4 @@ class Nemesis:
 
     def _continue(self, name: str) -> None:
         pid = self._target.signal(name, signal.SIGCONT)
-        self._diary.write("continue", name=name, pid=pid)
+        self._log.write("continue", name=name, pid=pid)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ether.cluster.node_main import join
-from ether.lab.torture.history.log import Diary, read_diary
+from ether.lab.torture.history.log import LogWriter, read_log
 from ether.lab.torture.history.message import Rolling, passed
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
@@ -19,21 +19,21 @@ from ether.runtime import Runtime
 from ether_actors.observers.observer import Observer
 from ether_broker.tap import ReadBatch
 
-__all__ = ["Witness", "main"]
+__all__ = ["RecordingObserver", "main"]
 
 _JOIN: Final = 60.0
 _SETTLE: Final = 20.0
 
 
-class Witness(Observer):
+class RecordingObserver(Observer):
     """Writes down what it sees.
 
     Args:
-        diary: of all lives of the process.
+        log: of all lives of the process.
     """
 
-    def __init__(self, diary: Diary) -> None:
-        self._diary = diary
+    def __init__(self, log: LogWriter) -> None:
+        self._log = log
         self._rolling = Rolling()
 
     def observe(self, batch: ReadBatch) -> None:
@@ -43,13 +43,13 @@ class Witness(Observer):
         super().observe(batch)
         self._rolling.add(envelope for _, envelope in batch.envelopes)
         messages = [passed(number, envelope) for number, envelope in batch.envelopes]
-        self._diary.write(
+        self._log.write(
             "batch", first=batch.first, next=batch.next, time=batch.time, rolling=self._rolling.text, messages=messages
         )  # fmt: skip
 
     def on_gap(self, first: int, last: int) -> None:
         """Write down what was missed."""
-        self._diary.write("gap", first=first, last=last)
+        self._log.write("gap", first=first, last=last)
 
 
 def main() -> None:
@@ -57,17 +57,17 @@ def main() -> None:
     parent_link = ParentLink()
     request = parent_link.request
     path = Path(request["folder"], "observed", f"{request['name']}.jsonl")
-    seen = [line["next"] for line in read_diary(path) if line["event"] == "batch"]
+    seen = [line["next"] for line in read_log(path) if line["event"] == "batch"]
     since = 0 if request["durability"] == "memory" else max(seen, default=1)
-    diary = Diary(path)
+    log = LogWriter(path)
     with Stopping(lambda number: os._exit(128 + number)) as stopping:
         bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
-        diary.write("life", since=since)
-        witness = bus.observe(Witness(diary), since=since)
+        log.write("life", since=since)
+        recorder = bus.observe(RecordingObserver(log), since=since)
         parent_link.ready()
         reason = stopping.wait()
         if reason == "SIGINT":
-            diary.write("settled", whole=bus.settle(witness, _SETTLE), next=witness.position)
+            log.write("settled", whole=bus.settle(recorder, _SETTLE), next=recorder.position)
         bus.close()
     end(0)
 

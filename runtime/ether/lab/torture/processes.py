@@ -44,7 +44,7 @@ class Processes:
 
     Args:
         settings: of the campaign.
-        folder: where the processes write their diaries.
+        folder: where the processes write their logs.
         on_output: gets each line that one of them prints.
     """
 
@@ -153,7 +153,7 @@ def _cast(folder: str, node: str) -> tuple[AgentSpec, ...]:
             f"{kind.lower()}-{node}",
             kwargs={"folder": folder, "node": node},
         )
-        for kind in ("Hand", "Juggler")
+        for kind in ("ThreadWorker", "AsyncWorker")
     )
 
 

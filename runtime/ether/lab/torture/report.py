@@ -22,7 +22,7 @@ def make_report(evidence: Evidence, violations: tuple[Violation, ...], folder: P
     Args:
         evidence: of the campaign.
         violations: what the checker found in it.
-        folder: where the diaries stay; None if they are removed.
+        folder: where the logs stay; None if they are removed.
     """
     settings = evidence.settings
     said = f"{len(violations):,} broken promises" if violations else "no promise was broken"
@@ -45,7 +45,7 @@ def make_report(evidence: Evidence, violations: tuple[Violation, ...], folder: P
             "outcomes": [{"outcome": name, "count": count} for name, count in sorted(_outcomes(evidence).items())],
             "strikes": [{"strike": name, "count": count} for name, count in sorted(strikes.items())],
         },
-        {"diaries": str(folder) if folder else None, **settings},
+        {"logs": str(folder) if folder else None, **settings},
         f"{said}  seed {settings['seed']}, durability {settings['durability']}",
         violations,
     )
@@ -54,7 +54,7 @@ def make_report(evidence: Evidence, violations: tuple[Violation, ...], folder: P
 def _counts(evidence: Evidence) -> dict[str, float]:
     roots = evidence.roots
     times = [op.at for op in roots] + [ending.at for ending in evidence.told]
-    stretches = [stretch for sight in evidence.sights for stretch in sight.stretches]
+    stretches = [stretch for observations in evidence.observed for stretch in observations.stretches]
     return {
         "delegations": len(roots),
         "sub-delegations": len(evidence.ops) - len(roots),

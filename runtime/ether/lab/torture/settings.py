@@ -45,7 +45,7 @@ class Durability(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Common):
-    """A campaign; the diaries stay in the folder, and if a promise was broken in a temporary one.
+    """A campaign; the logs stay in the folder, and if a promise was broken in a temporary one.
 
     Raises:
         UsageError: a value that cannot be; the message names it.

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ether.lab.torture.history.log import Diary
+from ether.lab.torture.history.log import LogWriter
 from ether.lab.torture.history.message import outcome_fields
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.capability import capability
@@ -16,7 +16,7 @@ from ether_actors.task.task import Task
 from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.errors import EtherError
 
-__all__ = ["Hand", "Juggler", "Worker"]
+__all__ = ["AsyncWorker", "ThreadWorker", "Worker"]
 
 _SLICE: Final = 0.02
 
@@ -34,24 +34,24 @@ class Worker(Agent):
         self._home = node
         # Never closed: a handler that goes on after its agent's end may write yet, and the number of a closed file
         # may be another's by then.
-        self._diary = Diary(Path(folder, "runs", f"{node}.{os.getpid()}.jsonl"))
+        self._log = LogWriter(Path(folder, "runs", f"{node}.{os.getpid()}.jsonl"))
 
     def start_of(self, task: Task, name: str) -> None:
         """Write down that a run begins."""
-        self._diary.write(
+        self._log.write(
             "start", id=task.request_id, attempt=task.attempt, capability=name, node=self._home, pid=os.getpid()
         )
 
     def end_of(self, task: Task, how: str) -> None:
         """Write down that a run ends."""
-        self._diary.write("end", id=task.request_id, attempt=task.attempt, how=how)
+        self._log.write("end", id=task.request_id, attempt=task.attempt, how=how)
 
     def result_of(self, task: Task, nonce: str, **more: object) -> dict[str, Any]:
         """What a run returns: it says which run it was."""
         return {"nonce": nonce, "attempt": task.attempt, "node": self._home, "pid": os.getpid(), **more}
 
 
-class Hand(Worker):
+class ThreadWorker(Worker):
     """Does quick work in plain methods."""
 
     max_concurrency: ClassVar[int] = 4
@@ -77,7 +77,7 @@ class Hand(Worker):
         return self.result_of(task, nonce)
 
 
-class Juggler(Worker):
+class AsyncWorker(Worker):
     """Does slow work, many pieces at a time, and passes parts of it on."""
 
     max_concurrency: ClassVar[int] = 64
@@ -140,10 +140,10 @@ class Juggler(Worker):
         else:
             name = f"torture.quick.{word}"
         request_id = to_text(new_id())
-        self._diary.write(
+        self._log.write(
             "invoke", id=request_id, capability=name, timeout=task.remaining, parent=task.request_id, by=self.agent_name
         )  # fmt: skip
         response = await task.delegate(name, params, request_id=request_id)
         fields = outcome_fields(response)
-        self._diary.write("unknown" if response.from_agent == self._home else "ok", id=request_id, **fields)
+        self._log.write("unknown" if response.from_agent == self._home else "ok", id=request_id, **fields)
         return response.status.name

@@ -14,7 +14,7 @@ from ether.lab.harness.role import Info
 from ether.lab.harness.workload import OPAQUE, body_of, capability_of
 from ether_actors.task.handle import Handle
 
-__all__ = ["Pacer"]
+__all__ = ["ConstantRateClient"]
 
 _TICK: Final = 0.005
 """Seconds between two bursts."""
@@ -23,7 +23,7 @@ _MOST: Final = 50_000
 """Delegations that may be open; above that it waits, and what it then is behind counts as their latency."""
 
 
-class Pacer(Client):
+class ConstantRateClient(Client):
     """A client that can also be told to `begin` at a `rate`, to tell of its last `window`, and to `end`.
 
     A latency is counted from the moment at which the delegation was due, not from when it was sent: a client that is

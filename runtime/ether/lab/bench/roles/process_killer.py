@@ -17,14 +17,14 @@ from ether_actors.restarts.child_spec import Backoff
 from ether_actors.task.handle import Handle
 from ether_broker.errors import InternalError
 
-__all__ = ["Killer"]
+__all__ = ["ProcessKiller"]
 
 _NODES: Final = 3
 _PATIENCE: Final = 60.0
 _LOOK: Final = 0.01
 
 
-class Killer(Role):
+class ProcessKiller(Role):
     """Three nodes, each with an agent, and a broker with a journal, each started again at once."""
 
     def __init__(self, options: Info) -> None:

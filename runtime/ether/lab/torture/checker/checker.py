@@ -10,7 +10,7 @@ from ether.lab.report import Violation
 from ether.lab.torture.checker import deadlines as times
 from ether.lab.torture.checker import disk, outcomes
 from ether.lab.torture.checker import executions as runs
-from ether.lab.torture.checker import observations as sights
+from ether.lab.torture.checker import observations as observed
 from ether.lab.torture.checker import processes as lives
 from ether.lab.torture.history.history import Evidence, read_evidence
 
@@ -21,7 +21,7 @@ RULES: Final[tuple[Callable[[Evidence], Iterable[Violation]], ...]] = (
     outcomes.progress_in_order,
     runs.twice, runs.same_attempt, runs.invented, runs.unasked, runs.contradicted, runs.given_up,
     times.overdue, times.early, times.expired,
-    sights.gaps, sights.resumed, sights.faces, sights.rolling, sights.chain, sights.settled,
+    observed.gaps, observed.resumed, observed.faces, observed.rolling, observed.chain, observed.settled,
     disk.back,
     lives.crashed, lives.unfinished, lives.orphans, lives.unexpected, lives.unfounded,
 )  # fmt: skip

@@ -25,10 +25,10 @@ def overdue(evidence: Evidence) -> Iterator[Violation]:
 
     So a TIMEOUT falls between the deadline and its end. What reaches the broker after its deadline ends there and then.
     """
-    for tape in evidence.tapes:
+    for message_log in evidence.message_logs:
         deadlines: dict[str, float] = {}
         accepted: dict[str, float] = {}
-        for message in tape.messages:
+        for message in message_log.messages:
             if message.kind == Kind.DELEGATION:
                 deadlines[message.id], accepted[message.id] = message.more, message.at
                 continue

@@ -1,4 +1,4 @@
-"""The evidence: what the diaries of a campaign say, put in order. Reads a folder, and knows nothing else.
+"""The evidence: what the logs of a campaign say, put in order. Reads a folder, and knows nothing else.
 
 FOLDER/campaign.json             the settings
        history/DELEGATOR.jsonl   what it asked, and what it was told
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ether.lab.torture.history.log import Line, read_diary
-from ether.lab.torture.history.message_log import Sight, Tape, read_journal, read_sights, tape_of
+from ether.lab.torture.history.log import Line, read_log
+from ether.lab.torture.history.message_log import MessageLog, Observations, messages_of, read_journal, read_observations
 from ether.lab.torture.history.outage import Outage, Outages, read_outages
 from ether_broker.errors import UsageError
 
@@ -104,9 +104,9 @@ class Evidence:
     lives: dict[str, list[Life]] = field(default_factory=dict)
     """{delegator: its lives}."""
     outages: Outages = field(default_factory=Outages)
-    sights: list[Sight] = field(default_factory=list)
+    observed: list[Observations] = field(default_factory=list)
     """What each observer saw."""
-    tapes: list[Tape] = field(default_factory=list)
+    message_logs: list[MessageLog] = field(default_factory=list)
     """What passed the broker, from each source that tells."""
     left: Mapping[str, list[str]] = field(default_factory=dict)
     """What was left when all was over: {kind: what}."""
@@ -133,20 +133,26 @@ class Evidence:
 
 
 def read_evidence(folder: Path) -> Evidence:
-    """Read all diaries of a campaign.
+    """Read all logs of a campaign.
 
     Raises:
-        UsageError: the folder is not one of a campaign, or a diary is broken otherwise than a kill does it.
+        UsageError: the folder is not one of a campaign, or a log is broken otherwise than a kill does it.
     """
     evidence = Evidence(_document(folder / "campaign.json"))
     for path in sorted(folder.glob("history/*.jsonl")):
-        _read_history(path.stem, read_diary(path), evidence)
+        _read_history(path.stem, read_log(path), evidence)
     for path in sorted(folder.glob("runs/*.jsonl")):
-        _read_runs(read_diary(path), evidence)
-    evidence.outages = read_outages(read_diary(folder / "nemesis.jsonl"))
-    evidence.sights = [read_sights(path.stem, read_diary(path)) for path in sorted(folder.glob("observed/*.jsonl"))]
+        _read_runs(read_log(path), evidence)
+    evidence.outages = read_outages(read_log(folder / "nemesis.jsonl"))
+    evidence.observed = [
+        read_observations(path.stem, read_log(path)) for path in sorted(folder.glob("observed/*.jsonl"))
+    ]
     journal = folder / "journal.db"
-    evidence.tapes = [read_journal(journal)] if journal.exists() else [tape_of(sight) for sight in evidence.sights]
+    evidence.message_logs = (
+        [read_journal(journal)]
+        if journal.exists()
+        else [messages_of(observations) for observations in evidence.observed]
+    )
     evidence.left = _document(folder / "after.json")
     return evidence
 
@@ -208,5 +214,5 @@ def _read_op(line: Line, life: int, evidence: Evidence) -> None:
 
 
 def _key(request_id: str) -> str:
-    """A request id as the tape has it: hexadecimal."""
+    """A request id as the message log has it: hexadecimal."""
     return request_id.replace("-", "")

@@ -1,4 +1,4 @@
-"""A diary: what one process did, a line of JSON each, on its way to the disk before anything follows it.
+"""A log: what one process did, a line of JSON each, on its way to the disk before anything follows it.
 
     {"event": "invoke", "at": 81.2, …}     `event` says what, `at` when: seconds of the machine's monotonic clock
 
@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from ether_broker.errors import UsageError
 
-__all__ = ["Diary", "Line", "read_diary"]
+__all__ = ["Line", "LogWriter", "read_log"]
 
 Line = dict[str, Any]
 _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 
-class Diary:
+class LogWriter:
     """The writing end; any thread may write.
 
     Args:
@@ -46,11 +46,11 @@ class Diary:
         os.close(self._file)
 
 
-def read_diary(path: Path) -> list[Line]:
-    """All whole lines of a diary in their order; one that a kill has torn is left out. None where there is no file.
+def read_log(path: Path) -> list[Line]:
+    """All whole lines of a log in their order; one that a kill has torn is left out. None where there is no file.
 
     Raises:
-        UsageError: a line is JSON, but no line of a diary.
+        UsageError: a line is JSON, but no line of a log.
     """
     lines: list[Line] = []
     if not path.exists():
@@ -61,6 +61,6 @@ def read_diary(path: Path) -> list[Line]:
         except ValueError:
             continue  # empty, or torn
         if not isinstance(line, dict) or "event" not in line:
-            raise UsageError(f"{path}:{number} is no line of a diary: it says nothing of an event.")
+            raise UsageError(f"{path}:{number} is no line of a log: it says nothing of an event.")
         lines.append(line)
     return lines

@@ -1,4 +1,4 @@
-"""A message that passed the broker, and an outcome, as a diary has them; whoever writes them does so in the same way."""
+"""A message that passed the broker, and an outcome, as a log has them; whoever writes them does so in the same way."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mark_of(response: Response) -> str:
 
 
 def outcome_fields(response: Response) -> dict[str, Any]:
-    """What a diary says of an outcome: as much as tells whether two of them are the same."""
+    """What a log says of an outcome: as much as tells whether two of them are the same."""
     return {
         "status": response.status.name,
         "code": response.error.code if response.error else "",
@@ -59,7 +59,7 @@ def outcome_fields(response: Response) -> dict[str, Any]:
 
 
 def passed(number: int, envelope: bytes) -> list[Any]:
-    """A message in a diary: number, kind, request id, status, digest, and what else the checker asks of its kind.
+    """A message in a log: number, kind, request id, status, digest, and what else the checker asks of its kind.
 
     That is the deadline of a delegation, the mark of an outcome, and what an event says happened.
     """

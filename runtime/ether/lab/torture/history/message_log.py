@@ -12,7 +12,7 @@ from ether.lab.torture.history.message import passed
 from ether_broker.envelope.status import INTERIM
 from ether_broker.wire.frame import Kind
 
-__all__ = ["Message", "Sight", "Stretch", "Tape", "read_journal", "read_sights", "tape_of"]
+__all__ = ["Message", "MessageLog", "Observations", "Stretch", "messages_of", "read_journal", "read_observations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Sight:
+class Observations:
     """All that one observer saw."""
 
     name: str
@@ -65,7 +65,7 @@ class Sight:
 
 
 @dataclass(slots=True)
-class Tape:
+class MessageLog:
     """What passed."""
 
     source: str
@@ -78,9 +78,9 @@ class Tape:
     """What is wrong with the journal's chain of hashes; empty if it is whole."""
 
 
-def read_sights(name: str, lines: Iterable[Line]) -> Sight:
-    """Read an observer's diary."""
-    sight = Sight(name)
+def read_observations(name: str, lines: Iterable[Line]) -> Observations:
+    """Read an observer's log."""
+    observations = Observations(name)
     life, gaps = 0, []
     current: Stretch | None = None
     for line in lines:
@@ -91,19 +91,19 @@ def read_sights(name: str, lines: Iterable[Line]) -> Sight:
             case "gap":
                 gaps.append((line["first"], line["last"]))
             case "settled":
-                sight.settled = line["whole"]
+                observations.settled = line["whole"]
             case "batch":
-                current = _take(sight, current, line, life)
+                current = _take(observations, current, line, life)
                 current.reported.extend(gaps)
                 gaps = []
-    return sight
+    return observations
 
 
-def _take(sight: Sight, current: Stretch | None, line: Line, life: int) -> Stretch:
+def _take(observations: Observations, current: Stretch | None, line: Line, life: int) -> Stretch:
     """Add a batch; one that begins below what was seen is another broker's, which counts anew."""
     if current is None or line["first"] < current.next:
         current = Stretch(life, line["first"], line["first"])
-        sight.stretches.append(current)
+        observations.stretches.append(current)
     if line["first"] > current.next:
         current.breaks.append((current.next, line["first"] - 1))
     for number, kind, request_id, status, digest, more in line["messages"]:
@@ -113,12 +113,14 @@ def _take(sight: Sight, current: Stretch | None, line: Line, life: int) -> Stret
     return current
 
 
-def tape_of(sight: Sight) -> Tape:
+def messages_of(observations: Observations) -> MessageLog:
     """What passed, as far as an observer saw it."""
-    return Tape(sight.name, [message for stretch in sight.stretches for message in stretch.messages], whole=False)
+    return MessageLog(
+        observations.name, [message for stretch in observations.stretches for message in stretch.messages], whole=False
+    )
 
 
-def read_journal(path: Path) -> Tape:
+def read_journal(path: Path) -> MessageLog:
     """What passed, as the journal has it.
 
     Raises:
@@ -132,4 +134,4 @@ def read_journal(path: Path) -> Tape:
             number, kind, request_id, status, digest, more = passed(record.number, record.envelope)
             messages.append(Message(number, kind, request_id, status, digest, more, record.clock))
         problem = reader.verify().problem
-    return Tape("the journal", messages, whole=True, path=path, proof=problem.message if problem else "")
+    return MessageLog("the journal", messages, whole=True, path=path, proof=problem.message if problem else "")

@@ -80,7 +80,7 @@ class Outages:
 
 
 def read_outages(lines: Iterable[Line]) -> Outages:  # noqa: C901  a case a row
-    """Read the nemesis' diary."""
+    """Read the nemesis' log."""
     found = Outages()
     struck: dict[int, list[int]] = {}
     for line in lines:
