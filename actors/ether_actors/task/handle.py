@@ -12,7 +12,7 @@ from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from ether_broker.encoding.bounded import CONTAINER_BYTES
+from ether_broker.encoding.bounded import possible_containers
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import EMPTY, unpack
 from ether_broker.envelope.response import ErrorInfo, Response
@@ -218,7 +218,7 @@ class Handle:
             response = read_response(header, envelope)
             if (data := response.data_payload) is not EMPTY:
                 packed = data.packed
-                if len(packed) - len(packed.translate(None, CONTAINER_BYTES)) < _SHALLOW:
+                if possible_containers(packed) < _SHALLOW:
                     unpack(packed, bounded=True)  # a third of the time of `value`, which freezes it too
                 else:
                     _ = response.data

@@ -120,7 +120,7 @@ def _start(name: str, module: str, request: bytes, channel: int) -> subprocess.P
         stdin.write(request)
         stdin.seek(0)
         return subprocess.Popen(
-            [sys.executable, "-u", "-X", "faulthandler", "-m", module, name],
+            [sys.executable, "-P", "-u", "-X", "faulthandler", "-m", module, name],  # -P: not from where it runs
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

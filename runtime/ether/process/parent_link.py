@@ -72,7 +72,8 @@ class ParentLink:
             self._orphaned()
         _note_start(under_way=True)
         here = str(Path.cwd())
-        sys.path[:] = [*([] if here in self.request["path"] else [here]), *self.request["path"]]
+        path = self.request["path"]
+        sys.path[:] = path if here in path else [*path, here]  # last: what lies about here is nobody's library
         self._socket.settimeout(_LOOK)
         threading.Thread(target=self._watch, name="ether-lifeline", daemon=True).start()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether_broker.encoding.bounded import MANIFEST, read
 from ether_broker.envelope.payload import pack
 from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.cost import DEAREST, PRICES, reading
@@ -50,3 +51,43 @@ def test_bytes_and_maps_and_lists_count_in_a_body_that_is_read():
     assert reading(pack([{}] * 160)) == 10
     assert reading(b"") == 0
     assert reading(pack("x" * (128 << 10))) == 128
+
+
+TEXTS = {
+    "Chinese": "这是一个用来研究和总结多个来源的代理能力说明。",
+    "Russian": "Эта способность исследует источники. ",
+    "Hindi": "यह क्षमता स्रोतों का अध्ययन करती है। ",
+    "emoji": "😀😁",
+    "look-alikes": "\u00c0\u0700\u07c0",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_text_of_any_script_is_no_maps_and_lists(text: str):
+    line = text * (1000 // len(text.encode()))
+    capabilities = [{"name": f"work.part{n}", "description": line, "params": {"type": "object"}} for n in range(240)]
+    body = pack({"capabilities": capabilities})
+    assert len(body) > 220_000
+
+    read(body, MANIFEST)  # it is within the bounds
+
+    assert reading(body) <= DEAREST
+
+
+def test_text_between_maps_does_not_hide_them():
+    assert reading(pack(["一" * 60_000, *([{}] * 17_000)])) == DEAREST + 1
+    assert reading(pack(["一" * 60_000, *([[]] * 6_400)])) >= (60_000 * 3 >> 10) + 400
+
+
+@pytest.mark.parametrize("lead", [b"\xe4", b"\xf1\x80", b"\xc2", b"\xdf\xff"])
+def test_maps_that_look_like_letters_count(lead: bytes):
+    count = 20_000
+    body = b"\xdd" + (count * 3).to_bytes(4) + (lead + b"\x80\x80") * count
+
+    assert reading(body) == DEAREST + 1
+
+
+def test_a_body_that_is_cut_off_costs_what_it_may_have():
+    body = b"\xdd" + (1 << 20).to_bytes(4) + b"\x80" * 20_000
+
+    assert reading(body) == DEAREST + 1

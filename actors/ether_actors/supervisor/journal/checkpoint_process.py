@@ -41,7 +41,7 @@ def fold(path: Path, ending: threading.Event) -> tuple[int, bytes] | None:
     Raises:
         JournalUnavailable: the process could not be started, or failed; the message says how.
     """
-    command = [sys.executable, "-m", "ether_actors.supervisor.journal.checkpoint_process", str(path)]
+    command = [sys.executable, "-P", "-m", "ether_actors.supervisor.journal.checkpoint_process", str(path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     try:
         process = subprocess.Popen(

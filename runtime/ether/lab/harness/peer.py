@@ -35,7 +35,7 @@ class Peer:
     def __init__(self, role: str, options: Info) -> None:
         self.role = role
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ether.lab.harness.peer_main", role, json.dumps(options)],
+            [sys.executable, "-P", "-m", "ether.lab.harness.peer_main", role, json.dumps(options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
