@@ -31,7 +31,7 @@ class Dispatcher(Protocol):
 
 
 class LoopDispatcher:
-    """Turns in the event loop."""
+    """A dispatcher that runs an agent's turns in the event loop."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop

@@ -19,7 +19,7 @@ _FROM_ONE: Final = struct.pack(">QQdI", 1, 1, 0.0, 0)
 
 
 class ObserverThread:
-    """One observer at work.
+    """The thread that runs one observer.
 
     Args:
         observer: whose methods are called.

@@ -115,7 +115,7 @@ def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
 
 
 class SupervisionRunner:
-    """Runs one supervision tree.
+    """The shell that runs one supervision tree: starts and stops agents as the restart machine decides.
 
     Args:
         spec: the tree.

@@ -17,7 +17,7 @@ RATE: Final = 256.0
 
 
 class ProgressReport:
-    """What one delegation may still tell, and what of it waits."""
+    """The progress of one delegation at its node: what it may still send, and what waits to be sent."""
 
     __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "line", "session")
 

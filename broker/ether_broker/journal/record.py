@@ -15,7 +15,7 @@ _RESPONSE: Final = int(Kind.RESPONSE)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An envelope with its number and its times."""
+    """An envelope of the journal with its number and its times."""
 
     number: int
     wall: float

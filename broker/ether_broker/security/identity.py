@@ -9,7 +9,7 @@ __all__ = ["Identity"]
 
 
 class Identity:
-    """A key that a connection has proved to own, and what it is allowed at the moment of asking."""
+    """The public key that a connection has proved to own, and what it is allowed at the moment of asking."""
 
     __slots__ = ("_keyring", "key")
 

@@ -40,7 +40,7 @@ _S = TypeVar("_S")
 
 
 class InputQueue(Generic[_S]):
-    """Frames of one session, or of those of one key that have none, and its place among the others.
+    """A queue of received frames that await their turn: of one session, or of all peers of a key without a session.
 
     Args:
         session: whose frames they are; None for peers without a session.

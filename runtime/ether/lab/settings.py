@@ -26,7 +26,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a run is made; each kind of run adds its own.
+    """The settings that all runs of the lab share; each kind of run adds its own.
 
     Raises:
         UsageError: a value that cannot be; the message names it.

@@ -48,7 +48,7 @@ def awaiting(request_ids: list[bytes]) -> list[bytes]:
 
 
 class OutgoingDelegations:
-    """The delegations of one node that have no outcome yet; what a handle needs of its node (`HandleHost`).
+    """The delegations of one node that have no outcome yet, with their handles; a `HandleHost`.
 
     Args:
         name: of the node, in which plain code delegates.

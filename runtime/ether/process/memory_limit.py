@@ -44,7 +44,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryLimit:
-    """Runs in a thread of its own from when it is made until `close`.
+    """A limit on the memory of a broker's process, held by a thread of its own until `close`.
 
     Promises: past `limit` bytes of resident memory the greediest TCP connection is shut, one each 0.05 s until the memory is
     below; or the node is cut off for which more is kept than any connection has sent. Past twice the limit the process ends

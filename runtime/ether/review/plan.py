@@ -16,7 +16,7 @@ __all__ = ["ReviewTask", "Target", "plan", "targets"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A directory to review."""
+    """A directory that a review covers."""
 
     path: Path
     """Absolute: the agents run elsewhere."""

@@ -50,7 +50,7 @@ _Place = tuple[Session, bool]
 
 
 class Progress:
-    """Passes on that work goes on."""
+    """The part of the supervisor that sends the progress of work on to its delegators and observers."""
 
     def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records

@@ -19,7 +19,7 @@ __all__ = ["Rejection", "broker_full", "cycle", "forged", "id_ahead", "overload"
 
 
 class Rejection(Exception):
-    """Why a delegation is not accepted.
+    """The exception that a delegation is not accepted: with which status, code and message.
 
     Args:
         status: how it ends.

@@ -26,7 +26,7 @@ __all__ = ["JournalGc"]
 
 
 class JournalGc:
-    """Delegations of `ether.journal-gc`; one whose deadline passes is done all the same."""
+    """The service of `ether.journal-gc`; a delegation of it whose deadline passes is done all the same."""
 
     def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records

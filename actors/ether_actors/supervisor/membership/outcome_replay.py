@@ -40,7 +40,10 @@ one step would make every deadline late (G4)."""
 
 
 class OutcomeReplay:
-    """The queue of those that have ended; what is still open is given to its delegator at once."""
+    """The queue of delegations that have ended and whose outcomes are sent again.
+
+    What is still open is given to its delegator at once.
+    """
 
     def __init__(self, records: BrokerState) -> None:
         self._records = records

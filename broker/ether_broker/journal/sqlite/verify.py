@@ -59,7 +59,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` saw, up to the first problem."""
+    """The result of verifying a journal, up to the first problem."""
 
     identity: str
     commits: int

@@ -26,7 +26,7 @@ _LATELY: Final = 1.5
 
 
 class ReconnectPolicy:
-    """Watches both sides of a link during a session.
+    """The rule by which a node makes a connection anew that its transport takes for sound.
 
     Args:
         now: seconds by the node's clock, as everywhere here.

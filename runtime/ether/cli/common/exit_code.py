@@ -30,7 +30,7 @@ __all__ = ["ExitCode", "code_of_error", "code_of_status"]
 
 @unique
 class ExitCode(IntEnum):
-    """The exit codes; the module's docstring is the table."""
+    """The exit codes of the command `ether`; the module's docstring is the table."""
 
     OK = 0
     FAILED = 1

@@ -18,7 +18,9 @@ QUICK: Final = {"rounds": 3, "seconds": 0.25, "rows": 50_000, "kills": 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Common):
-    """How a benchmark is run; `seconds` are those of one turn. NATS speaks tcp whatever the transport.
+    """The settings of a benchmark.
+
+    `seconds` are those of one turn. NATS speaks tcp whatever the transport.
 
     Raises:
         UsageError: a value that cannot be; the message names it.

@@ -14,7 +14,7 @@ _UNIT: Final = 1e-6
 
 
 class Histogram:
-    """Counts of latencies; each is known to within 5 %.
+    """A histogram of latencies, each known to within 5 %.
 
     Args:
         counts: {bucket: count}, as `counts` of another.

@@ -16,7 +16,9 @@ _WINDOW: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Common):
-    """How a soak is run; the journal is made in the folder.
+    """The settings of a soak.
+
+    The journal is made in the folder.
 
     Raises:
         UsageError: a value that cannot be; the message names it.

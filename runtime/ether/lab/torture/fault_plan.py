@@ -28,7 +28,10 @@ _WEIGHTS: Final = {Victim.BROKER: 3, Victim.NODE: 5, Victim.DELEGATOR: 3, Victim
 
 @unique
 class Action(StrEnum):
-    """What is done to a process. Whichever ends is started again."""
+    """A way in which a campaign strikes a process.
+
+    Whichever ends the process, it is started again.
+    """
 
     KILL = "kill"
     """SIGKILL."""
@@ -40,7 +43,7 @@ class Action(StrEnum):
 
 @unique
 class Fault(StrEnum):
-    """What goes wrong with the disk under the journal, and then ends."""
+    """A fault of the disk under a campaign's journal, which ends after a while."""
 
     FILL = "fill"
     """It is full to the last byte."""

@@ -28,7 +28,7 @@ _SIGNALS: Final = {Action.KILL: signal.SIGKILL, Action.PAUSE: signal.SIGSTOP, Ac
 
 
 class Target(Protocol):
-    """What the nemesis needs of the processes."""
+    """The interface of the processes that the nemesis strikes."""
 
     def signal(self, name: str, number: int) -> int | None:
         """Send a signal to a process; None when it is between two lives."""

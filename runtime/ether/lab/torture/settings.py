@@ -22,7 +22,7 @@ _STRIKES: Final = 0.5
 
 @unique
 class Victim(StrEnum):
-    """What is tortured."""
+    """The kinds of processes that a campaign strikes."""
 
     BROKER = "broker"
     """The broker's process, in which the supervisor lives."""
@@ -35,7 +35,7 @@ class Victim(StrEnum):
 
 @unique
 class Durability(StrEnum):
-    """What the bus promises of what it has accepted."""
+    """The durability of a campaign's bus: what becomes of accepted work when the broker dies."""
 
     MEMORY = "memory"
     """It goes with the broker, and whoever asked is told so."""
@@ -45,7 +45,9 @@ class Durability(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Common):
-    """A campaign; the diaries stay in the folder, and if a promise was broken in a temporary one.
+    """The settings of a campaign.
+
+    The diaries stay in the folder, and if a promise was broken in a temporary one.
 
     Raises:
         UsageError: a value that cannot be; the message names it.

@@ -20,7 +20,7 @@ class SendCall(Protocol):
 
 
 class Sender:
-    """The sending side of a link, up to BYE.
+    """The sending side of a node's link, up to BYE.
 
     Args:
         link: open or not yet.

@@ -11,7 +11,7 @@ __all__ = ["SessionState"]
 
 
 class SessionState:
-    """What WELCOME said, when the broker was last heard, and whether we are about to leave.
+    """The state of a node's session: what WELCOME said, when the broker was last heard, whether the node is leaving.
 
     The session writes it, and the node, which hears everything; the other parts read it.
     """

@@ -28,7 +28,7 @@ _MAX_MARGIN: Final = 5.0
 
 
 class Scout(Agent):
-    """Reads code bases and says what a maintainer should know.
+    """An agent that analyses directories of code and reports findings.
 
     It looks at files and runs none of them; all five capabilities are idempotent. Paths are those of the
     machine that runs it. What an answer leaves out for its bounds is counted in it, and an answer that was

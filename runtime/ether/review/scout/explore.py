@@ -31,7 +31,7 @@ _BATCH: Final = 100
 
 
 class PassName(StrEnum):
-    """The ways to look at a directory."""
+    """The names of a review's passes."""
 
     STRUCTURE = "structure"
     BUGS = "bugs"

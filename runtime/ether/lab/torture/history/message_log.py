@@ -17,7 +17,7 @@ __all__ = ["Message", "Sight", "Stretch", "Tape", "read_journal", "read_sights",
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message."""
+    """A message that passed the broker, as a diary or the journal has it."""
 
     number: int
     kind: int
@@ -66,7 +66,7 @@ class Sight:
 
 @dataclass(slots=True)
 class Tape:
-    """What passed."""
+    """The messages that passed the broker, as one source tells them."""
 
     source: str
     messages: list[Message]

@@ -39,7 +39,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class DiskFault:
-    """A time in which something was wrong with the disk under the journal."""
+    """A period in which the disk under the journal was faulty."""
 
     number: int
     fault: Fault

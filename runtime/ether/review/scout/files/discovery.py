@@ -44,7 +44,7 @@ _TEST_NAME: Final = re.compile(r"^(?:test_.*|.*_test|.*_spec|.*\.(?:test|spec)|c
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that is worth reading."""
+    """A file that the walk over a directory found worth reading."""
 
     path: Path
     """Where to open it."""
@@ -60,7 +60,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Discovery:
-    """What a walk found, and what it left out and why."""
+    """The files that a walk over a directory found, and what it left out and why."""
 
     files: list[Candidate] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)

@@ -9,7 +9,7 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far an analysis goes. Whatever a bound leaves out is counted and named in the result.
+    """The bounds of an analysis. Whatever a bound leaves out is counted and named in the result.
 
     A result must fit into one envelope of the bus (1 MiB); `result_bytes` leaves room for the rest of it.
     """

@@ -31,7 +31,7 @@ _COMPLEXITY: Final = re.compile(r"\((\d+) > ")
 
 
 class StructurePass:
-    """Measures file by file; the import graph is drawn at the end."""
+    """The pass that measures files, and draws the import graph at the end."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._rows = (limits or Limits()).rows
