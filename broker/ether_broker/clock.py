@@ -1,4 +1,4 @@
-"""Time as the machines see it: a number handed to them, never a clock of their own."""
+"""Clocks: the system's, and one that moves when it is told to. State machines are handed the time and read no clock."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ _O = TypeVar("_O", bound=Observer)
 
 
 class Runtime:
-    """A bus of one's own in this process, or a place on a bus that is there; a context manager.
+    """A bus embedded in this process, or a node of a bus that runs elsewhere; a context manager.
 
         with Runtime(bind="tcp://127.0.0.1:*") as bus:   # a bus of one's own, which others can join
             bus.start(Counter)

@@ -1,4 +1,4 @@
-"""Spec 1's contract of an agent: `execute`, `can_handle` and `capabilities`, with or without a bus."""
+"""The contract of an agent in spec 1: `execute`, `can_handle` and `capabilities`, with or without a bus."""
 
 from __future__ import annotations
 

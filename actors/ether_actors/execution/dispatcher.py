@@ -1,4 +1,4 @@
-"""Where an agent's turns run: in a pool of threads (`ether_actors.threads.pool.Pool`), or in the event loop."""
+"""Dispatchers, which run an agent's turns: in a pool of threads (`ether_actors.threads.pool.Pool`), or in the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node runs on: its threads, its event loop, its clock, its ids and its chance."""
+"""The resources of a node: its threads, its event loop, its clock, its ids and its random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be done later."""
+"""Timers: a queue of calls and the times at which they are due."""
 
 from __future__ import annotations
 

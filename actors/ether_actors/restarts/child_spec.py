@@ -1,4 +1,4 @@
-"""What is supervised, and how: child specs and supervisor specs, in the words and with the meaning of OTP.
+"""Child specs and supervisor specs, in the words and with the meaning of OTP.
 
     SupervisorSpec("root", children=(
         ChildSpec("researcher", Researcher),

@@ -1,4 +1,4 @@
-"""What a supervision tree is told, and what it wants done: the events and effects of `ether_actors.restarts.restart_machine`.
+"""The events that a supervision tree is told, and the effects that it asks for (`ether_actors.restarts.restart_machine`).
 
 A path names a child by the ids from the root down: `("root", "writers", "outline")`. An incarnation is one
 life of a child, from a StartChild to its end; its number rises through the whole tree and is never used

@@ -1,4 +1,4 @@
-"""What is left of a budget while several sub-delegations use it at once (G4)."""
+"""The account of a budget that several sub-delegations use at once (G4)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Owner(Protocol):
 
 
 class Lease:
-    """One writer at a time for one file, or for whatever else has a name (G5); `task.lease` makes it.
+    """The right to be the only writer of a file, or of whatever else has a name (G5); `task.lease` makes it.
 
         class Writer(Agent):
             @capability("report.add")

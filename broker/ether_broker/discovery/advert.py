@@ -1,4 +1,4 @@
-"""What a broker says of itself on the local network.
+"""The advertisement of a broker on the local network.
 
     instance   lab                          the cluster's name; lab@beta where another had it first
     SRV        port, and a target of its own for each start

@@ -1,4 +1,4 @@
-"""Announcing a broker on the local network, for as long as it runs.
+"""The advertiser of a broker on the local network, for as long as the broker runs.
 
     open() ──► thread ── addresses() every 2 s ──► none: withdrawn      other ones: announced anew
                  │

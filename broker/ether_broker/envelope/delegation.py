@@ -70,7 +70,7 @@ class Criticality(StrEnum):
 
 
 class Budget(Model):
-    """Limits of what a delegation may use; None is no limit.
+    """The limits of what a delegation may use; None is no limit.
 
     The budget of a sub-delegation never exceeds what is left of its parent's (G4).
 

@@ -1,4 +1,4 @@
-"""What an agent says of itself: its capabilities and their bounds (spec 2 §4 and §5, spec 3 registry)."""
+"""The manifest of an agent: its capabilities and their bounds (spec 2 §4 and §5, spec 3 registry)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all envelopes share: strict frozen models, and the names that may stand in them."""
+"""The base of all envelopes, strict and frozen, and the types of the names in them."""
 
 from __future__ import annotations
 

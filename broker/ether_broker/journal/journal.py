@@ -1,4 +1,4 @@
-"""What a broker asks of its journal: the interface that each kind of journal has.
+"""The interface of a journal, as its broker uses it.
 
 tests/broker/journal/test_conformance.py checks what is promised here, of every kind; a further one is a folder beside `sqlite/`
 and `memory/`, and an entry there.

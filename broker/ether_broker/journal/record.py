@@ -1,4 +1,4 @@
-"""One envelope as somebody who reads the journal sees it."""
+"""The record of one envelope, as readers of the journal see it."""
 
 from __future__ import annotations
 

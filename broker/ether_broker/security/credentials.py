@@ -1,4 +1,4 @@
-"""What a node shows to the broker, and what it wants to see."""
+"""The credentials of a node: its key pair, and the broker's keys that it trusts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept for nodes until they acknowledge it: bounded for each, for those of a key together, and in all. Sans-IO."""
+"""The backlog of bytes kept for nodes until they acknowledge them, bounded for each, for each key, and in all. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was refused, counted; and told in the log without a flood."""
+"""The log of refusals: all are counted, and few are logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose envelopes are handled next: each session has a queue, and turns by what it costs. Sans-IO.
+"""The order in which sessions have their envelopes handled: each has a queue, and turns by their cost. Sans-IO.
 
     socket ── put(queue, frame) ──► frames wait in their queues, each in the order in which they came
     step   ── take() ─────────────► envelopes of the queue that has cost least, QUANTUM points at a time, STEP in all

@@ -1,4 +1,4 @@
-"""Which entries of a journal are wanted."""
+"""A filter of a journal's entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster consists of: agents on nodes, and how they are kept running. Values that start nothing.
+"""The specifications of a cluster, its nodes and their agents: values that start nothing.
 
 ClusterSpec.of(2, ["agents:Scout"])                        # that agent on each of two nodes
 ClusterSpec((NodeSpec("n1", (AgentSpec("agents:Scout", count=2),)),))

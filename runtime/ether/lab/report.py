@@ -1,4 +1,4 @@
-"""What a run of the lab found: figures beside their bounds, broken promises, and the tables behind them."""
+"""The report of a run of the lab: figures beside their bounds, broken promises, and the tables behind them."""
 
 from __future__ import annotations
 

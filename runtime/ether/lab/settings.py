@@ -1,4 +1,4 @@
-"""What every run of the lab is asked for, and the check of its values."""
+"""The settings that every run of the lab has, and the check of their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this node asks of others: the handles of its delegations, until their outcomes are there.
+"""The delegations that this node has made: their handles, until their outcomes are there.
 
 delegate, request ──► link.send        deliver ──► Handle ──► whoever waits for it
 """

@@ -1,4 +1,4 @@
-"""Keeps the memory of the broker's process under its limit, whatever its peers send.
+"""A limit on the memory of the broker's process, whatever its peers send.
 
 The bounds of mailboxes, outboxes and quotas hold what the broker itself keeps. They cannot hold what libzmq keeps: it takes
 in the parts of a message until the last has come, as many as a peer cares to send, and only then shows them to anybody; and

@@ -1,4 +1,4 @@
-"""The warden keeps the processes of a cluster running: it does with processes what the restart machine decides.
+"""The process supervisor: keeps the processes of a cluster running, by the decisions of the restart machine.
 
     Cluster ── add, stop ──► ProcessSupervisor ── step(event) ──► RestartMachine      one supervisor a process, each with
                                 │  ◄── effects ──┘                          a restart budget of its own

@@ -1,4 +1,4 @@
-"""How a process is told to end: the first signal asks for an orderly end, the second one ends it at once."""
+"""Signals that end a process: the first asks for an orderly end, the second ends it at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each metric means, as data: where it comes from, what is divided by what, and the target."""
+"""The definitions of the metrics, as data: source, numerator, denominator and target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the bus gives leases (G5): `ether.lease` and `ether.release`, as work of the agent `ether`. Sans-IO.
+"""The lease service (G5): `ether.lease` and `ether.release`, as work of the agent `ether`. Sans-IO.
 
     Administration ── claim, release, late ──► LeaseService ──► LeaseTable  decides
     Ledger ── a delegation left ────────────►   │

@@ -1,4 +1,4 @@
-"""What is given out: work to the specialists' nodes, progress and the one outcome to the delegators. Sans-IO."""
+"""The delivery of work to the specialists' nodes, and of progress and the one outcome to the delegators. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of an agent's work when the agent drains, leaves, is lost or is up again. Sans-IO.
+"""The reassignment of an agent's work when the agent drains, leaves, is lost or is up again. Sans-IO.
 
 Others get it where they may; the rest waits, or is answered for.
 """

@@ -1,4 +1,4 @@
-"""Why a delegation is not accepted: what the delegator is told, and what observers see of it."""
+"""The rejection of a delegation: what the delegator is told, and what observers see of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets a delegation: the agent that it names, or the holder that has the least to do; or why nobody. Sans-IO."""
+"""The selection of an agent for a delegation: the one that it names, or the holder that has the least to do. Sans-IO."""
 
 from __future__ import annotations
 

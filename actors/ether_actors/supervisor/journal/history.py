@@ -1,4 +1,4 @@
-"""What a journal tells: a fold over everything that passed, to the state in which its broker ended. Sans-IO.
+"""The history in a journal: a fold over everything that passed, to the state in which its broker ended. Sans-IO.
 
 A DELEGATION opens an entry and a terminal RESPONSE ends it; EVENTs say who is there and who was given what. What a
 broker refused was opened and ended in one step.

@@ -1,4 +1,4 @@
-"""How the bus does `ether.journal-gc`: it ends when the journal's old part has been given up. Sans-IO.
+"""The service of `ether.journal-gc`: it ends when the old part of the journal has been removed. Sans-IO.
 
 Administration ── collect ──► JournalGc ── collect ──► JournalMaintenance, in its thread
                               JournalGc ◄── done ───────┘ in the supervisor's step ──► Delivery

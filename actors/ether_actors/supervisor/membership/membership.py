@@ -1,4 +1,4 @@
-"""Who is on the bus: nodes that come, show life and go, their agents, and who is told when one goes. Sans-IO."""
+"""The membership of the bus: nodes that come, show life and go, their agents, and who is told when one goes. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes that are asked for again, by delegators that are back or in doubt: they get them a little at a time. Sans-IO.
+"""The replay of outcomes to delegators that are back or in doubt, a share a step. Sans-IO.
 
 Looking them up must hold up nobody, nor must sending them: a request of a hundred bytes may ask for a MiB.
 """

@@ -1,4 +1,4 @@
-"""An agent in the registry, how it is, and what it was chosen for."""
+"""The registration of an agent, its condition, and the choice of it for a delegation."""
 
 from __future__ import annotations
 

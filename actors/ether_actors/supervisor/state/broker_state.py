@@ -1,4 +1,4 @@
-"""What the supervisor's parts share: who is there, what is owed, what passed, what died."""
+"""The state that the supervisor's parts share: members, ledger, tap and dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of delegations that have ended: the newest, bounded; the journal has the others. Sans-IO."""
+"""The memory of ended delegations: the newest, bounded; the journal has the others. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several owners have to be done for them, an owner after another. Sans-IO."""
+"""A round-robin queue of work for several owners. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the supervisor does of its own accord, and when: one place that a step asks for all of it. Sans-IO.
+"""The schedule of the supervisor's own work: one place that a step asks for all that is due. Sans-IO.
 
 A part of the supervisor wakes its job; a step compares one time, `Schedule.next`, and runs what is due in a fixed order. Each
 job does a share of its work, and wakes itself for the next, or pauses until the journal has committed what it added.

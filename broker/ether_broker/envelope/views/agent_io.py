@@ -1,4 +1,4 @@
-"""Spec 1 §3.1: `AgentInput` and `AgentOutput`, the standard input and output of a composable agent.
+"""The views `AgentInput` and `AgentOutput`: the standard input and output of a composable agent (spec 1 §3.1).
 
     AgentInput                         Delegation
     task_id                            request_id, and external_id when it is not the canonical text of a UUID

@@ -1,4 +1,4 @@
-"""Spec 2 §6: the request envelope and the response envelope of a handoff.
+"""The views `RequestEnvelope` and `ResponseEnvelope` of a handoff (spec 2 §6).
 
     RequestEnvelope                    Delegation
     request_id                         request_id, and external_id when it is not the canonical text of a UUID

@@ -1,4 +1,4 @@
-"""What an agent says of itself: spec 2's manifest (§4.1) and registry entry (§5), and spec 3's `AgentInfo`.
+"""The views of a manifest: spec 2's manifest (§4.1) and registry entry (§5), and spec 3's `AgentInfo`.
 
     CapabilityManifest        RegistryEntry             AgentInfo              Manifest
     agent                     id                        agent_id               agent

@@ -1,4 +1,4 @@
-"""Spec 3: a subgoal with its context, and the response of the agent that worked on it.
+"""The views `SubgoalRequest` and `AgentResponse`: a subgoal with its context, and the agent's response (spec 3).
 
     SubgoalRequest                     Delegation
     subgoal.id                         external_id; request_id: made of it, and of query_id if there is one

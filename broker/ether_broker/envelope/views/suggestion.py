@@ -1,4 +1,4 @@
-"""Spec 2 §8.3: the record of a gap in the capabilities and of the agent that would fill it."""
+"""The suggestion record: a gap in the capabilities, and the agent that would fill it (spec 2 §8.3)."""
 
 from __future__ import annotations
 

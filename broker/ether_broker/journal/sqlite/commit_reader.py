@@ -1,4 +1,4 @@
-"""Reading commits back from any connection to the file."""
+"""The reader of commits, from any connection to the file."""
 
 from __future__ import annotations
 

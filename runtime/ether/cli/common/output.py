@@ -1,4 +1,4 @@
-"""What a command prints: data on stdout in the format that was asked for, everything else on stderr.
+"""The output of a command: data on stdout in the format that was asked for, everything else on stderr.
 
 Text is for people: a table in colours on a terminal, plain columns that `awk` can split elsewhere. `json` is one
 document, `jsonl` one a line; they are for programs and have every field.

@@ -1,4 +1,4 @@
-"""What a cluster costs that has nothing to do, and what an agent does."""
+"""The idle benchmark: the CPU time and memory of a cluster that has nothing to do, and of an agent."""
 
 from __future__ import annotations
 

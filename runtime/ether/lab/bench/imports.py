@@ -1,4 +1,4 @@
-"""How long `import ether` takes, beside the libraries that it cannot do without."""
+"""The import benchmark: the time that `import ether` takes, beside the libraries that it cannot do without."""
 
 from __future__ import annotations
 

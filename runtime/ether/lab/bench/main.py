@@ -1,4 +1,4 @@
-"""Runs cases and gives the report: what `ether bench` calls."""
+"""The entry point of `ether bench`: runs the cases, and returns the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a broker takes to start on the journal of one that was killed, and how soon callers know of a killed process."""
+"""The recovery benchmark: a broker's start on the journal of a killed one, and the delay until callers know of a kill."""
 
 from __future__ import annotations
 

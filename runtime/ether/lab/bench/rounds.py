@@ -1,4 +1,4 @@
-"""Contenders that have their turns in interleaved rounds, and the medians that come of them.
+"""Interleaved rounds of contenders, and the medians that come of them.
 
 A machine drifts, for minutes, between a fast and a slow state. So every contender has its turn in every round, the
 order is reversed every other round, and what is compared is the ratio within a round; its median is the figure.

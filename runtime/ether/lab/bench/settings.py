@@ -1,4 +1,4 @@
-"""How a benchmark is run."""
+"""The settings of a benchmark."""
 
 from __future__ import annotations
 

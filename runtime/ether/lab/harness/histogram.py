@@ -1,4 +1,4 @@
-"""Latencies in buckets of 5 %, so that an hour of them takes no more room than a second."""
+"""A histogram of latencies in buckets of 5 %: an hour of them takes no more memory than a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process of a benchmark does: a role; and how its times are told."""
+"""The base of a benchmark's roles, and the summary of the times that they measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a soak found, as figures with the bounds within which a bus counts as flat."""
+"""The report of a soak: figures with the bounds within which a bus counts as flat."""
 
 from __future__ import annotations
 

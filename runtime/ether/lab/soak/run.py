@@ -1,4 +1,4 @@
-"""Holds a bus under a steady load, disturbs it, and looks at it each second."""
+"""The run of a soak: a bus under a steady load, disturbed, and sampled each second."""
 
 from __future__ import annotations
 

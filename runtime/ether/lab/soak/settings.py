@@ -1,4 +1,4 @@
-"""How long, how much, and what happens meanwhile."""
+"""The settings of a soak: its length, its load, and the disturbances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the broker's clock is ahead of this node's."""
+"""The offset of the broker's clock from this node's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control envelopes that want an answer.
+"""Control calls: envelopes to the broker that it answers.
 
 ask ── token ──► broker ── the same token ──► Node.received ──► answered ──► whoever asked wakes
 

@@ -1,4 +1,4 @@
-"""What a node says to its broker."""
+"""The sending side of a node's connection to its broker."""
 
 from __future__ import annotations
 

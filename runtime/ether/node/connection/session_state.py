@@ -1,4 +1,4 @@
-"""A node's stay with a broker, as its parts have to know it."""
+"""The state of a node's session with a broker, as the node's parts share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explore a directory: read its files once, and let each pass look at them."""
+"""The exploration of a directory: its files are read once, and each pass looks at them."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """An outcome as a delegator of a campaign was told it."""
+    """The outcome that a campaign's delegator was told."""
 
     id: str
     kind: str

@@ -1,4 +1,4 @@
-"""What passed the broker, message by message: as an observer wrote it down, and as the journal has it."""
+"""The messages that passed the broker, as an observer wrote them down, and as the journal has them."""
 
 from __future__ import annotations
 

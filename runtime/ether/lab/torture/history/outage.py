@@ -1,4 +1,4 @@
-"""Who was down or paused when, as the nemesis wrote it down; and how much of a stretch of time that leaves nobody to blame."""
+"""The outages that the nemesis caused, and how much of a period they leave nobody to blame for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass is, and what it says at the end."""
+"""The interface of a pass, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which modules of a directory import which."""
+"""The import graph of a directory's modules."""
 
 from __future__ import annotations
 
