@@ -44,6 +44,7 @@ _GOOGLE: Final = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)
 _BLOCK: Final = re.compile(r" {4,}\S")
 _NOTES: Final = re.compile(r"[-*] |[A-Z][a-z]+( [a-z]+)*:$")
 """What an indent continues, instead of setting code off: an item of a list, a section of a docstring."""
+_EXAMPLE: Final = "Example:"
 
 
 def _preformat(lines: list[str]) -> Iterator[str]:
@@ -52,6 +53,10 @@ def _preformat(lines: list[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         if line.strip() and not line.startswith(" "):
             above, inside = line, False
+        if line == _EXAMPLE:
+            inside = True
+            yield from (line, "::", "")
+            continue
         starts = _BLOCK.match(line) is not None and (number == 0 or not lines[number - 1].strip())
         if starts and not inside and not _NOTES.match(above):
             inside = True

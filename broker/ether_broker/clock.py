@@ -1,4 +1,4 @@
-"""Time as the machines see it: a number handed to them, never a clock of their own."""
+"""Clocks: the system's, and one that moves when it is told to. State machines are handed the time and read no clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
-    """Where a shell reads the time that it hands to its machines; from any thread.
+    """The interface of a clock: monotonic and wall time, which shells read and hand to the state machines; any thread may.
 
     tests/broker/test_clock_conformance.py checks what is promised here, of every kind; a further one is a class with these
     three members, and an entry there.
@@ -37,7 +37,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clock of the machine."""
 
     def __init__(self) -> None:
         self.boot = ""
@@ -50,7 +50,15 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands until it is told to move; for tests and simulations."""
+    """A clock that stands until it is told to move; for tests and simulations.
+
+    Example:
+        clock = ManualClock()
+        with TestRuntime(clock=clock) as simulated:
+            before = clock.monotonic()
+            simulated.advance(60.0)
+            assert clock.monotonic() - before == 60.0
+    """
 
     def __init__(self, start: float = 1_000_000.0) -> None:
         self._now = start

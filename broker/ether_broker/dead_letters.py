@@ -14,7 +14,7 @@ __all__ = ["DeadLetter", "DeadLetters", "Reason"]
 
 @unique
 class Reason(StrEnum):
-    """Why an envelope is dead."""
+    """The reasons for which an envelope is kept as a dead letter."""
 
     UNKNOWN_AGENT = "unknown_agent"
     """A delegation to an agent that is not there."""
@@ -56,7 +56,7 @@ _REDRIVABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One envelope with the reason of its end."""
+    """An envelope that could change nothing any more, with the reason."""
 
     number: int
     """Rises from 1; never used twice by one broker."""
@@ -70,7 +70,7 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """The newest dead letters, bounded in count and in bytes; the oldest make room."""
+    """The store of the newest dead letters, bounded in count and in bytes; the oldest make room."""
 
     def __init__(self, *, count: int = 10_000, size: int = 64 << 20) -> None:
         self._letters: OrderedDict[int, DeadLetter] = OrderedDict()

@@ -1,4 +1,4 @@
-"""What can go wrong, by whose fault.
+"""The errors of Ether, by whose fault they are.
 
 EtherError
 ├── UsageError                 you called it wrongly; nothing was sent

@@ -23,7 +23,13 @@ _L = TypeVar("_L", bound=Letter)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of a mailbox, and of the broker that has it (G8)."""
+    """The bounds of each agent's mailbox, and of what the broker keeps in all (G8).
+
+    Example:
+        with Runtime(limits=Limits(count=100, size=1 << 20)) as small:  # 100 delegations and 1 MiB for each agent
+            small.start(Counter)
+            assert small.delegate("text.count", {"text": "two words"}).result().ok
+    """
 
     count: int = 10_000
     """Letters that may wait."""
@@ -49,7 +55,7 @@ class Limits:
 
 
 class Offer(Enum):
-    """What became of a letter."""
+    """The results of offering a delegation to a mailbox."""
 
     SEND = auto()
     """There is credit: send it now; the credit is taken."""
@@ -63,7 +69,9 @@ _SEND, _QUEUED, _FULL = Offer  # a member of an Enum costs a look-up each time t
 
 
 class Mailbox(Generic[_L]):
-    """First in, first out; a letter leaves when the agent's node has credit for it, or when it ends.
+    """The queue of an agent's delegations at the broker, first in, first out, bounded in count and in bytes.
+
+    A letter leaves when the agent's node has credit for it, or when it ends.
 
     Keeps nothing that it does not count. Every method but `keep` is O(1), amortised; nothing here reads a clock.
     """

@@ -16,7 +16,7 @@ _K = TypeVar("_K", bytes, int, str, tuple[Any, ...])
 
 
 class SortedKeys(Generic[_K]):
-    """Distinct keys, sorted; adding, taking out and finding take O(log n), and moving some hundred references.
+    """A set of keys in order; adding, taking out and finding take O(log n), and moving some hundred references.
 
     They lie in chunks, as one list of 100,000 would be moved by half for every key that comes or goes.
     """

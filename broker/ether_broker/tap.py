@@ -30,7 +30,7 @@ WINDOW_BYTES: Final = 8 << 20
 
 
 class Batch(NamedTuple):
-    """Envelopes that passed in one step of the broker."""
+    """The envelopes that passed in one step of the broker."""
 
     first: int
     """Number of the first envelope; numbers begin at 1."""
@@ -45,7 +45,7 @@ _first: Final = attrgetter("first")
 
 @dataclass(slots=True)
 class Cursor:
-    """How far one observer is."""
+    """The position of one observer in the tap, and what was sent to it and not acknowledged."""
 
     topics: tuple[bytes, ...] = ()
     """Prefixes of capabilities that it wants; empty wants all."""
@@ -70,7 +70,7 @@ class Cursor:
 
 
 class Tap:
-    """The ring.
+    """The bounded ring of all numbered envelopes, which observers read at their own pace.
 
     Args:
         count: envelopes kept.
@@ -166,7 +166,7 @@ class Tap:
 
 
 class ReadBatch(NamedTuple):
-    """A batch as an observer reads it."""
+    """A batch of numbered envelopes as an observer's node decodes it."""
 
     first: int
     next: int

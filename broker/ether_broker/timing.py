@@ -23,7 +23,10 @@ class Timing:
     The broker has them from whoever starts it; WELCOME tells them to each node and client that joins, which then keeps the
     same ones.
 
-        Cluster(nodes=2, timing=Timing(heartbeat=5.0, silence=15.0))     # a bus over a slow network
+        slow = Timing(heartbeat=5.0, silence=15.0)  # for a bus over a slow network
+        with Runtime(timing=slow) as bus:
+            bus.start(Counter)
+            assert bus.delegate("text.count", {"text": "two words"}).result().ok
 
     Raises:
         InvalidSpec: a value that cannot be; the message says which, and what can be.

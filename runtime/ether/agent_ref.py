@@ -26,7 +26,13 @@ class Bus(Protocol):
 
 
 class AgentRef:
-    """An agent that was started here."""
+    """A reference to an agent that this runtime has started: delegates to it by name, and stops it.
+
+    Example:
+        counter = bus.start(Counter, name="counter-2")
+        assert counter.delegate("text.count", {"text": "two words"}).result().data == 2
+        counter.stop()
+    """
 
     __slots__ = ("_runtime", "name")
 

@@ -15,7 +15,7 @@ __all__ = ["DeadLetterView"]
 
 
 class DeadLetterView:
-    """What the broker keeps of an envelope that could change nothing any more."""
+    """A dead letter as `bus.dead_letters` lists it."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.fields = fields

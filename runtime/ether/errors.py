@@ -15,7 +15,7 @@ __all__ = ["ProcessFailed"]
 
 
 class ProcessFailed(Unavailable):
-    """A process of a cluster did not come up, or ended too often.
+    """The error that a process of a cluster did not come up, or ended too often.
 
     Attributes:
         process: its name in the cluster.

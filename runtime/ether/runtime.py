@@ -59,10 +59,12 @@ _O = TypeVar("_O", bound=Observer)
 
 
 class Runtime:
-    """A bus of one's own in this process, or a place on a bus that is there; a context manager.
+    """A bus embedded in this process, or a node of a bus that runs elsewhere; a context manager.
 
-        with Runtime() as bus:                          # everything here
-        with Runtime.connect("tcp://host:7421") as bus: # a node of a cluster
+        with Runtime(bind="tcp://127.0.0.1:*") as bus:   # a bus of one's own, which others can join
+            bus.start(Counter)
+            with Runtime.connect(bus.url) as other:      # a node of that bus
+                assert other.delegate("text.count", {"text": "two words"}).result().data == 2
 
     Leaving the block drains it: no new work, `drain` seconds for what runs, then CANCELLED for what is still waited for.
     Every method may be called from any thread.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,7 @@ class Row(NamedTuple):
     meaning: str
 
 
+@functools.cache
 def sources() -> dict[str, Source]:
     """Each module by its name."""
     found = {}
@@ -82,7 +84,7 @@ def glossary() -> str:
 
 def _first_sentence(one: ast.ClassDef) -> str:
     first = (ast.get_docstring(one) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
-    sentence = re.split(r"(?<=[.:;])\s", first, maxsplit=1)[0].rstrip(".:;")
+    sentence = re.split(r"(?<=[.;])\s", first, maxsplit=1)[0].rstrip(".;")
     return sentence.replace("|", "\\|")
 
 

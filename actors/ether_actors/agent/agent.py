@@ -75,6 +75,15 @@ class Agent(pykka.Actor, ComposableAgent):
     child spec, with its mailbox kept.
 
     Messages that are told or asked with its pykka ref reach `on_receive`.
+
+    Example:
+        class Greeter(Agent):
+            @capability("greet")
+            def greet(self, name: str) -> str:
+                return f"Hello, {name}!"
+
+        bus.start(Greeter)
+        assert bus.delegate("greet", {"name": "Ada"}).result().data == "Hello, Ada!"
     """
 
     version: ClassVar[str] = "0.1.0"
@@ -223,13 +232,35 @@ class Agent(pykka.Actor, ComposableAgent):
 
 
 class ThreadedAgent(Agent):
-    """An agent with threads of its own, one for each place: for handlers that hold a thread for long."""
+    """An agent with threads of its own, one for each place: for handlers that hold a thread for long.
+
+    Example:
+        class Shell(ThreadedAgent):
+            max_concurrency = 2  # two threads
+
+            @capability("shell.run")
+            def run(self, command: str) -> int:
+                return subprocess.run(command, shell=True, check=False).returncode
+
+        bus.start(Shell)
+        assert bus.delegate("shell.run", {"command": "true"}).result().data == 0
+    """
 
     dispatch: ClassVar[Literal["pool", "thread", "loop"]] = "thread"
 
 
 class AsyncAgent(Agent):
-    """An agent that lives on the node's event loop: its plain methods run there too, and so must never wait."""
+    """An agent that lives on the node's event loop: its plain methods run there too, and so must never wait.
+
+    Example:
+        class Relay(AsyncAgent):
+            @capability("relay.count")
+            async def count(self, text: str, task: Task) -> int:
+                return (await task.delegate("text.count", {"text": text})).data
+
+        bus.start(Relay)
+        assert bus.delegate("relay.count", {"text": "two words"}).result().data == 2
+    """
 
     dispatch: ClassVar[Literal["pool", "thread", "loop"]] = "loop"
 

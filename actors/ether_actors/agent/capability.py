@@ -27,7 +27,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class WrongResult(Exception):
-    """A handler returned something else than it declares."""
+    """The error that a handler returned something else than it declares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def capability(
 
 
 class Handler:
-    """A capability's method with what is needed to call it; one for each class, shared by its agents."""
+    """The method of a capability, with what is needed to call it; one for each class, shared by its agents."""
 
     __slots__ = ("_adapter", "_field", "_names", "_result", "_whole", "capability", "function", "is_async", "task_name")
 

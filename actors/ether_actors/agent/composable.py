@@ -1,4 +1,4 @@
-"""Spec 1's contract of an agent: `execute`, `can_handle` and `capabilities`, with or without a bus."""
+"""The contract of an agent in spec 1: `execute`, `can_handle` and `capabilities`, with or without a bus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,16 @@ __all__ = ["ComposableAgent"]
 
 
 class ComposableAgent:
-    """What spec 1 §4.1 asks of every agent; `Agent` has it from its decorated methods."""
+    """The base of agents with spec 1's contract (§4.1): `capabilities`, `can_handle` and `execute`, off the bus too.
+
+    Example:
+        from ether.views import AgentInput
+
+        counter = Counter()  # an Agent has the three from its decorated methods
+        asked = AgentInput(task_id="7", agent="counter", action="text.count", params={"text": "two words"})
+        assert counter.can_handle("text.count")
+        assert counter.execute(asked).data == {"value": 2}
+    """
 
     @classmethod
     def manifest(cls, name: str | None = None) -> Manifest:

@@ -1,4 +1,4 @@
-"""What a handler's exception is answered, on the bus and off it, and whether its agent has crashed with it."""
+"""The answer to a handler's exception, on the bus and off it, and whether its agent has crashed with it."""
 
 from __future__ import annotations
 

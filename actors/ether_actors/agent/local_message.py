@@ -1,4 +1,4 @@
-"""What is told or asked with a pykka ref; everything else that an agent handles is a delegation."""
+"""Messages that are told or asked with a pykka ref; everything else that an agent handles is a delegation."""
 
 from __future__ import annotations
 

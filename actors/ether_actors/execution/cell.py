@@ -50,7 +50,7 @@ _RETRY_AFTER: Final = 1.0
 
 
 class BrokerOffset(Protocol):
-    """What a cell needs of the broker's clock."""
+    """The interface through which a cell reads how far the broker's clock is ahead."""
 
     offset: float
     """Seconds that it is ahead of the node's."""
@@ -96,7 +96,7 @@ class CellState(enum.Enum):
 
 
 class Cell:
-    """One agent's place on a node.
+    """An agent's place on a node: keeps its inbox, runs its handlers, and outlives its crashes.
 
     Args:
         name: the agent's name on the bus.

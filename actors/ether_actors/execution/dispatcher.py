@@ -1,4 +1,4 @@
-"""Where an agent's turns run: in a pool of threads (`ether_actors.threads.pool.Pool`), or in the event loop."""
+"""Dispatchers, which run an agent's turns: in a pool of threads (`ether_actors.threads.pool.Pool`), or in the event loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Dispatcher(Protocol):
 
 
 class LoopDispatcher:
-    """Turns in the event loop."""
+    """A dispatcher that runs an agent's turns in the event loop."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop

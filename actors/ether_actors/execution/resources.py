@@ -1,4 +1,4 @@
-"""What a node runs on: its threads, its event loop, its clock, its ids and its chance."""
+"""The resources of a node: its threads, its event loop, its clock, its ids and its random numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _T = TypeVar("_T")
 
 
 class Resources:
-    """What a node runs on; the double of the runtime has another, in which nothing happens by itself.
+    """The resources of a node: its threads, event loop, clock, ids and random numbers.
+
+    The double of the runtime has another, in which nothing happens by itself.
 
     Args:
         clock: read for deadlines.

@@ -1,4 +1,4 @@
-"""What is to be done later."""
+"""Timers: a queue of calls and the times at which they are due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["Timers"]
 
 
 class Timers:
-    """Callables and the times at which they are due. It reads no clock and runs nothing; any thread may use it."""
+    """A queue of callables and the times at which they are due.
+
+    It reads no clock and runs nothing; any thread may use it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

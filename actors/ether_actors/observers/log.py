@@ -22,11 +22,15 @@ _SAME: Final = ("kind", "status", "event", "from", "to", "capability", "agent", 
 
 
 class Log(Observer):
-    """Writes one line for each message, to the standard `logging` or to a text stream.
+    """An observer that writes one line for each message, to the standard `logging` or to a text stream.
 
-        bus.observe(Log())                                        # logger `ether.messages`
-        bus.observe(Log(sys.stderr, level=logging.WARNING))       # only what went wrong
-        bus.observe(Log(open("bus.jsonl", "a"), form="jsonl"))    # one JSON object a line
+        with Path("bus.jsonl").open("a") as file:
+            bus.observe(Log())                                            # logger `ether.messages`
+            bus.observe(Log(sys.stderr, level=logging.WARNING))           # only what went wrong
+            lines = bus.observe(Log(file, form="jsonl"))                  # one JSON object a line
+            bus.delegate("text.count", {"text": "two words"}).result()
+            assert bus.settle(lines)
+        assert json.loads(Path("bus.jsonl").read_text().splitlines()[-1])["status"] == "COMPLETED"
 
     The level is DEBUG for signs of life, INFO for what is as it should be, WARNING for rejections, PARTIAL, restarts, dead
     letters and gaps, ERROR for TIMEOUT and FAILED_EXECUTION. A log record carries the fields as `record.ether`, a dict.

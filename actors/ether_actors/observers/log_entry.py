@@ -1,4 +1,4 @@
-"""What the log says of one message: fields that hold no secrets, and a level."""
+"""The log entry of one message: fields that hold no secrets, and a level."""
 
 from __future__ import annotations
 

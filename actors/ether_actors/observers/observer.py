@@ -20,7 +20,16 @@ logger = logging.getLogger("ether.observer")
 
 
 class Observation:
-    """One message as it passed; its parts are read when they are asked for."""
+    """One message that passed the bus, as observers get it; its parts are read when they are asked for.
+
+    Example:
+        from ether.observers import Probe
+
+        probe = bus.observe(Probe())
+        bus.delegate("text.count", {"text": "two words"}).result()
+        seen = probe.expect(capability="text.count", status="COMPLETED")
+        assert (seen.from_agent, seen.response.data) == ("counter", 2)
+    """
 
     def __init__(self, number: int, time: float, envelope: bytes) -> None:
         self.number = number
@@ -84,11 +93,20 @@ class Observation:
 
 
 class Observer:
-    """Sees every message; subclass it, override what you need, and `bus.observe(YourObserver())`.
+    """The base of what sees every message; override what you need, and `bus.observe(YourObserver())`.
 
     Its methods run in a thread of its own. It may be slow: the bus goes on, and the observer catches up from the broker's
     ring of the last 65,536 messages (64 MiB), or from the journal. `on_gap` is told which numbers are in neither (G7).
     It may raise: that is logged, counted in `failures`, and the next message comes.
+
+    Example:
+        class Slow(Observer):
+            def on_response(self, observation: Observation) -> None:
+                if observation.response.status is Status.TIMEOUT:
+                    print(observation.capability, "was too slow")
+
+        slow = bus.observe(Slow())
+        assert bus.settle(slow)
     """
 
     topics: ClassVar[tuple[str, ...]] = ()

@@ -1,4 +1,4 @@
-"""Where an observer runs: a thread of its own that takes the tap's batches and says when it has handled them."""
+"""The thread of an observer: takes the tap's batches, and acknowledges those that the observer has handled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FROM_ONE: Final = struct.pack(">QQdI", 1, 1, 0.0, 0)
 
 
 class ObserverThread:
-    """One observer at work.
+    """The thread that runs one observer.
 
     Args:
         observer: whose methods are called.

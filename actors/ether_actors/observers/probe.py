@@ -16,10 +16,10 @@ __all__ = ["Probe"]
 
 
 class Probe(Observer):
-    """Records every message; `bus.observe(Probe())` gives it back.
+    """An observer for tests that records every message; `bus.observe(Probe())` returns it.
 
         probe = bus.observe(Probe())
-        bus.delegate("text.count", {"text": "a b"})
+        bus.delegate("text.count", {"text": "a b"}).result()
         probe.expect(status=Status.COMPLETED, capability="text.count")
         assert probe.sequence() == ["test → counter: text.count", "counter → test: text.count COMPLETED"]
 

@@ -1,4 +1,4 @@
-"""What is supervised, and how: child specs and supervisor specs, in the words and with the meaning of OTP.
+"""Child specs and supervisor specs, in the words and with the meaning of OTP.
 
     SupervisorSpec("root", children=(
         ChildSpec("researcher", Researcher),
@@ -27,7 +27,13 @@ __all__ = ["Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"]
 
 @unique
 class Restart(Enum):
-    """Which ends of a child make its supervisor start it again."""
+    """The restart type of a child: after which ends its supervisor starts it again.
+
+    Example:
+        assert Restart("transient") is Restart.TRANSIENT  # restarted after a crash, not after an orderly end
+        once = ChildSpec("once", Counter, restart=Restart.TEMPORARY)  # never restarted
+        bus.supervise(SupervisorSpec("runs", children=(once,)))
+    """
 
     PERMANENT = "permanent"
     """Every end, also a normal one."""
@@ -43,7 +49,13 @@ class Restart(Enum):
 
 @unique
 class Strategy(Enum):
-    """Whom the end of one child takes along, if that child is to be started again."""
+    """The restart strategy of a supervisor: which siblings are restarted with a child that has failed.
+
+    Example:
+        store, cache = ChildSpec("store", Counter), ChildSpec("cache", Counter)
+        bus.supervise(SupervisorSpec("storage", strategy=Strategy.REST_FOR_ONE, children=(store, cache)))
+        assert Strategy("rest_for_one") is Strategy.REST_FOR_ONE  # a new store needs a new cache
+    """
 
     ONE_FOR_ONE = "one_for_one"
     """Nobody."""
@@ -59,7 +71,7 @@ class Strategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a child that keeps failing waits before it is started again; our addition to OTP.
+    """The delays between the restarts of a child that keeps failing; our addition to OTP.
 
     The first restart after a quiet time is at once, as OTP's: most crashes do not repeat. Each further one
     waits `initial`, `initial * factor`, `initial * factor²` … up to `maximum`. A quiet time is the
@@ -68,6 +80,12 @@ class Backoff:
     Waiting does not spare the budget: each restart counts in the supervisor's `intensity`. A budget that is
     larger than the restarts that fit into `period` with these delays is never spent by one child alone, which
     then is tried for ever, `maximum` seconds apart.
+
+    Example:
+        from random import Random
+
+        backoff = Backoff(initial=0.5, factor=2.0, maximum=60.0, jitter=0.0)
+        assert [backoff.delay(attempt, Random()) for attempt in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
 
     Raises:
         InvalidSpec: a value is out of its range.
@@ -112,7 +130,12 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """An agent to be kept running.
+    """The specification of an agent that a supervisor keeps running, as OTP's child spec.
+
+    Example:
+        counter = ChildSpec("second-counter", Counter, restart=Restart.TRANSIENT)
+        bus.supervise(SupervisorSpec("counters", children=(counter,)))
+        assert bus.delegate("text.count", {"text": "two words"}, to="second-counter").result().data == 2
 
     Raises:
         InvalidSpec: the id is empty, `start` is nothing that can be started, `restart` is no restart type, or
@@ -144,7 +167,12 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSpec:
-    """A supervisor and what it keeps running, in start order.
+    """The specification of a supervisor: its children in start order, its strategy, and how many restarts it bears.
+
+    Example:
+        counters = (ChildSpec("one", Counter), ChildSpec("two", Counter))
+        bus.supervise(SupervisorSpec("counters", strategy=Strategy.ONE_FOR_ALL, intensity=5, period=10.0, children=counters))
+        assert {"one", "two"} <= {agent["agent"] for agent in bus.agents()}
 
     Raises:
         InvalidSpec: the id is empty or two children share one, `intensity` is negative, `period` is not

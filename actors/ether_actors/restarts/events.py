@@ -1,4 +1,4 @@
-"""What a supervision tree is told, and what it wants done: the events and effects of `ether_actors.restarts.restart_machine`.
+"""The events that a supervision tree is told, and the effects that it asks for (`ether_actors.restarts.restart_machine`).
 
 A path names a child by the ids from the root down: `("root", "writers", "outline")`. An incarnation is one
 life of a child, from a StartChild to its end; its number rises through the whole tree and is never used
@@ -48,7 +48,7 @@ ChildPath: TypeAlias = tuple[str, ...]
 
 @unique
 class Exit(Enum):
-    """How an incarnation ended."""
+    """The way in which an incarnation ended."""
 
     NORMAL = "normal"
     """It had nothing more to do."""
@@ -65,12 +65,12 @@ class Exit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start the root and all below it. Told once, before anything else."""
+    """The event that starts the root and all below it. Told once, before anything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildStarted:
-    """The child is up."""
+    """The event that a child is up."""
 
     path: ChildPath
     incarnation: int | None = None
@@ -81,7 +81,7 @@ class ChildStarted:
 
 @dataclass(frozen=True, slots=True)
 class ChildStartFailed:
-    """The child could not be started; nothing of it is left running."""
+    """The event that a child could not be started; nothing of it is left running."""
 
     path: ChildPath
     reason: str = ""
@@ -90,7 +90,7 @@ class ChildStartFailed:
 
 @dataclass(frozen=True, slots=True)
 class ChildExited:
-    """The child ended by itself; nothing of it is left running."""
+    """The event that a child has ended by itself; nothing of it is left running."""
 
     path: ChildPath
     reason: Exit
@@ -101,7 +101,7 @@ class ChildExited:
 
 @dataclass(frozen=True, slots=True)
 class ChildStopped:
-    """A StopChild is done, by whatever means; nothing of the child is left running."""
+    """The event that a StopChild is done, by whatever means; nothing of the child is left running."""
 
     path: ChildPath
     incarnation: int | None = None
@@ -109,14 +109,17 @@ class ChildStopped:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """A SetTimer is due. There is no way to cancel one: a token that means nothing any more is ignored."""
+    """The event that a SetTimer is due.
+
+    There is no way to cancel one: a token that means nothing any more is ignored.
+    """
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Add a last child to a running supervisor and start it, as OTP's `start_child`.
+    """The event that adds a last child to a running supervisor and starts it, as OTP's `start_child`.
 
     If it does not come up, it is forgotten (Down, then Gone) and not tried again. It is also forgotten when the
     supervisor itself is restarted, which brings back the children of its spec and no others.
@@ -141,7 +144,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop the tree: all children in reverse start order. It has ended when Gone is told of the root."""
+    """The event that stops a tree, all children in reverse start order. It has ended when Gone is told of the root."""
 
 
 # Effects: what the tree wants done
@@ -149,7 +152,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class StartChild:
-    """Start an agent; answer ChildStarted or ChildStartFailed. Never said of a child that runs."""
+    """The effect that starts an agent; the answer is ChildStarted or ChildStartFailed.
+
+    Never said of a child that runs.
+    """
 
     path: ChildPath
     spec: ChildSpec
@@ -158,7 +164,7 @@ class StartChild:
 
 @dataclass(frozen=True, slots=True)
 class StopChild:
-    """Stop an agent and answer ChildStopped, however that is brought about.
+    """The effect that stops an agent; the answer is ChildStopped, however that is brought about.
 
     It may come while the agent still starts: give the start up, or stop it as soon as it is up. If the agent
     ends by itself meanwhile, ChildExited will do as the answer.
@@ -173,7 +179,7 @@ class StopChild:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Answer TimerFired(token) when the time has come; the child of `path` waits in backoff until then."""
+    """The effect that asks for TimerFired(token) at a time; the child of `path` waits in backoff until then."""
 
     token: int
     at: float
@@ -192,7 +198,7 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """For monitors: an incarnation has ended; exactly one for each StartChild and each supervisor's start."""
+    """The effect that an incarnation has ended, for monitors; exactly one for each StartChild and each supervisor's start."""
 
     path: ChildPath
     reason: Exit
@@ -201,7 +207,7 @@ class Down:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A child will not be started again: what is in its mailbox has no reader.
+    """The effect that a child will not be started again: what is in its mailbox has no reader.
 
     Until this is said, a child that is down is to come back, and its mailbox is kept. A transient child that
     ended normally can yet be started by a sibling's restart; StartChild says so.
@@ -212,7 +218,10 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
-    """The root gave up or could not start; nothing runs any more. There is nobody above to decide but you."""
+    """The effect that the root of a supervision tree gave up or could not start; nothing of the tree runs any more.
+
+    There is nobody above to decide but you.
+    """
 
     path: ChildPath
     reason: str

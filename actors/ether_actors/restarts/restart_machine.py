@@ -57,7 +57,7 @@ __all__ = ["RestartMachine"]
 
 
 class RestartMachine:
-    """A supervisor and all below it.
+    """The state machine of one supervision tree: takes events, and returns the effects to carry out.
 
     Not thread-safe: one thread calls it, or a lock does. It holds no reference to agents, only to their
     specs.

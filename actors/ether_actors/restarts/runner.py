@@ -1,4 +1,4 @@
-"""A guardian keeps the agents of one supervision tree running: it does what the restart machine decides.
+"""The runner of a supervision tree: keeps its agents running, by the decisions of the restart machine.
 
 Each step runs under the guardian's lock and its effects in the node's pool, because starting and stopping an agent runs
 the user's code, which may take time. An agent that was started alone gets its tree only when it first crashes: ten
@@ -115,7 +115,7 @@ def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
 
 
 class SupervisionRunner:
-    """Runs one supervision tree.
+    """The shell that runs one supervision tree: starts and stops agents as the restart machine decides.
 
     Args:
         spec: the tree.

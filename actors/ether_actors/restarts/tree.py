@@ -32,7 +32,7 @@ __all__ = [
 
 @unique
 class Lifecycle(Enum):
-    """Where a child, or a supervisor, stands."""
+    """The states of a child, or of a supervisor, in its lifecycle."""
 
     PENDING = "pending"  # known, and nothing of it runs; its supervisor starts it in its turn
     STARTING = "starting"  # told to start; a supervisor: some of its children are not up yet

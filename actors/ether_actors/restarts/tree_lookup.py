@@ -1,4 +1,4 @@
-"""Finding a child in a tree by its path, and saying what is wrong with a path that leads nowhere."""
+"""The lookup of a child in a tree by its path, and the error for a path that leads nowhere."""
 
 from __future__ import annotations
 

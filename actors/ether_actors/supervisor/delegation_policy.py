@@ -1,4 +1,4 @@
-"""How the supervisor rules on delegations, responses, cancellations and deadlines. Sans-IO.
+"""The supervisor's rulings on delegations, responses, cancellations and deadlines. Sans-IO.
 
 DelegationPolicy ──► Selection       whom a delegation goes to
                  ──► Reassignment    what is handed back

@@ -1,4 +1,4 @@
-"""What observers are sent: a share of each step, of what is in the ring or only in the journal, so that it holds up nobody.
+"""The feed of observers: batches from the ring or from the journal, a share of each step.
 
     step ── feed() ──► a batch for each node in turn, for each of its observers in turn, until 128 points are spent
 

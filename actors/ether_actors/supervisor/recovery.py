@@ -1,4 +1,4 @@
-"""How a broker takes up what the one before it left: the history of its journal becomes the supervisor's records.
+"""The recovery of a broker: the history of its journal becomes the supervisor's records.
 
 Whatever was accepted and has no outcome goes on. What had been given to a node counts as held by it until the node is back
 and says what it holds, or has not come back in time (`Membership.expect`); so nothing runs twice that must not (G3).

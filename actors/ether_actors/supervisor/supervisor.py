@@ -89,7 +89,7 @@ def _charge_reading(queue: InputQueue[Session], header: Header, envelope: bytes)
 
 
 class Supervisor:
-    """Holds every delegation to its contract (G1, G3, G4, G6, G8, G9, G10).
+    """The state machine of the broker: holds every delegation to its contract (G1, G3, G4, G6, G8, G9, G10).
 
     Args:
         limits: bounds of each agent's mailbox.

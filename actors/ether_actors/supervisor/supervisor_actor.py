@@ -67,7 +67,7 @@ class _SocketInbox:
 
 
 class SupervisorActor(pykka.ThreadingActor):
-    """Owns the broker's socket and steps the supervisor; started with `start(socket)`.
+    """The pykka actor that owns the broker's socket and steps the supervisor; started with `start(socket)`.
 
     Promises: a bug in one step is logged and costs what that step had in hand, never the actor. When it stops it sends
     what waits in the outboxes, and closes the socket.

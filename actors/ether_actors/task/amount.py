@@ -1,4 +1,4 @@
-"""What counts as an amount, where a handler gives one."""
+"""The rule of what counts as an amount, where a handler gives one."""
 
 from __future__ import annotations
 

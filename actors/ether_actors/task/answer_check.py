@@ -1,4 +1,4 @@
-"""What becomes of a handler's answer: it is held to the delegation's budget and output contract."""
+"""The check of a handler's answer against the delegation's budget and output contract."""
 
 from __future__ import annotations
 

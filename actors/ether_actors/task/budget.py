@@ -1,4 +1,4 @@
-"""What is left of a budget while several sub-delegations use it at once (G4)."""
+"""The account of a budget that several sub-delegations use at once (G4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,19 @@ _ROUNDING: Final = 1e-9
 
 
 class BudgetAccount:
-    """A task's budget. What is given to a sub-delegation is set aside until it has ended.
+    """The account of a task's budget: what was used, and what is set aside for sub-delegations that run.
+
+    `task.budget` gives it to a handler.
+
+    Example:
+        class Reader(Agent):
+            @capability("read")
+            def read(self, text: str, task: Task):
+                is_within = task.budget.spend(tokens=len(text))
+                return task.respond(Status.COMPLETED if is_within else Status.PARTIAL, task.budget.remaining.max_tokens)
+
+        bus.start(Reader)
+        assert bus.delegate("read", {"text": "abc"}, budget=Budget(max_tokens=5)).result().data == 2
 
     Args:
         limits: None is no limit at all.

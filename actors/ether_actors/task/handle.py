@@ -64,9 +64,17 @@ class HandleHost(Protocol):
 
 
 class Handle:
-    """What `delegate` gives. It ends with exactly one outcome (G1), which is a value, not an exception.
+    """The delegator's handle on a delegation under way: waits for the outcome, follows it, and cancels it.
+
+    It ends with exactly one outcome (G1), which is a value, not an exception.
 
     Safe to use from any thread, and to await in any event loop.
+
+    Example:
+        handle = bus.delegate("text.count", {"text": "two words"})
+        response = handle.result(timeout=5.0)
+        assert response.status is Status.COMPLETED and response.data == 2
+        assert handle.done
     """
 
     __slots__ = (
@@ -289,7 +297,12 @@ class Handle:
 
 
 class Stream:
-    """The responses of one delegation in order: ACCEPTED, PROGRESS, and last the outcome."""
+    """The responses of one delegation in order: ACCEPTED, PROGRESS, and last the outcome.
+
+    Example:
+        handle = bus.delegate("text.count", {"text": "two words"})
+        assert [response.status.name for response in handle.stream()][-1] == "COMPLETED"
+    """
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle

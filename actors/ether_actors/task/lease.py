@@ -38,11 +38,17 @@ class Owner(Protocol):
 
 
 class Lease:
-    """One writer at a time for one file, or for whatever else has a name (G5); `task.lease` makes it.
+    """The right to be the only writer of a file, or of whatever else has a name (G5); `task.lease` makes it.
 
-        with task.lease("report.md", wait=5.0) as lease:      # async with, in an async def
-            text = lease.path.read_text()
-            artifact = lease.write(text + more)
+        class Writer(Agent):
+            @capability("report.add")
+            def add(self, line: str, task: Task):
+                with task.lease("report.md", wait=5.0) as lease:  # async with, in an async def
+                    before = lease.path.read_text() if lease.path.exists() else ""
+                    return task.respond(artifacts=[lease.write(before + line)])
+
+        bus.start(Writer)
+        assert bus.delegate("report.add", {"line": "found"}).result().artifacts[0].read() == b"found"
 
     Promises: while a delegation holds it, no other does, on the whole bus. Its token is above that of every lease granted
     before. It ends when the block is left, or with the delegation, whatever ends that; never otherwise. `write` of a lease

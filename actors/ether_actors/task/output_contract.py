@@ -1,4 +1,4 @@
-"""Whether an answer is what its delegation's output contract asks for (spec 2 §6.2, §9).
+"""The check of an answer against its delegation's output contract (spec 2 §6.2, §9).
 
 An artifact type `working-file` is a Markdown artifact, `summary-block` a summary; of another type there has to be an
 artifact. Expected sections are headings of the Markdown artifacts that this process can read; without such an artifact,

@@ -15,7 +15,7 @@ _TOLD: Final = 64
 
 
 class ParameterError(Exception):
-    """The parameters do not fit the capability's schema.
+    """The error that parameters do not fit their capability's schema.
 
     Attributes:
         missing: dotted paths of what is required and was not given.

@@ -1,4 +1,4 @@
-"""What one delegation tells of itself while it runs."""
+"""The progress of one delegation at the broker, limited in rate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATE: Final = 256.0
 
 
 class ProgressReport:
-    """What one delegation may still tell, and what of it waits."""
+    """The progress of one delegation at the broker: what it may still tell, and what waits to be sent."""
 
     __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "line", "session")
 

@@ -36,7 +36,7 @@ _OFF_THE_BUS: Final = (
 
 
 class Host(Protocol):
-    """What a task needs of the node that runs it."""
+    """The interface of the node that runs a task."""
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a sub-delegation; `deadline` is in seconds by the node's monotonic clock."""
@@ -62,9 +62,19 @@ class Request(Protocol):
 
 
 class Task:
-    """One delegation as its handler sees it: what is asked, how long there is, and the way to ask others.
+    """A delegation as its handler sees it: what is asked, how long there is, and the way to ask others.
 
     Safe to use from any thread of the handler's. After the handler has returned, `delegate` and `progress` raise Closed.
+
+    Example:
+        class Editor(Agent):
+            @capability("edit")
+            def edit(self, text: str, task: Task):
+                words = task.delegate("text.count", {"text": text}).result().unwrap().data
+                return task.respond(data=words, confidence=0.8, summary=f"{words} words, edited.")
+
+        bus.start(Editor)
+        assert bus.delegate("edit", {"text": "two words"}).result().summary == "2 words, edited."
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""A delegation on its way through a cell."""
+"""The work item of a cell: a delegation at its specialist's node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ending = threading.Lock()
 
 
 class Work:
-    """A delegation on its way through a cell."""
+    """A delegation at its specialist's node, from its arrival to its answer."""
 
     __slots__ = (
         "accepted_at", "cancelled", "cancelled_at", "envelope", "external_id", "header", "is_disowned", "is_orphaned",

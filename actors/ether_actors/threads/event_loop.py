@@ -24,7 +24,7 @@ _FRAMES: Final = 12
 
 
 class EventLoop:
-    """Runs coroutines for other threads."""
+    """An asyncio event loop in a thread of its own, which runs coroutines for other threads."""
 
     STANDS_STILL: ClassVar = 0.5
     """Seconds without coming round after which it stands still."""

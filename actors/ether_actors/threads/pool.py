@@ -43,7 +43,7 @@ this_thread: Final = _ThisThread()
 
 
 class Room(enum.Enum):
-    """What a pool has room for."""
+    """The kinds of work for which a pool has a thread."""
 
     ALL = enum.auto()
     """Any work."""
@@ -54,7 +54,7 @@ class Room(enum.Enum):
 
 
 class Pool:
-    """Threads that run callables in the order in which they were submitted.
+    """A pool of threads that runs callables in the order in which they were submitted.
 
     A callable is never kept waiting by those that wait in `blocking`: `size` others run beside them, whatever the `room`.
 

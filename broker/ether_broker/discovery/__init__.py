@@ -1,4 +1,4 @@
-"""Finding a broker on the local network by multicast DNS (RFC 6762, RFC 6763), after the service type `_ether._tcp`.
+"""Discovery of brokers on the local network by multicast DNS (RFC 6762, RFC 6763), service type `_ether._tcp`.
 
 From the bottom up:
 

@@ -1,4 +1,4 @@
-"""Which addresses of this machine others can use, and which of another machine's to try first."""
+"""The addresses of this machine that others can use, and the order in which another machine's are tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker says of itself on the local network.
+"""The advertisement of a broker on the local network.
 
     instance   lab                          the cluster's name; lab@beta where another had it first
     SRV        port, and a target of its own for each start
@@ -35,7 +35,14 @@ _PROTOCOL: Final = re.compile(r"[1-9][0-9]{0,2}")
 
 @dataclass(frozen=True, slots=True)
 class Advert:
-    """A broker as it is advertised. What can be printed is safe to print; what it says may be false.
+    """The advertisement of a broker on the local network, as `discover` lists it.
+
+    Its text is safe to print. What it says is not authenticated and may be false.
+
+    Example:
+        advert = Advert(name="lab", cluster="lab", port=7421, addresses=("192.0.2.7",))
+        assert advert.url == "tcp://192.0.2.7:7421"
+        assert advert.fingerprint is None  # the broker has no key
 
     Raises:
         InvalidSpec: a field has a value that it cannot have, so that no control character or endless text of a

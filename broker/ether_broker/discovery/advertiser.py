@@ -1,4 +1,4 @@
-"""Announcing a broker on the local network, for as long as it runs.
+"""The advertiser of a broker on the local network, for as long as the broker runs.
 
     open() ──► thread ── addresses() every 2 s ──► none: withdrawn      other ones: announced anew
                  │
@@ -73,7 +73,7 @@ class _Published:
 
 
 class Advertiser:
-    """Announces a broker until it is closed; a context manager.
+    """The announcement of a broker on the local network until it is closed; a context manager.
 
     A broker without addresses is not announced, and is as soon as it has some: a laptop that changes its network, or
     a machine that starts before its network does. It says goodbye when it is closed. A process that is killed cannot:

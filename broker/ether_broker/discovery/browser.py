@@ -1,4 +1,4 @@
-"""Listening for brokers on the local network.
+"""The browser, which listens for brokers on the local network.
 
 All questions want multicast answers. The library would first ask for one to itself; where several programs of a machine
 share port 5353, as with Avahi, the system hands that to any of them.

@@ -1,4 +1,4 @@
-"""From a name on the local network to an address that takes connections: `lan://`, `lan://NAME`."""
+"""The resolution of `lan://` and `lan://NAME` to an address that takes connections."""
 
 from __future__ import annotations
 

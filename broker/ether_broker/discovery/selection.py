@@ -1,4 +1,4 @@
-"""Which of the brokers that are advertised is meant, and whether it may be connected to. Decides; looks at nothing.
+"""The selection of one of the advertised brokers, and whether it may be connected to. Sans-IO.
 
     is there one?  ──►  does it show the key that is known?  ──►  is it the only one?  ──►  does it speak our protocol?
     BrokerUnavailable   UntrustedBroker                           UsageError                IncompatibleVersion

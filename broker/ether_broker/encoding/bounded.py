@@ -1,4 +1,4 @@
-"""Reading what strangers send: bounded in bytes, in values and in depth before memory is taken for any of it."""
+"""The decoder of untrusted msgpack: bounded in bytes, in values and in depth before memory is taken for any of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this package uses of ormsgpack, by msgpack: for where ormsgpack has no wheel. The same bytes, only slower."""
+"""A substitute for ormsgpack where it has no wheel, made of msgpack: the same bytes, only slower."""
 
 from __future__ import annotations
 

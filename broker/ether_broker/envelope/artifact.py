@@ -22,7 +22,17 @@ _CHUNK: Final = 1 << 20
 
 
 class Artifact(Model):
-    """A file that the specialist made; its digest seals it (G5)."""
+    """A file that a specialist made, with the digest by which a later change of it is detected (G5).
+
+    Example:
+        Path("report.md").write_text("done")
+        artifact = Artifact.of("report.md")
+        assert artifact.read() == b"done"
+
+        Path("report.md").write_text("changed")
+        with pytest.raises(ArtifactMismatch):
+            artifact.verify()
+    """
 
     path: str
     sha256: str | None = None

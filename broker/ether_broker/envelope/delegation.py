@@ -55,7 +55,12 @@ def _meant(name: str) -> str | None:
 
 @unique
 class Criticality(StrEnum):
-    """What a failure means for the whole (spec 3, "Unrecoverable errors")."""
+    """The weight of a delegation's failure for the whole of which it is a part (spec 3, "Unrecoverable errors").
+
+    Example:
+        handle = bus.delegate("text.count", {"text": "a b"}, criticality=Criticality.LOW)
+        assert handle.delegation.criticality is Criticality.LOW
+    """
 
     CRITICAL = "critical"
     """The whole query is to be given up."""
@@ -65,9 +70,15 @@ class Criticality(StrEnum):
 
 
 class Budget(Model):
-    """What the work may use; None is no limit. A child's never exceeds what is left of its parent's (G4).
+    """The limits of what a delegation may use; None is no limit.
+
+    The budget of a sub-delegation never exceeds what is left of its parent's (G4).
 
     Work that used more is PARTIAL at best; once a limit is used up, nothing more is delegated for it.
+
+    Example:
+        handle = bus.delegate("text.count", {"text": "two words"}, budget=Budget(max_time_sec=5.0, max_tokens=1000))
+        assert handle.result().ok
     """
 
     max_cost: float | None = Field(default=None, ge=0)
@@ -79,7 +90,16 @@ class Budget(Model):
 
 
 class OutputContract(Model):
-    """What the delegator expects back (spec 2 §6.2); an answer without it is PARTIAL, and `unresolved` says what it lacks."""
+    """The form of the answer that a delegator expects (spec 2 §6.2).
+
+    An answer that does not have it is PARTIAL, and `unresolved` says what it lacks.
+
+    Example:
+        contract = OutputContract(expected_sections=("Sources",))
+        response = bus.delegate("text.count", {"text": "two words"}, output_contract=contract).result()
+        assert response.status is Status.PARTIAL
+        assert response.unresolved == ("output contract: there is no section 'Sources'",)
+    """
 
     artifact_type: str = ""
     expected_sections: tuple[str, ...] = ()
@@ -87,9 +107,15 @@ class OutputContract(Model):
 
 
 class Delegation(Model):
-    """Work that one agent asks of another; immutable once made (spec 2 §6.2).
+    """The request envelope: work that one agent asks of another (spec 2 §6.2); immutable once made.
 
     `from_agent`, `timestamp` and, where no agent was named, `to_agent` are set by the bus when it is sent.
+
+    Example:
+        from uuid import uuid4
+
+        asked = Delegation(request_id=uuid4(), capability="text.count", params={"text": "two words"}, timeout=5.0)
+        assert bus.send(asked).result().data == 2
     """
 
     request_id: RequestId

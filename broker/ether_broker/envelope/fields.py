@@ -14,7 +14,7 @@ __all__ = ["DelegateArguments", "DelegationFields", "ResponseFields"]
 
 
 class DelegationFields(TypedDict, total=False):
-    """What `delegate` takes beside its own arguments; `Delegation` says what each means."""
+    """The fields of a delegation that `delegate` takes by keyword; `Delegation` says what each means."""
 
     request_id: str | UUID
     fallback: bool
@@ -32,7 +32,7 @@ class DelegationFields(TypedDict, total=False):
 
 
 class DelegateArguments(DelegationFields, total=False):
-    """Everything that `delegate` takes by keyword, but for whom it is."""
+    """The keyword arguments of `delegate`, without the agent's name."""
 
     timeout: float | None
     budget: Budget | None
@@ -41,7 +41,7 @@ class DelegateArguments(DelegationFields, total=False):
 
 
 class ResponseFields(TypedDict, total=False):
-    """What `task.respond` takes beside status and data; `Response` says what each means."""
+    """The fields of a response that `task.respond` takes by keyword; `Response` says what each means."""
 
     summary: str
     artifacts: Sequence[Artifact | Mapping[str, Any]]

@@ -1,4 +1,4 @@
-"""What an agent says of itself: its capabilities and their bounds (spec 2 §4 and §5, spec 3 registry)."""
+"""The manifest of an agent: its capabilities and their bounds (spec 2 §4 and §5, spec 3 registry)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Words = Annotated[tuple[str, ...], FailFast()]
 
 @unique
 class Depth(StrEnum):
-    """How deep an agent goes (spec 2 §5 `maxDepth`)."""
+    """The depth to which an agent works on a subject (spec 2 §5 `maxDepth`)."""
 
     QUICK = "quick"
     LEARNING = "learning"
@@ -34,7 +34,7 @@ class Depth(StrEnum):
 
 @unique
 class Interface(StrEnum):
-    """The patterns of delegation that an agent takes (spec 2 §7)."""
+    """The patterns of delegation that an agent accepts (spec 2 §7)."""
 
     SINGLE = "single"
     """Made by plain code."""
@@ -45,7 +45,12 @@ class Interface(StrEnum):
 
 
 class Capability(Model):
-    """One thing that an agent does reliably (spec 2 §4)."""
+    """The declaration of one thing that an agent does reliably (spec 2 §4); a part of its manifest.
+
+    Example:
+        count = Capability(name="text.count", confidence=0.9, idempotent=True)
+        assert Manifest(agent="counter", capabilities=(count,)).resolve("text") == count
+    """
 
     name: CapabilityName
     confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -61,7 +66,13 @@ class Capability(Model):
 
 
 class Manifest(Model):
-    """An agent's entry in the registry."""
+    """The entry of an agent in the registry: its capabilities, their bounds, and what it does not take.
+
+    Example:
+        manifest = Counter.manifest()
+        assert manifest.agent == "counter"
+        assert [capability.name for capability in manifest.capabilities] == ["text.count"]
+    """
 
     refusal: ClassVar[type[UsageError]] = InvalidManifest
 

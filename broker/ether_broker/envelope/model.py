@@ -1,4 +1,4 @@
-"""What all envelopes share: strict frozen models, and the names that may stand in them."""
+"""The base of all envelopes, strict and frozen, and the types of the names in them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _ModelType(ModelMetaclass):
 
 
 class Model(BaseModel, metaclass=_ModelType):
-    """The base of what travels: frozen, strict about unknown fields, with errors that name the field and the fix."""
+    """The base of all envelopes: frozen, strict about unknown fields, with errors that name the field and the fix."""
 
     _default_values: ClassVar[dict[str, Any]]
 

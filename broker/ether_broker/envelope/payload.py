@@ -105,7 +105,7 @@ def unpack(data: bytes, *, bounded: bool = False) -> Any:
 
 
 class Payload:
-    """A value in its packed form; the bytes are the truth, so nothing that a reader does can change it.
+    """A body in its packed form; the bytes are the truth, so nothing that a reader does can change it.
 
     Two payloads are equal when their values are. Making one packs the value at once, so that a later change of what was
     passed in is not seen.

@@ -20,7 +20,13 @@ __all__ = ["ErrorInfo", "Response"]
 
 
 class ErrorInfo(Model):
-    """Why a delegation failed or was refused."""
+    """The reason why a delegation failed or was refused: a code for programs, and a message for people.
+
+    Example:
+        response = bus.delegate("no.such.capability").result()
+        assert response.status is Status.REJECTED_CAPABILITY
+        assert response.error.code == "no_holder"
+    """
 
     code: str
     """A stable word for programs, such as `node_lost`; `docs/guarantees.md` lists them."""
@@ -31,7 +37,13 @@ class ErrorInfo(Model):
 
 
 class Response(Model):
-    """What became of a delegation, or how far it is; immutable once made (spec 2 §6.4, spec 3)."""
+    """The response envelope: a delegation's outcome or its progress (spec 2 §6.4, spec 3); immutable once made.
+
+    Example:
+        response = bus.delegate("text.count", {"text": "two words"}).result()
+        assert response.status is Status.COMPLETED
+        assert response.unwrap().data == 2  # unwrap raises for any other status
+    """
 
     request_id: str
     status: Status

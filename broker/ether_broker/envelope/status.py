@@ -10,7 +10,12 @@ __all__ = ["GOOD", "INTERIM", "UNFINISHED", "AgentStatus", "Status"]
 
 @unique
 class AgentStatus(StrEnum):
-    """Spec 1 §3.1: the outcome as `AgentOutput` tells it."""
+    """The three outcomes of a task in spec 1's vocabulary (§3.1), as `AgentOutput` has them.
+
+    Example:
+        assert Status.COMPLETED.agent_status is AgentStatus.SUCCESS
+        assert Status.TIMEOUT.agent_status is AgentStatus.ERROR
+    """
 
     SUCCESS = "success"
     ERROR = "error"
@@ -19,10 +24,15 @@ class AgentStatus(StrEnum):
 
 @unique
 class Status(IntEnum):
-    """Where a delegation stands; the number is the status byte on the wire.
+    """The status of a delegation; the number is the status byte on the wire.
 
     Codes 1 to 6 are spec 2 §6.5's. The others are extensions, registered the way spec 2 §15 asks
     (docs/guarantees.md has the failure matrix, `ether_actors.observers.metrics.definitions` the metrics).
+
+    Example:
+        status = bus.delegate("text.count", {"text": "two words"}).result().status
+        assert status is Status.COMPLETED
+        assert status.is_terminal and not status.is_rejection
     """
 
     ACCEPTED = 1

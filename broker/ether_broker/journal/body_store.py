@@ -1,4 +1,4 @@
-"""Large bodies, found inside envelopes so that each is stored once, whoever sends it how often.
+"""The store of large bodies, each of which is kept once, however often it is sent.
 
 A delegation that is redelivered, a context slice that is handed down to ten specialists, a result that is passed on: their
 payloads are the same bytes in different envelopes. An envelope's body is a msgpack map whose payloads are byte

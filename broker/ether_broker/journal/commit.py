@@ -27,7 +27,7 @@ _THRESHOLD: Final = LARGE + HEADER.size
 
 
 class Packed(NamedTuple):
-    """What `pack_row` made."""
+    """The packed body of a commit, and the payloads that were cut out of it."""
 
     body: bytes
     refs: bytes

@@ -1,4 +1,4 @@
-"""What a broker asks of its journal: the interface that each kind of journal has.
+"""The interface of a journal, as its broker uses it.
 
 tests/broker/journal/test_conformance.py checks what is promised here, of every kind; a further one is a folder beside `sqlite/`
 and `memory/`, and an entry there.
@@ -17,7 +17,7 @@ __all__ = ["Journal", "Removed", "Replayed"]
 
 
 class Replayed(NamedTuple):
-    """One `append` as it was stored."""
+    """The envelopes of one `append`, read back from a journal."""
 
     first: int
     """Number of the first envelope."""
@@ -51,7 +51,7 @@ class Replayed(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """What a collection removed."""
+    """The result of a journal's garbage collection: what it removed."""
 
     commits: int = 0
     envelopes: int = 0
@@ -62,7 +62,7 @@ class Removed(NamedTuple):
 
 
 class Journal(Protocol):
-    """Stores envelopes in the order in which they passed.
+    """The interface of a journal: stores envelopes in the order in which they passed.
 
     An envelope has a number, which is its place in the journal for good. An append has a ticket, which says when it is durable.
     Both rise by one; numbers may be skipped.

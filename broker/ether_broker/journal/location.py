@@ -1,4 +1,4 @@
-"""Where a cluster's journal is, unless somebody says otherwise."""
+"""The default location of a cluster's journal."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def _nobody() -> None:
 
 
 class NullJournal:
-    """Commits at once and stores nothing: what was accepted dies with the broker.
+    """A journal that commits at once and stores nothing: what was accepted is lost with the broker.
 
     `committed` has the ticket when `append` returns, so `on_commit` is never called.
     """

@@ -1,4 +1,4 @@
-"""One envelope as somebody who reads the journal sees it."""
+"""The record of one envelope, as readers of the journal see it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RESPONSE: Final = int(Kind.RESPONSE)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An envelope with its number and its times."""
+    """An envelope of the journal with its number and its times."""
 
     number: int
     wall: float

@@ -25,7 +25,7 @@ _MOST_CACHED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DelegateRule:
-    """Lets some delegate some capabilities to some.
+    """A rule of an access list that lets some agents delegate some capabilities to some agents.
 
     Raises:
         InvalidSpec: a pattern is none.
@@ -46,7 +46,7 @@ class DelegateRule:
 
 @dataclass(frozen=True, slots=True)
 class RegisterRule:
-    """Lets some nodes host some agents.
+    """A rule of an access list that lets some nodes host some agents.
 
     Raises:
         InvalidSpec: a pattern is none.
@@ -64,7 +64,7 @@ class RegisterRule:
 
 
 class Grant:
-    """What a delegator may delegate, and to whom.
+    """The part of an access list that concerns one delegator: what it may delegate, and to whom.
 
     What it may not reach it is not told of either: no alternative, no "did you mean", no condition.
     """
@@ -115,7 +115,7 @@ class Grant:
 
 
 class Access:
-    """What each may do; everything that no rule allows is denied.
+    """An access list: the rules of who may do what on the bus. What no rule allows is denied.
 
     A node may always host the agent of its own name, in which its plain code delegates. Names of agents are only as good
     as the rules for registering them, and names of nodes as the keys that they come with: without keys an access list

@@ -1,4 +1,4 @@
-"""What a node shows to the broker, and what it wants to see."""
+"""The credentials of a node: its key pair, and the broker's keys that it trusts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ServerKey = str | Path | Iterable[str | Path]
 
 
 class Credentials:
-    """A key pair, and the broker's public keys that are believed.
+    """The credentials of a node: its key pair, and the broker's public keys that it trusts.
 
     Args:
         pair: ours; it stays the same for the life of a link.

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection."""
+"""The identity at the other end of a connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Identity"]
 
 
 class Identity:
-    """A key that a connection has proved to own, and what it is allowed at the moment of asking."""
+    """The public key that a connection has proved to own, and what it is allowed at the moment of asking."""
 
     __slots__ = ("_keyring", "key")
 

@@ -64,7 +64,7 @@ class _Contents:
 
 
 class Keyring:
-    """A folder of keys; any thread may use it.
+    """A folder of keys: one's own pair, and those of others that may join; any thread may use it.
 
     Promises: what `ether keys` changes in the folder holds here within `RELOAD` seconds of the next question. A file in
     `allowed` that cannot be read allows nobody. When the folder as a whole cannot be read, what was known stays as it is

@@ -95,7 +95,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A public key and the secret that proves it."""
+    """A public key with its secret key."""
 
     public: str
     """40 characters of Z85."""

@@ -22,7 +22,7 @@ INCARNATION: Final = 16
 
 
 class NodeAddress(NamedTuple):
-    """Where one incarnation of a node is."""
+    """The address of one incarnation of a node: where it is sent to, and where its frames come from."""
 
     incarnation: bytes
     """16 bytes that no other node has, and nobody can guess."""

@@ -1,4 +1,4 @@
-"""Who may come in: what may wait of strangers, and how many nodes there may be, in all and of each key. Sans-IO."""
+"""Admission control: bounds on what waits of unknown peers, and on the nodes of each key and in all. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept for nodes until they acknowledge it: bounded for each, for those of a key together, and in all. Sans-IO."""
+"""The backlog of bytes kept for nodes until they acknowledge them, bounded for each, for each key, and in all. Sans-IO."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _OUTBOX: Final = 128 << 20
 
 
 class Backlog:
-    """Counts, and parts with whom too much is kept for: the session with most, of the key that has most.
+    """A bound on the bytes that are kept for nodes until they acknowledge them, for each, for each key, and in all.
+
+    When too much is kept, it closes a session: the one for which most is kept, of the key for which most is kept.
 
     Args:
         most: bytes in all; a key may have half of them. Where there are no keys all nodes share the whole.

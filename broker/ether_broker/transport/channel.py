@@ -43,7 +43,7 @@ _RESEND: Final = pack_envelope(Kind.RESEND)
 
 
 class Channel:
-    """One end's view of both directions.
+    """One end of a session's numbered frames, sent and received.
 
     Sending (`pack`, `unsent`, `rewind`) and receiving (`received`, `misses`) may be in two threads: each touches its own
     half, and an acknowledgement that is noted while a frame is packed is at worst noted one frame later.

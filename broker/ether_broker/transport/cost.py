@@ -1,4 +1,4 @@
-"""What an envelope costs, in points; turns are shared out by it. Sans-IO.
+"""The cost of an envelope, in points, by which turns are shared out. Sans-IO.
 
 A point is about 10 µs of the broker's time for work, and 3 µs for what is none: so a step that is full of that is short, and
 those who work beside it wait less.

@@ -21,7 +21,7 @@ REFUSED: Final = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its r
 
 
 class Receiver(Protocol):
-    """Who gets what a link brings; all of it in the link's one receiving thread."""
+    """The interface of what receives from a link; called in the link's one receiving thread."""
 
     def received(self, envelopes: list[bytes]) -> None:
         """Envelopes from the broker, in order and each once, but for those of `Link.greet`'s answers."""
@@ -31,7 +31,7 @@ class Receiver(Protocol):
 
 
 class Link(Protocol):
-    """The way to the broker.
+    """The interface of a node's link to the broker.
 
     Within a session nothing is lost, doubled or out of order, though connections break: see `ether_broker.transport.channel`.
     """

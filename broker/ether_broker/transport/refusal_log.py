@@ -1,4 +1,4 @@
-"""What was refused, counted; and told in the log without a flood."""
+"""The log of refusals: all are counted, and few are logged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _DETAIL: Final = 300
 
 
 class RefusalLog:
-    """Counts refusals by reason, and logs the 1st, 2nd, 4th, 8th … of each peer and reason; any thread may use it.
+    """A counter of refusals by reason, which logs the 1st, 2nd, 4th, 8th … of each peer and reason.
+
+    Any thread may use it.
 
     So a peer that sends a million bad messages writes twenty lines, and a thousand peers that send one each cannot
     fill the memory.

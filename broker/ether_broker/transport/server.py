@@ -17,7 +17,7 @@ __all__ = ["Guard", "Server"]
 
 
 class Guard(Protocol):
-    """Who lets connections in by their keys, and knows whose each is."""
+    """The interface of a transport's guard: which keys may connect, and whose each connection is."""
 
     refusals: RefusalLog
     """What was turned away."""
@@ -30,7 +30,10 @@ class Guard(Protocol):
 
 
 class Server(Protocol):
-    """Where the frames of all peers come in and go out; everything but `wake` belongs to one thread."""
+    """The interface of a transport's server, which receives and sends the frames of all peers.
+
+    Everything but `wake` belongs to one thread.
+    """
 
     endpoint: str
     """The address that it has."""

@@ -1,4 +1,4 @@
-"""One incarnation of a node at the broker: what it said of itself, what it has, and what is under way to and from it."""
+"""The session of one incarnation of a node at the broker: what it said of itself, and what is under way to and from it."""
 
 from __future__ import annotations
 

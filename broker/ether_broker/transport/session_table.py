@@ -54,7 +54,7 @@ _MOST_ERRORS: Final = 1_000
 
 
 class SessionTable:
-    """Sessions and what waits for them.
+    """The table of the nodes' sessions, and of what waits for each.
 
     Args:
         timing: which all of its nodes keep. Without a `patience` a node is lost with its connection.

@@ -1,4 +1,4 @@
-"""Whose envelopes are handled next: each session has a queue, and turns by what it costs. Sans-IO.
+"""The order in which sessions have their envelopes handled: each has a queue, and turns by their cost. Sans-IO.
 
     socket ── put(queue, frame) ──► frames wait in their queues, each in the order in which they came
     step   ── take() ─────────────► envelopes of the queue that has cost least, QUANTUM points at a time, STEP in all
@@ -40,7 +40,7 @@ _S = TypeVar("_S")
 
 
 class InputQueue(Generic[_S]):
-    """Frames of one session, or of those of one key that have none, and its place among the others.
+    """A queue of received frames that await their turn: of one session, or of all peers of a key without a session.
 
     Args:
         session: whose frames they are; None for peers without a session.

@@ -68,7 +68,7 @@ FRAME: Final = 1 << 20
 
 @unique
 class Kind(IntEnum):
-    """What an envelope is for."""
+    """The kinds of envelopes, as the header's kind byte has them."""
 
     DELEGATION = 1
     RESPONSE = 2
@@ -111,7 +111,7 @@ class Kind(IntEnum):
 
 @unique
 class Flag(IntFlag):
-    """Bits of a header."""
+    """The flag bits of an envelope's header."""
 
     NONE = 0
     REDELIVERED = 1
@@ -133,7 +133,7 @@ class Flag(IntFlag):
 
 
 class Header(NamedTuple):
-    """An envelope's header, and where in the envelope its parts are."""
+    """The header of an envelope, decoded, with the offsets of the envelope's parts."""
 
     kind: int
     status: int

@@ -65,11 +65,15 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _schema(name: str, model: type[Model]) -> dict[str, Any]:
+    schema = model.model_json_schema(by_alias=True, schema_generator=_Generator)
+    for one in (schema, *schema.get("$defs", {}).values()):
+        if "description" in one:  # the class's docstring, whose example is Python
+            one["description"] = one["description"].partition("\n\nExample:\n")[0]
     return {
         "$schema": _DIALECT,
         "$id": f"urn:agent-ether:schema:{name}:v{_MAJOR}",
         "x-ether-schema-version": SCHEMA_VERSION,
-        **model.model_json_schema(by_alias=True, schema_generator=_Generator),
+        **schema,
     }
 
 

@@ -27,7 +27,7 @@ _MOST: Final = 200
 
 
 class AuditEntry(Observation):
-    """One envelope as it passed the bus, and was written down.
+    """One envelope of a journal: its number, its times, and its fields read.
 
     Bodies are read when they are asked for. One that cannot be read (its sender sent what is none) says so in its
     place: an audit trail shows that too.

@@ -1,4 +1,4 @@
-"""Which entries of a journal are wanted."""
+"""A filter of a journal's entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALWAYS: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """Entries that fit all that is said; within one field, any of its values."""
+    """A filter of journal entries: those that fit all its fields, and within one field any of its values."""
 
     agents: frozenset[str] = frozenset()
     """Names; an entry fits if it was from one of them or to one, or is an event about one."""

@@ -1,4 +1,4 @@
-"""What people write to name a delegation: a number, a request id or its begin, or another system's id."""
+"""The names of a delegation as people write them: a number, a request id or its beginning, another system's id."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """One delegation from the entry that accepted it to its outcome."""
+    """A delegation as a journal shows it, from the entry that accepted it to its outcome."""
 
     entry: AuditEntry
     """Its DELEGATION."""

@@ -43,7 +43,7 @@ class Page(NamedTuple):
 
 
 class Trail:
-    """The audit trail in a journal file. Close it, or use it in a `with` block; from one thread.
+    """The audit trail in a journal file, for one thread. Close it, or use it in a `with` block.
 
     Args:
         path: the journal's file.

@@ -1,4 +1,4 @@
-"""What the broker's process runs: the broker's socket and the supervisor, and no agent's code.
+"""The main function of the broker's process: the broker's socket and the supervisor, and no agent's code.
 
 SIGTERM lets the nodes leave first, because a service manager tells all processes of a cluster at the same time;
 SIGINT, or a second signal, ends it at once. Either way the socket's file goes with it.

@@ -67,6 +67,10 @@ class Cluster:
 
     With `advertise=True` the broker is found on the local network (`ether.discover`) while it is up.
 
+    Example:
+        with Cluster(nodes=2, drain=1.0) as cluster, Runtime.connect(cluster.url, name="me") as bus:
+            assert sorted(node["node"] for node in bus.nodes()) == ["me", "node-1", "node-2"]
+
     Args:
         nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start. Or a whole
             `ClusterSpec`, which then says everything.

@@ -1,4 +1,4 @@
-"""What a cluster file may say; `ether.config` reads it. The docstrings go into its JSON Schema."""
+"""The schema of a cluster file, which the file loader validates against; its docstrings go into the JSON Schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node's process runs: a place on the bus, its agents, and their orderly end.
+"""The main function of a node's process: a node of the bus with its agents, and their orderly end.
 
 `serve` is that for any process, as for `ether node`; `main` is it for a child of a cluster.
 """

@@ -1,4 +1,4 @@
-"""What a cluster consists of: agents on nodes, and how they are kept running. Values that start nothing.
+"""The specifications of a cluster, its nodes and their agents: values that start nothing.
 
 ClusterSpec.of(2, ["agents:Scout"])                        # that agent on each of two nodes
 ClusterSpec((NodeSpec("n1", (AgentSpec("agents:Scout", count=2),)),))
@@ -46,7 +46,12 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """An agent, or several of a kind, to be started in a node's process.
+    """The specification of an agent, or of several of one class, that a node's process starts.
+
+    Example:
+        agent = AgentSpec("crawlers:PageCrawler", count=4, restart=Restart.TRANSIENT)
+        assert agent.base_name == "page-crawler"
+        ClusterSpec(nodes=(NodeSpec("node-1", agents=(agent,)),))
 
     Raises:
         InvalidSpec: a field has a value that it cannot have; the message says which.
@@ -94,7 +99,11 @@ AgentLike = AgentSpec | str | type
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A process that hosts agents.
+    """The specification of a node: a process that hosts agents.
+
+    Example:
+        node = NodeSpec("node-1", agents=("crawlers:PageCrawler", AgentSpec("crawlers:Index", count=2)), threads=8)
+        assert [agent.count for agent in node.agents] == [1, 2]
 
     Raises:
         InvalidSpec: a field has a value that it cannot have.
@@ -116,7 +125,17 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A broker and its nodes.
+    """The specification of a cluster: its broker, its nodes, and how their processes are kept running.
+
+    A value that starts nothing; `Cluster(spec)` starts it.
+
+    Example:
+        spec = ClusterSpec(
+            name="crawl",
+            nodes=(NodeSpec("node-1", agents=("crawlers:PageCrawler",)), NodeSpec("node-2")),
+            journal="crawl.db",
+        )
+        assert spec.nodes[0].agents == (AgentSpec("crawlers:PageCrawler"),)
 
     Raises:
         InvalidSpec: there is no node, two have one name, or a field has a value that it cannot have.

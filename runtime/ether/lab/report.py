@@ -1,4 +1,4 @@
-"""What a run of the lab found: figures beside their bounds, broken promises, and the tables behind them."""
+"""The report of a run of the lab: figures beside their bounds, broken promises, and the tables behind them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a figure should be."""
+    """The limit of a figure, from below or from above."""
 
     limit: float
     at_least: bool
@@ -41,7 +41,7 @@ def at_most(limit: float) -> Bound:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number: a ratio of two things of one run, or an amount of one thing."""
+    """A measured number: a ratio of two things of one run, or an amount of one thing."""
 
     case: str
     name: str
@@ -79,7 +79,7 @@ def spread(case: str, name: str, values: Iterable[float]) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that was broken."""
+    """A promise that a run found broken."""
 
     rule: str
     """A stable word."""
@@ -91,7 +91,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that one run found."""
+    """The report of one run of the lab: figures, violations and tables."""
 
     figures: tuple[Figure, ...]
     tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)

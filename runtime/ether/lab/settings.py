@@ -1,4 +1,4 @@
-"""What every run of the lab is asked for, and the check of its values."""
+"""The settings that every run of the lab has, and the check of their values."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from ether_broker.errors import UsageError
 
-__all__ = ["Settings", "setting"]
+__all__ = ["RunSettings", "setting"]
 
 
 def setting(
     default: Any, *, least: float | None = None, above: float | None = None, most: float = float("inf"),
     choices: tuple[str, ...] = (),
 ) -> Any:  # fmt: skip
-    """A field of `Settings` with what its values have to be; None is always one."""
+    """A field of `RunSettings` with what its values have to be; None is always one."""
     return field(default=default, metadata={"least": least, "above": above, "most": most, "choices": choices})
 
 
@@ -25,8 +25,8 @@ def _silent(_line: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How a run is made; each kind of run adds its own.
+class RunSettings:
+    """The settings that all runs of the lab share; each kind of run adds its own.
 
     Raises:
         UsageError: a value that cannot be; the message names it.

@@ -32,7 +32,7 @@ _PATIENCE: Final = 5.0
 
 
 class EmbeddedBroker:
-    """Runs from when it is made until `stop`.
+    """A broker in a thread of this process, from when it is made until `stop`.
 
     Args:
         bind: its address; None is one that only sockets of the same context see.

@@ -1,4 +1,4 @@
-"""Which handler keeps the event loop of this node from coming round.
+"""A watch on the node's event loop, which names the handler that blocks it.
 
 Node.ticked ──► EventLoopWatch ──► log (and a warning where nobody reads the log), the node's heartbeat ──► broker ──► event
 """

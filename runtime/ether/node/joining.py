@@ -1,4 +1,4 @@
-"""How a node joins a broker, shows that it lives, joins again, and leaves.
+"""The life of a node's session: joining a broker, heartbeats, joining again, leaving.
 
                                 ┌─ it knows what we had with it ──► _resume   goes on with everything
 HELLO ──► broker ── WELCOME ──► welcomed

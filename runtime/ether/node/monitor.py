@@ -9,7 +9,14 @@ __all__ = ["Monitor"]
 
 
 class Monitor:
-    """Fires once: when its target goes down, or at once when it is not there.
+    """A watch on an agent or a node that fires once, when it goes down (as OTP's `monitor/2`); `bus.monitor` makes it.
+
+    It fires at once when its target is not there.
+
+    Example:
+        monitor = bus.monitor("counter")
+        bus.stop("counter")
+        assert monitor.wait(timeout=5.0) and monitor.is_down
 
     Args:
         target: an agent's name, or `node:NAME`.

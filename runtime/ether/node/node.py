@@ -54,7 +54,7 @@ _FAREWELL: Final = 1.0
 
 
 class Node:
-    """One process's place on the bus.
+    """A node: one process's place on the bus, with its agents, its delegations and one link to the broker.
 
     Args:
         name: unique on the bus; also the name of the agent that delegates from plain code.

@@ -1,4 +1,4 @@
-"""What this node asks of others: the handles of its delegations, until their outcomes are there.
+"""The delegations that this node has made: their handles, until their outcomes are there.
 
 delegate, request ──► link.send        deliver ──► Handle ──► whoever waits for it
 """
@@ -48,7 +48,7 @@ def awaiting(request_ids: list[bytes]) -> list[bytes]:
 
 
 class OutgoingDelegations:
-    """The delegations of one node that have no outcome yet; what a handle needs of its node (`HandleHost`).
+    """The delegations of one node that have no outcome yet, with their handles; a `HandleHost`.
 
     Args:
         name: of the node, in which plain code delegates.

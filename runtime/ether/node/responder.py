@@ -1,4 +1,4 @@
-"""What the agents of this node say to the bus: outcomes, progress, refusals.
+"""The messages of this node's agents to the bus: outcomes, progress, refusals.
 
 Cell, Task ──► Responder ──► link
 """

@@ -1,4 +1,4 @@
-"""Who on this node watches the bus: observers, which see what passes, and monitors, which wait for an end."""
+"""The subscriptions of this node: observers, which see what passes, and monitors, which wait for an end."""
 
 from __future__ import annotations
 

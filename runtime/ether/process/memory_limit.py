@@ -1,4 +1,4 @@
-"""Keeps the memory of the broker's process under its limit, whatever its peers send.
+"""A limit on the memory of the broker's process, whatever its peers send.
 
 The bounds of mailboxes, outboxes and quotas hold what the broker itself keeps. They cannot hold what libzmq keeps: it takes
 in the parts of a message until the last has come, as many as a peer cares to send, and only then shows them to anybody; and
@@ -44,7 +44,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryLimit:
-    """Runs in a thread of its own from when it is made until `close`.
+    """A limit on the memory of a broker's process, held by a thread of its own until `close`.
 
     Promises: past `limit` bytes of resident memory the greediest TCP connection is shut, one each 0.05 s until the memory is
     below; or the node is cut off for which more is kept than any connection has sent. Past twice the limit the process ends

@@ -1,4 +1,4 @@
-"""Where the output of child processes comes out: line by line, with the name of the process."""
+"""The output of child processes, read line by line and given on with the name of the process."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _starting = False
 
 
 class ParentLink:
-    """The child's end; made first of all, in the main thread.
+    """The child's end of the tie between a process and its parent; made first of all, in the main thread.
 
     The signals that end a process do so from here on, whatever was inherited: it is the parent who says when, and who may
     have been started with SIGINT ignored.

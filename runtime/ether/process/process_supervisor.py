@@ -1,4 +1,4 @@
-"""The warden keeps the processes of a cluster running: it does with processes what the restart machine decides.
+"""The process supervisor: keeps the processes of a cluster running, by the decisions of the restart machine.
 
     Cluster ── add, stop ──► ProcessSupervisor ── step(event) ──► RestartMachine      one supervisor a process, each with
                                 │  ◄── effects ──┘                          a restart budget of its own
@@ -66,7 +66,7 @@ _PATIENCE: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """A process to be kept running."""
+    """The specification of a process that is kept running."""
 
     name: str
     module: str
@@ -85,7 +85,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatistics:
-    """How one process of a cluster stood."""
+    """The state of one process of a cluster, and how often it was started again."""
 
     name: str
     pid: int | None
@@ -115,7 +115,7 @@ class _Life:
 
 
 class ProcessSupervisor:
-    """Keeps processes running, in a thread of its own.
+    """A thread that keeps processes running by the rules of the restart machine.
 
     Args:
         intensity: restarts of one process within `period` that are borne.

@@ -1,4 +1,4 @@
-"""How a process is told to end: the first signal asks for an orderly end, the second one ends it at once."""
+"""Signals that end a process: the first asks for an orderly end, the second ends it at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Stopping:
-    """SIGTERM, SIGINT and SIGHUP as things to wait for; a context manager, in the main thread only.
+    """SIGTERM, SIGINT and SIGHUP as events to wait for; a context manager, in the main thread only.
 
     A signal that was ignored stays so: `nohup` means what it says.
 

@@ -1,4 +1,4 @@
-"""Why a child process did not come up, as an error of ours."""
+"""The error of a child process that did not come up, and its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drive a review: delegate its tasks, follow them, delegate the reduction."""
+"""The driver of a review: delegates its tasks, follows them, delegates the reduction."""
 
 from __future__ import annotations
 

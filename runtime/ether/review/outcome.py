@@ -1,4 +1,4 @@
-"""What became of one task of a review."""
+"""The outcome of one task of a review."""
 
 from __future__ import annotations
 

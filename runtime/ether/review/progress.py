@@ -1,4 +1,4 @@
-"""Progress of a review as lines, one an event: for people, files and pipes alike (spec 1 §6.1, §8.4)."""
+"""The interface of a review's progress display."""
 
 from __future__ import annotations
 

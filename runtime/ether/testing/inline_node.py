@@ -1,4 +1,4 @@
-"""A node on a machinery without threads: a `World` moves what it has to do, one thing at a time."""
+"""A node without threads: a `World` moves what it has to do, one thing at a time."""
 
 from __future__ import annotations
 

@@ -20,10 +20,17 @@ __all__ = ["MemoryBroker", "MemoryLink"]
 
 
 class MemoryBroker:
-    """A broker that moves when it is told to, or when a link is flushed.
+    """A broker in memory, for tests: its frames move when `exchange` is called or a link is flushed.
 
     Nothing in it is random but the ids of events, and nothing depends on the time but through `clock`: the same calls
     give the same frames in the same order.
+
+    Example:
+        broker = MemoryBroker(ManualClock())
+        link = broker.connect()
+        assert link.first(timeout=5.0) == []  # nothing was said yet, and no time passes
+        assert not broker.exchange()
+        broker.disconnect(link)
 
     Args:
         clock: what the supervisor takes for the time.

@@ -23,9 +23,14 @@ _O = TypeVar("_O", bound=Observer)
 class TestRuntime(Runtime):
     """A `Runtime` for tests: nothing happens but in your own calls, and always in the same order.
 
+        class Sleeper(Agent):
+            @capability("sleep")
+            async def sleep(self) -> None:
+                await asyncio.sleep(3600)
+
         with TestRuntime() as bus:
-            bus.start(Researcher)
-            handle = bus.delegate("research.context.deepen", {"name": "ZeroMQ"}, timeout=60)
+            bus.start(Sleeper)
+            handle = bus.delegate("sleep", timeout=60)
             bus.advance(60.25)                               # a minute, in no time; deadlines are looked at each 0.25 s
             assert handle.result().status is Status.TIMEOUT
 

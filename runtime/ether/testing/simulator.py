@@ -28,7 +28,7 @@ MOST_STEPS: Final = 1_000_000
 
 
 class Stalled(WaitTimeout):
-    """What is waited for cannot come before the clock moves; the message says what is under way."""
+    """The error that what is waited for cannot come before the clock moves; the message says what is under way."""
 
     code = "stalled"
 

@@ -1,4 +1,4 @@
-"""Reading a file that a user names: so much of it at most, whatever it is."""
+"""A bounded read of a file that a user names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted of the delegations of one group: a specialist and a capability, in one slot of time."""
+"""The counters of one group of delegations: a specialist and a capability, in one slot of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each metric means, as data: where it comes from, what is divided by what, and the target."""
+"""The definitions of the metrics, as data: source, numerator, denominator and target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ __all__ = ["DEFINITIONS", "EXTENSION_METRICS", "Definition", "Target"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a metric should be; at most one of the three is set."""
+    """The target of a metric: a lower bound, an upper bound or a downward trend; at most one of them is set.
+
+    Example:
+        target = Target(below=0.05)
+        assert str(target) == "< 0.05"
+        assert target.is_met(0.01) and not target.is_met(0.2)
+    """
 
     above: float | None = None
     below: float | None = None
@@ -46,7 +52,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One named metric."""
+    """The definition of a metric: what is divided by what, where that is specified, and the target.
+
+    Example:
+        by_name = {definition.name: definition for definition in DEFINITIONS}
+        assert by_name["timeout_rate"].text.startswith("TIMEOUT / executions")
+        assert str(by_name["timeout_rate"].target) == "< 0.05"
+    """
 
     name: str
     """As in the spec, and as `Figures` has it."""

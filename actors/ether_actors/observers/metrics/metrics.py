@@ -45,11 +45,16 @@ _Pair = tuple[str, str]
 
 
 class Metrics(Observer):
-    """Counts what becomes of delegations: the metrics of spec 2 §12 and of spec 3, by agent, by capability and over all.
+    """An observer that counts what becomes of delegations: the metrics of spec 2 §12 and of spec 3.
+
+    They are kept for each agent, for each capability, and for all together.
 
         metrics = bus.observe(Metrics())
-        metrics.snapshot().windows["60"].overall.delegation_success_rate
-        metrics.to_json(); metrics.to_prometheus()
+        bus.delegate("text.count", {"text": "two words"}).result()
+        bus.settle(metrics)
+        assert metrics.snapshot().windows["60"].overall.delegation_success_rate == 1.0
+        assert json.loads(metrics.to_json())["seen"] > 0
+        assert "# TYPE" in metrics.to_prometheus()
 
     `DEFINITIONS` and `Figures` say what each metric means. A delegation counts when and where its outcome passed: for the
     specialist that answered, or, when the supervisor ruled, for the agent that the delegation was last seen to be given to.

@@ -1,4 +1,4 @@
-"""How durations are spread, in bounded memory."""
+"""A sketch of the quantiles of durations, in bounded memory."""
 
 from __future__ import annotations
 

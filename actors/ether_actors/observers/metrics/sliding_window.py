@@ -1,4 +1,4 @@
-"""Records over time: of everything so far, and of the last seconds, in bounded memory."""
+"""The sliding windows of records, and the total of everything so far, in bounded memory."""
 
 from __future__ import annotations
 

@@ -19,7 +19,14 @@ OTHER = "(other)"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A metric against its target."""
+    """The value of a metric beside its target, and whether it meets it.
+
+    Example:
+        metrics = bus.observe(Metrics())
+        bus.delegate("text.count", {"text": "two words"}).result()
+        bus.settle(metrics)
+        assert metrics.snapshot().verdicts()["delegation_success_rate"] == Verdict(1.0, "> 0.85", met=True)
+    """
 
     value: float | None
     target: str
@@ -30,7 +37,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class PairTotals:
-    """What one agent did of one capability since the metrics began; for counters, which only rise."""
+    """The totals of one agent for one capability since the metrics began; they only rise, as counters do.
+
+    Example:
+        metrics = bus.observe(Metrics())
+        bus.delegate("text.count", {"text": "two words"}).result()
+        bus.settle(metrics)
+        (pair,) = metrics.snapshot().pairs
+        assert (pair.agent, pair.capability, pair.by_status) == ("counter", "text.count", {"COMPLETED": 1})
+    """
 
     agent: str
     capability: str
@@ -48,7 +63,16 @@ class PairTotals:
 
 @dataclass(frozen=True, slots=True)
 class WindowStatistics:
-    """Everything about one window."""
+    """The metrics of one window: over all, by agent and by capability.
+
+    Example:
+        metrics = bus.observe(Metrics(windows=(60.0,)))
+        bus.delegate("text.count", {"text": "two words"}).result()
+        bus.settle(metrics)
+        window = metrics.snapshot().windows["60"]
+        assert window.seconds == 60.0 and window.overall.ended == 1
+        assert window.rejections == {}
+    """
 
     seconds: float | None
     """Its length; None is since the metrics began."""
@@ -71,7 +95,16 @@ class WindowStatistics:
 
 @dataclass(frozen=True, slots=True)
 class MetricsStatistics:
-    """The metrics at one moment."""
+    """A snapshot of all metrics at one moment; immutable.
+
+    Example:
+        metrics = bus.observe(Metrics())
+        bus.delegate("text.count", {"text": "two words"}).result()
+        bus.settle(metrics)
+        statistics = metrics.snapshot()
+        assert statistics.value("success_rate") == 1.0
+        assert statistics.verdicts()["timeout_rate"].met
+    """
 
     time: float
     """The moment, in seconds by the broker's clock; 0.0 before the first message."""

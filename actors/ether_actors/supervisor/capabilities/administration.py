@@ -42,7 +42,7 @@ STALLED: Final = 1.5
 
 
 class Administration:
-    """The agent `ether`: does delegations of `ether.*`, most of them at once, inside the supervisor's step.
+    """The agent `ether`: answers delegations of `ether.*`, most of them at once, inside the supervisor's step.
 
     They are accepted, journaled and ended as all others are; only that nobody else may have them, and that the access list says
     who may ask, or change something by asking.

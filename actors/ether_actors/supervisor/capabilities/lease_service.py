@@ -1,4 +1,4 @@
-"""How the bus gives leases (G5): `ether.lease` and `ether.release`, as work of the agent `ether`. Sans-IO.
+"""The lease service (G5): `ether.lease` and `ether.release`, as work of the agent `ether`. Sans-IO.
 
     Administration ── claim, release, late ──► LeaseService ──► LeaseTable  decides
     Ledger ── a delegation left ────────────►   │
@@ -49,7 +49,7 @@ _ENDED: Final = "The delegation that was to hold the lease has ended."
 
 
 class LeaseService:
-    """The giving and taking of leases."""
+    """The part of the supervisor that grants and releases leases."""
 
     def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records

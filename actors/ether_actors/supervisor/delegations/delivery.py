@@ -1,4 +1,4 @@
-"""What is given out: work to the specialists' nodes, progress and the one outcome to the delegators. Sans-IO."""
+"""The delivery of work to the specialists' nodes, and of progress and the one outcome to the delegators. Sans-IO."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _QUEUED, _SENT, _, _ENDED = State  # a member of an Enum costs a look-up each ti
 
 
 class Delivery:
-    """Sends what the rulings decide, and keeps ledger, mailboxes and counts in step with it."""
+    """The part of the supervisor that sends what was ruled, and keeps ledger, mailboxes and counts in step with it."""
 
     def __init__(self, records: BrokerState) -> None:
         self._records = records

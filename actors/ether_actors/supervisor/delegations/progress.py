@@ -1,4 +1,4 @@
-"""How much is told of work that goes on: what is over is folded into the newest, and how much that was is told. Sans-IO.
+"""The progress of running work, bounded: what was not sent in time is folded into the newest, and counted. Sans-IO.
 
     PROGRESS ── within its bounds ──► delegator, observers, journal
              ── beyond them ────────► waits; the next one takes its place ── in its time, or before the outcome ──► as above
@@ -50,7 +50,7 @@ _Place = tuple[Session, bool]
 
 
 class Progress:
-    """Passes on that work goes on."""
+    """The part of the supervisor that sends the progress of work on to its delegators and observers."""
 
     def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records

@@ -1,4 +1,4 @@
-"""What becomes of an agent's work when the agent drains, leaves, is lost or is up again. Sans-IO.
+"""The reassignment of an agent's work when the agent drains, leaves, is lost or is up again. Sans-IO.
 
 Others get it where they may; the rest waits, or is answered for.
 """
@@ -33,7 +33,7 @@ _EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 
 
 class Reassignment:
-    """Takes work from agents, and gives it to others.
+    """The part of the supervisor that takes work from agents that leave or are lost, and gives it to others.
 
     What an agent has is gone through a share a step: such a method says after each delegation how much it has done (1), and
     goes on when it is asked for the next. Meanwhile delegations may end, and others come.

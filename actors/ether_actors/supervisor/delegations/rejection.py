@@ -1,4 +1,4 @@
-"""Why a delegation is not accepted: what the delegator is told, and what observers see of it."""
+"""The rejection of a delegation: what the delegator is told, and what observers see of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Rejection", "broker_full", "cycle", "forged", "id_ahead", "overload"
 
 
 class Rejection(Exception):
-    """Why a delegation is not accepted.
+    """The exception that a delegation is not accepted: with which status, code and message.
 
     Args:
         status: how it ends.

@@ -1,4 +1,4 @@
-"""Who gets a delegation: the agent that it names, or the holder that has the least to do; or why nobody. Sans-IO."""
+"""The selection of an agent for a delegation: the one that it names, or the holder that has the least to do. Sans-IO."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHOWN: Final = 8
 
 
 class Selection:
-    """The choice among the registry's agents, within what the access list lets the delegator reach."""
+    """The choice of an agent for a delegation, within what the access list lets the delegator reach."""
 
     def __init__(self, records: BrokerState) -> None:
         self._records = records

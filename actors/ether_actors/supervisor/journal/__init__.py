@@ -1,4 +1,4 @@
-"""What the supervisor makes of a journal: its fold to a state, checkpoints, and the collection of what is old.
+"""The supervisor's side of a journal: its fold to a state, checkpoints, and the collection of what is old.
 
 May import: `supervisor.delegations`, `supervisor.state`, `supervisor.registry`, the journal below.
 Used by: `supervisor`, `supervisor.capabilities`.

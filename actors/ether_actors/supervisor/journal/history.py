@@ -1,4 +1,4 @@
-"""What a journal tells: a fold over everything that passed, to the state in which its broker ended. Sans-IO.
+"""The history in a journal: a fold over everything that passed, to the state in which its broker ended. Sans-IO.
 
 A DELEGATION opens an entry and a terminal RESPONSE ends it; EVENTs say who is there and who was given what. What a
 broker refused was opened and ended in one step.
@@ -36,7 +36,7 @@ assert HEADER.size == 48  # noqa: PLR2004  the offsets above and in docs/protoco
 
 @dataclass(slots=True)
 class Accepted:
-    """A delegation without an outcome."""
+    """A delegation that the journal holds as accepted and without an outcome."""
 
     envelope: bytes
     """As it was accepted, with its deadline by the clock of the history."""
@@ -81,7 +81,7 @@ class Present:
 
 
 class History:
-    """The state that everything up to `next` led to."""
+    """The state that a fold over the journal up to `next` led to."""
 
     def __init__(self, *, remembered: int = REMEMBERED) -> None:
         self.next = 1

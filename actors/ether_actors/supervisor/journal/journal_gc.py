@@ -1,4 +1,4 @@
-"""How the bus does `ether.journal-gc`: it ends when the journal's old part has been given up. Sans-IO.
+"""The service of `ether.journal-gc`: it ends when the old part of the journal has been removed. Sans-IO.
 
 Administration ── collect ──► JournalGc ── collect ──► JournalMaintenance, in its thread
                               JournalGc ◄── done ───────┘ in the supervisor's step ──► Delivery
@@ -26,7 +26,7 @@ __all__ = ["JournalGc"]
 
 
 class JournalGc:
-    """Delegations of `ether.journal-gc`; one whose deadline passes is done all the same."""
+    """The service of `ether.journal-gc`; a delegation of it whose deadline passes is done all the same."""
 
     def __init__(self, records: BrokerState, delivery: Delivery) -> None:
         self._records = records

@@ -46,7 +46,7 @@ Fold = Callable[[threading.Event], "tuple[int, bytes] | None"]
 
 
 class JournalMaintenance:
-    """Keeps the journal of one broker; runs from `start` until `join`.
+    """The upkeep of one broker's journal, in a thread from `start` until `join`.
 
     Promises nothing: a checkpoint that cannot be made now is made later, and a broker recovers without it.
 

@@ -1,4 +1,4 @@
-"""Agents that go, or come back: their work is ruled on a share a step. The names of those who were lost are kept. Sans-IO."""
+"""The departure and return of agents: their work is ruled on a share a step, and the names of the lost are kept. Sans-IO."""
 
 from __future__ import annotations
 

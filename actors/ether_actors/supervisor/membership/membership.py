@@ -1,4 +1,4 @@
-"""Who is on the bus: nodes that come, show life and go, their agents, and who is told when one goes. Sans-IO."""
+"""The membership of the bus: nodes that come, show life and go, their agents, and who is told when one goes. Sans-IO."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TROUBLE: Final = 500
 
 
 class Membership:
-    """The supervisor's book of nodes and agents."""
+    """The supervisor's record of the nodes and agents on the bus."""
 
     def __init__(
         self, records: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay, broker: str

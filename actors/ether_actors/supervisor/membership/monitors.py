@@ -1,4 +1,4 @@
-"""Who is told when an agent or a node goes down: each once, a share a step. Sans-IO."""
+"""The monitors of agents and nodes: each is told once when its target goes down, a share a step. Sans-IO."""
 
 from __future__ import annotations
 

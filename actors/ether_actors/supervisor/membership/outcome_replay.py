@@ -1,4 +1,4 @@
-"""Outcomes that are asked for again, by delegators that are back or in doubt: they get them a little at a time. Sans-IO.
+"""The replay of outcomes to delegators that are back or in doubt, a share a step. Sans-IO.
 
 Looking them up must hold up nobody, nor must sending them: a request of a hundred bytes may ask for a MiB.
 """
@@ -40,7 +40,10 @@ one step would make every deadline late (G4)."""
 
 
 class OutcomeReplay:
-    """The queue of those that have ended; what is still open is given to its delegator at once."""
+    """The queue of delegations that have ended and whose outcomes are sent again.
+
+    What is still open is given to its delegator at once.
+    """
 
     def __init__(self, records: BrokerState) -> None:
         self._records = records

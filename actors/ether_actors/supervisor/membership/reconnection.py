@@ -1,4 +1,4 @@
-"""What becomes of nodes that come back: after the broker was started anew, or after a session ended without them. Sans-IO."""
+"""The reconnection of nodes, after the broker was started anew, or after a session ended without them. Sans-IO."""
 
 from __future__ import annotations
 

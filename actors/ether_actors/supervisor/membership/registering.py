@@ -1,4 +1,4 @@
-"""How agents come into the registry: one, or many of one manifest, which then travels and is kept once. Sans-IO."""
+"""The registration of agents: one, or many of one manifest, which then travels and is kept once. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents by the names under which they can be asked for something. Sans-IO.
+"""An index of agents by the capability names under which they can be asked. Sans-IO.
 
     a name that is asked for ──► itself, or the capabilities that it is short for or that are below it
     a capability ──► Holders, of one class: alike in the patterns of delegation that they take and to every access rule

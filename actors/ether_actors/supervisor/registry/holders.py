@@ -1,4 +1,4 @@
-"""Who may do one thing, of one class: replicas by what the first of them has to do, by weight and by confidence. Sans-IO."""
+"""The holders of one capability, of one class: replicas by load, by weight and by confidence. Sans-IO."""
 
 from __future__ import annotations
 

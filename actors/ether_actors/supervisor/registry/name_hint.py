@@ -1,4 +1,4 @@
-"""Which name may have been meant by one that there is not: at a price that is bounded, and told."""
+"""The nearest known name to an unknown one, as a hint; its cost is bounded and told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one node may have at most. Sans-IO."""
+"""The quotas of a node. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent in the registry, how it is, and what it was chosen for."""
+"""The registration of an agent, its condition, and the choice of it for a delegation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ turns: Final = count(1)
 
 @unique
 class Condition(StrEnum):
-    """How an agent is; to be busy is no condition."""
+    """The condition of an agent in the registry: whether it takes work. Being busy is no condition."""
 
     UP = "up"
     """Takes work."""
@@ -46,7 +46,7 @@ class Group(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Registration:
-    """One agent in the registry."""
+    """The registry's record of one agent."""
 
     manifest: Manifest
     name: bytes
@@ -106,7 +106,7 @@ def places_of(manifest: Manifest) -> int:
 
 
 class Choice(NamedTuple):
-    """Who gets a delegation."""
+    """The agent chosen for a delegation, and the capability by which it was chosen."""
 
     agent: Registration
     capability: Capability

@@ -25,7 +25,7 @@ _SINGLE: Final = Interface.SINGLE
 
 
 class Registry:
-    """Agents by name and by capability.
+    """The registry: the agents of the bus by name and by capability.
 
     Args:
         limits: bounds of each agent's mailbox, and of how many agents there may be.

@@ -1,4 +1,4 @@
-"""Agents that are alike in all that decides who may have a delegation, by what they have to do. Sans-IO."""
+"""Replicas: agents that are alike in all that decides on delegations to them, ordered by load. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the supervisor's parts share: who is there, what is owed, what passed, what died."""
+"""The state that the supervisor's parts share: members, ledger, tap and dead letters."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SUPERVISOR: Final = b"ether"
 
 
 class BrokerState:
-    """The state of one broker; every part that changes it runs in the supervisor's thread.
+    """The state of one broker, shared by the supervisor's parts; all of them run in the supervisor's thread.
 
     Args:
         limits: bounds of each mailbox.

@@ -1,4 +1,4 @@
-"""What is remembered of delegations that have ended: the newest, bounded; the journal has the others. Sans-IO."""
+"""The memory of ended delegations: the newest, bounded; the journal has the others. Sans-IO."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ending(NamedTuple):
 
 
 class Ended:
-    """The newest ended delegations, and which of their outcomes nobody has collected.
+    """The index of the newest ended delegations, and of those outcomes that nobody has collected.
 
     An outcome is uncollected when its delegator was gone as it came, or went before it had acknowledged it; after a restart
     of the broker every remembered one may be. The broker's own, and the one that is folded from the journal, take the same

@@ -61,7 +61,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A claim was granted."""
+    """The event that a claim was granted."""
 
     claim: Claim
     held: Held
@@ -69,7 +69,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A lease is not held any more."""
+    """The event that a lease is not held any more."""
 
     held: Held
     reason: str
@@ -77,7 +77,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """A claim waits no more, and was not granted."""
+    """The event that a claim waits no more, and was not granted."""
 
     claim: Claim
     reason: str
@@ -105,7 +105,7 @@ class _Stake:
 
 
 class LeaseTable:
-    """Leases that are held, and who waits for them, first come first served.
+    """The table of leases that are held, and of the claims that wait for them, first come first served.
 
     Promises: at most one holder a resource; tokens rise with each grant; a waiting claim is granted or withdrawn, and
     never forgotten; when a delegation has left, it is granted nothing, and what it has is taken from it as it is asked for.

@@ -21,7 +21,7 @@ __all__ = ["Entry", "Ledger", "State"]
 
 
 class State(IntEnum):
-    """The life of a delegation; docs/guarantees.md draws it."""
+    """The states of a delegation in the ledger; docs/guarantees.md draws them."""
 
     QUEUED = 0
     """Accepted; waits in the specialist's mailbox."""
@@ -45,7 +45,7 @@ _ALLOWED: Final = (
 
 
 class Entry:
-    """One delegation.
+    """The ledger's record of one delegation.
 
     An entry is made for each delegation that passes, so it has slots and no dataclass machinery.
     """
@@ -140,7 +140,7 @@ def owner_of(entry: Entry) -> str:
 
 
 class Ledger:
-    """Every delegation that has no outcome yet, and those with one that their nodes still hold.
+    """The record of every delegation without an outcome, and of those with one that their nodes still hold.
 
     Each is also entered with its agent (`Registration.work`, `Registration.held`), with its parent and with its
     delegator, so that ending any of them costs what it holds.

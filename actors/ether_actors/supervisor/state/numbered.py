@@ -1,4 +1,4 @@
-"""What is entered under rising numbers, and taken out in any order: what follows one of them is found without a walk."""
+"""A map under rising numbers: items are taken out in any order, and the next after a number is found without a walk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several owners have to be done for them, an owner after another. Sans-IO."""
+"""A round-robin queue of work for several owners. Sans-IO."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class RoundRobin(Generic[_K, _T]):
-    """Items by owner: first in, first out for each, and no owner waits for what another has.
+    """A queue of items by owner: first in, first out for each, and no owner waits for what another has.
 
     Who had none comes first, so that whoever has few has them done at once, however many others have some.
 

@@ -1,4 +1,4 @@
-"""What the supervisor does of its own accord, and when: one place that a step asks for all of it. Sans-IO.
+"""The schedule of the supervisor's own work: one place that a step asks for all that is due. Sans-IO.
 
 A part of the supervisor wakes its job; a step compares one time, `Schedule.next`, and runs what is due in a fixed order. Each
 job does a share of its work, and wakes itself for the next, or pauses until the journal has committed what it added.
@@ -20,7 +20,7 @@ OWN: Final = 64
 
 
 class Job:
-    """A part's work that nobody asks for at that moment: deadlines, departures, heartbeats.
+    """A part of the supervisor's work that is due at a time, such as deadlines, departures and heartbeats.
 
     Args:
         schedule: that runs it.
@@ -60,7 +60,9 @@ class Job:
 
 
 class Share:
-    """How much of a part's work one step may do: beside what peers cause, at least half of it is left to its job.
+    """A bound on the work that one step does for a part of the supervisor.
+
+    Beside what peers cause, at least half of it is left to the part's own job.
 
     Args:
         schedule: whose steps they are.

@@ -1,4 +1,4 @@
-"""Spec 1 §3.1: `AgentInput` and `AgentOutput`, the standard input and output of a composable agent.
+"""The views `AgentInput` and `AgentOutput`: the standard input and output of a composable agent (spec 1 §3.1).
 
     AgentInput                         Delegation
     task_id                            request_id, and external_id when it is not the canonical text of a UUID
@@ -51,7 +51,14 @@ _WHOLE: Final = ("max_tokens", "max_iterations")
 
 
 class AgentInput(RequestView):
-    """The standard agent input contract."""
+    """A delegation in spec 1's vocabulary (§3.1): the standard input of an agent.
+
+    Example:
+        asked = AgentInput(task_id="task-7", agent="counter", action="text.count", params={"text": "two words"})
+        delegation = asked.to_delegation()
+        assert (delegation.to_agent, delegation.capability) == ("counter", "text.count")
+        assert AgentInput.from_delegation(delegation) == asked
+    """
 
     vocabulary: ClassVar[str] = "agent_io"
     home: ClassVar[str] = "context"
@@ -106,7 +113,15 @@ class AgentInput(RequestView):
 
 
 class AgentOutput(ResponseView):
-    """The standard agent output contract."""
+    """A response in spec 1's vocabulary (§3.1): the standard output of an agent.
+
+    Example:
+        response = bus.delegate("text.count", {"text": "two words"}).result()
+        output = AgentOutput.from_response(response)
+        assert output.document()["status"] == "success"
+        assert output.data == {"value": 2}
+        assert output.to_response() == response
+    """
 
     vocabulary: ClassVar[str] = "agent_io"
     home: ClassVar[str] = "metadata"

@@ -1,4 +1,4 @@
-"""Spec 2 §6: the request envelope and the response envelope of a handoff.
+"""The views `RequestEnvelope` and `ResponseEnvelope` of a handoff (spec 2 §6).
 
     RequestEnvelope                    Delegation
     request_id                         request_id, and external_id when it is not the canonical text of a UUID
@@ -47,7 +47,14 @@ _MINUTE = 60
 
 
 class RequestEnvelope(RequestView):
-    """What a delegator sends to a specialist (§6.2)."""
+    """A delegation in spec 2's vocabulary (§6.2): what a delegator sends to a specialist.
+
+    Example:
+        asked = RequestEnvelope(request_id="order-7", capability="text.count", timeout_minutes=1)
+        delegation = asked.to_delegation()
+        assert delegation.timeout == 60.0
+        assert RequestEnvelope.from_delegation(delegation) == asked
+    """
 
     vocabulary: ClassVar[str] = "handoff"
 
@@ -101,7 +108,14 @@ class RequestEnvelope(RequestView):
 
 
 class ResponseEnvelope(ResponseView):
-    """What a specialist sends back (§6.4)."""
+    """A response in spec 2's vocabulary (§6.4): what a specialist sends back.
+
+    Example:
+        response = bus.delegate("text.count", {"text": "two words"}).result()
+        view = ResponseEnvelope.from_response(response)
+        assert view.document()["status"] == "COMPLETED"
+        assert view.to_response() == response
+    """
 
     vocabulary: ClassVar[str] = "handoff"
 

@@ -1,4 +1,4 @@
-"""What one document says and another does not: found by comparing the two, and put back by merging.
+"""The difference of two documents, and the merge that puts it back.
 
 A residue is a dict of what is to be added or replaced, nested as the document is, and under `drop` a list of
 paths of what is to be taken away:

@@ -1,4 +1,4 @@
-"""How the vocabularies write ids, numbers and times, and how the envelopes do."""
+"""The notation of ids, numbers and times in the vocabularies, and in the envelopes."""
 
 from __future__ import annotations
 

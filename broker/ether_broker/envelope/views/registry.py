@@ -1,4 +1,4 @@
-"""What an agent says of itself: spec 2's manifest (§4.1) and registry entry (§5), and spec 3's `AgentInfo`.
+"""The views of a manifest: spec 2's manifest (§4.1) and registry entry (§5), and spec 3's `AgentInfo`.
 
     CapabilityManifest        RegistryEntry             AgentInfo              Manifest
     agent                     id                        agent_id               agent
@@ -69,7 +69,13 @@ class _ManifestView(View):
 
 
 class CapabilityManifest(_ManifestView):
-    """Spec 2 §4.1."""
+    """An agent's manifest in spec 2's vocabulary (§4.1).
+
+    Example:
+        view = CapabilityManifest.from_manifest(Counter.manifest())
+        assert [capability.name for capability in view.capabilities] == ["text.count"]
+        assert view.to_manifest() == Counter.manifest()
+    """
 
     agent: AgentName
     version: str
@@ -84,7 +90,13 @@ class CapabilityManifest(_ManifestView):
 
 
 class RegistryEntry(_ManifestView):
-    """Spec 2 §5: the minimal contract of the registry."""
+    """An agent's entry in the registry in spec 2's vocabulary (§5).
+
+    Example:
+        entry = RegistryEntry.from_manifest(Counter.manifest())
+        assert entry.document()["id"] == "counter"
+        assert entry.to_manifest() == Counter.manifest()
+    """
 
     id: AgentName
     version: str
@@ -103,7 +115,14 @@ class RegistryEntry(_ManifestView):
 
 
 class AgentInfo(_ManifestView):
-    """Spec 3, "Registering an Agent", without the executor."""
+    """An agent's registration in spec 3's vocabulary ("Registering an Agent"), without the executor.
+
+    Example:
+        info = AgentInfo.from_manifest(Counter.manifest())
+        assert info.agent_id == "counter"
+        assert info.capabilities == ("text.count",)
+        assert info.to_manifest() == Counter.manifest()
+    """
 
     agent_id: AgentName
     name: str

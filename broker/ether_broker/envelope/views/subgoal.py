@@ -1,4 +1,4 @@
-"""Spec 3: a subgoal with its context, and the response of the agent that worked on it.
+"""The views `SubgoalRequest` and `AgentResponse`: a subgoal with its context, and the agent's response (spec 3).
 
     SubgoalRequest                     Delegation
     subgoal.id                         external_id; request_id: made of it, and of query_id if there is one
@@ -95,7 +95,15 @@ _SUBGOAL_SCHEMA: Final = {
 
 
 class SubgoalRequest(RequestView):
-    """What an agent's `execute(subgoal, context, timeout)` is called with."""
+    """A delegation in spec 3's vocabulary: a subgoal, its context and its timeout, as `execute` gets them.
+
+    Example:
+        goal = {"id": "sg1", "description": "Count the words"}
+        asked = SubgoalRequest(subgoal=goal, capability="text.count", timeout=5, query_id="query-1")
+        delegation = asked.to_delegation()
+        assert (delegation.external_id, delegation.workflow) == ("sg1", "query-1")
+        assert SubgoalRequest.from_delegation(delegation) == asked
+    """
 
     vocabulary: ClassVar[str] = "subgoal"
 
@@ -154,7 +162,15 @@ _CRITICALITIES: Final = frozenset(item.value for item in Criticality)
 
 
 class AgentResponse(ResponseView):
-    """What every agent returns (spec 3, "Required Format")."""
+    """A response in spec 3's vocabulary ("Required Format"): what every agent returns.
+
+    Example:
+        response = bus.delegate("text.count", {"text": "two words"}).result()
+        view = AgentResponse.from_response(response)
+        assert view.data == {"value": 2}
+        assert view.confidence >= 0.7  # COMPLETED
+        assert view.to_response() == response
+    """
 
     vocabulary: ClassVar[str] = "subgoal"
     home: ClassVar[str] = "metadata"

@@ -1,4 +1,4 @@
-"""Spec 2 §8.3: the record of a gap in the capabilities and of the agent that would fill it."""
+"""The suggestion record: a gap in the capabilities, and the agent that would fill it (spec 2 §8.3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,16 @@ _ROUNDING: Final = 0.01
 
 
 class Justification(Model):
-    """The figures behind a suggestion (§8.2); the ratios are raw, so that they can be judged."""
+    """The ratios that justify a suggestion, and their score (spec 2 §8.2).
+
+    The ratios are raw, so that they can be judged.
+
+    Example:
+        why = Justification(
+            rejection_rate=0.5, latency_penalty_ratio=0.8, clarification_cycles_ratio=0.6, score=0.62
+        )
+        assert why.weighed == 0.62  # 0.4 x 0.5 + 0.3 x 0.8 + 0.3 x 0.6
+    """
 
     rejection_rate: Rate
     latency_penalty_ratio: Ratio
@@ -46,7 +55,19 @@ class Justification(Model):
 
 
 class SuggestionRecord(Model):
-    """A structured proposal to create or extend an agent; it enters governance."""
+    """A structured proposal to create or extend an agent (spec 2 §8.3).
+
+    Example:
+        why = Justification(
+            rejection_rate=0.5, latency_penalty_ratio=0.8, clarification_cycles_ratio=0.6, score=0.62
+        )
+        record = SuggestionRecord(
+            suggestion_id="s-1", proposed_agent="translator", capabilities=("text.translate",),
+            justification=why, submitted_by=bus.name,
+        )
+        bus.suggest(record)
+        assert record.document()["proposed_agent"] == "translator"
+    """
 
     suggestion_id: Annotated[str, Field(min_length=1, max_length=200)]
     """The same id is the same suggestion: said again, it counts once."""

@@ -1,4 +1,4 @@
-"""What the views share: conversion that loses nothing, whatever a vocabulary has no words for.
+"""The base of the views: conversion that loses nothing, whatever a vocabulary has no words for.
 
 A view says what an envelope says as far as its vocabulary has the words; two methods of each view tell how:
 

@@ -1,4 +1,4 @@
-"""What a memory journal keeps: commits, the last checkpoint, and which outcome each delegation had."""
+"""The contents of a memory journal: commits, the last checkpoint, and each delegation's outcome."""
 
 from __future__ import annotations
 

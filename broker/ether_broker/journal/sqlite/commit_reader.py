@@ -1,4 +1,4 @@
-"""Reading commits back from any connection to the file."""
+"""The reader of commits, from any connection to the file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 class Rows:
-    """Commits by number, whole, the last few of them kept unpacked. Not for several threads at once."""
+    """The commits of a journal file by number; the last few are kept unpacked. Not for several threads at once."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Writing commits: one row each, and the end of the hash chain."""
+"""The writer of commits: one row each, and the end of the hash chain."""
 
 from __future__ import annotations
 

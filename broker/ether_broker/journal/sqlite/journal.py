@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class SqliteJournal:
-    """A journal that survives the broker, the machine's power, and what else leaves the disk whole.
+    """A journal in a SQLite file: survives the broker, the machine's power, and whatever else leaves the disk whole.
 
     `committed` means that the commit is on the disk (`fsync`), as far as the disk tells the truth.
 

@@ -26,7 +26,7 @@ __all__ = ["JournalReader"]
 
 
 class JournalReader:
-    """Reads a journal, from one thread. Close it, or use it in a `with` block.
+    """A reader of a journal file, for one thread. Close it, or use it in a `with` block.
 
     What is committed later is seen by the next question, and what is removed meanwhile is left out.
 

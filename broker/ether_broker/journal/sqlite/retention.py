@@ -1,4 +1,4 @@
-"""Giving up old commits, in steps small enough to run between the commits of a busy broker."""
+"""The removal of old commits, in steps small enough to run between the commits of a busy broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding envelopes by what their headers say: in the index, and in what the index does not have yet.
+"""The search for envelopes by their headers: in the index, and in what is not indexed yet.
 
 That part is read once, into a temporary table of the reader's own connection, so that SQL answers for both.
 """

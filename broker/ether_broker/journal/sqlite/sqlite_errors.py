@@ -1,4 +1,4 @@
-"""What SQLite and the operating system say, as errors that name the file and the fix."""
+"""The errors of SQLite and the operating system, translated to ours, which name the file and the fix."""
 
 from __future__ import annotations
 

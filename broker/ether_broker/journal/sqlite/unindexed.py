@@ -1,4 +1,4 @@
-"""Where the outcomes are that are committed and not indexed yet, so that nobody has to read all of that to find one."""
+"""The positions of outcomes that are committed and not indexed yet."""
 
 from __future__ import annotations
 

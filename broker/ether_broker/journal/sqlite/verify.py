@@ -1,4 +1,4 @@
-"""Proving that a journal is what was written.
+"""The proof that a journal is what was written.
 
 The chain shows any change of a commit to whoever kept a later hash. Somebody who may write the file can make the whole chain
 anew: only a hash that was kept elsewhere tells, so `Verification` has the last one, and `verify` takes it the next time.
@@ -59,7 +59,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` saw, up to the first problem."""
+    """The result of verifying a journal, up to the first problem."""
 
     identity: str
     commits: int

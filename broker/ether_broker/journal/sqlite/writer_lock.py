@@ -1,4 +1,4 @@
-"""One writer for a journal: a lock on the file itself, whatever name it was opened by."""
+"""The lock that keeps a journal to one writer: on the file itself, whatever name it was opened by."""
 
 from __future__ import annotations
 

@@ -35,10 +35,17 @@ class Port(Protocol):
 
 
 class MemoryLink:
-    """A `Link` to a `MemoryServer`.
+    """The link of a node to a broker in memory; `MemoryBroker.connect` makes it.
 
     What is sent waits until the link is flushed, or its frames are posted; what comes waits until it is delivered, and is
     handed to the receiver in the thread that does that.
+
+    Example:
+        with TestRuntime() as bus, bus.join("second") as second:
+            second.link.cut()  # as a cable that is pulled
+            bus.advance(10.0)
+            assert [node["node"] for node in bus.nodes()] == ["test"]
+            second.link.mend()
 
     Args:
         server: whose peer it is.

@@ -20,7 +20,7 @@ _incarnations: Final = itertools.count(1)
 
 
 class MemoryServer:
-    """A `Server` whose peers are `MemoryLink`s of the same process.
+    """A `Server` in memory, whose peers are `MemoryLink`s of the same process.
 
     Frames come to it as they are sent, and leave it for the queues of its links, where they wait until the link delivers them.
     `receive` may wait in one thread for what another one sends.

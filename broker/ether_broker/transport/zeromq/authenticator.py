@@ -1,4 +1,4 @@
-"""Answers libzmq's question whether a key may connect (ZAP, ZeroMQ RFC 27), in a thread of its own.
+"""The authenticator of libzmq's connections (ZAP, ZeroMQ RFC 27), in a thread of its own.
 
 It fails closed. libzmq is told to ask for every handshake (`ZAP_ENFORCE_DOMAIN`), so where nobody answers nobody gets in;
 and what here raises, or finds the keyring unreadable, is answered "later" (300), which lets nobody in either.

@@ -38,7 +38,7 @@ _EVERYWHERE: Final = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
 
 class CurveGuard:
-    """Guards one broker's socket, in the thread that owns it.
+    """The guard of a broker's ZeroMQ socket: CURVE keys and the identity of each connection; in the socket's thread.
 
     Promises: nobody whose key is not allowed gets a message through, from the moment in which the keyring says so;
     a message counts only if it came over a connection with the key that its incarnation had first. What was taken

@@ -1,4 +1,4 @@
-"""Counts the connections that libzmq itself turns away: of another mechanism, for another key, slow, or no ZeroMQ at all."""
+"""A monitor of the handshakes that libzmq itself turns away: wrong mechanism or key, slow, or no ZeroMQ at all."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ FULL: Final = 64
 
 
 class ZmqLink:
-    """A link over ZeroMQ.
+    """A `Link` over ZeroMQ.
 
     Args:
         endpoint: the broker's.

@@ -1,4 +1,4 @@
-"""Listening sockets of a guarded broker: several for one port, each for another key of the broker's own.
+"""The listening sockets of a guarded broker: several for one port, each for another key of the broker's own.
 
 CURVE has one server key a listening socket, and libzmq ends the connections of one that is closed. So that a new key
 takes over a port while the connections under the former one go on, both listen there (`SO_REUSEPORT`), and a filter of one

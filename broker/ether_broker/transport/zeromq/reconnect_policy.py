@@ -1,4 +1,4 @@
-"""When a node makes a connection to the broker anew that ZeroMQ takes for sound. Sans-IO.
+"""The policy of when a node makes a connection anew that ZeroMQ takes for sound. Sans-IO.
 
 A routing id belongs to one connection. If a connection breaks at the node's end only, or breaks while the broker has
 not read all that came on it, the next one comes while the broker's ROUTER still has the old one. It is taken in under
@@ -26,7 +26,7 @@ _LATELY: Final = 1.5
 
 
 class ReconnectPolicy:
-    """Watches both sides of a link during a session.
+    """The rule by which a node makes a connection anew that its transport takes for sound.
 
     Args:
         now: seconds by the node's clock, as everywhere here.

@@ -59,7 +59,9 @@ _POLLIN: Final = int(zmq.POLLIN)
 
 
 class ZmqServer:
-    """One ROUTER socket; everything but `wake` belongs to one thread.
+    """A `Server` over ZeroMQ: one ROUTER socket.
+
+    Everything but `wake` belongs to one thread.
 
     Args:
         endpoint: what to bind; `tcp://host:*` takes a free port, which `endpoint` then names.

@@ -1,4 +1,4 @@
-"""Following a delegation, and printing what became of it."""
+"""The outcome of a delegation on the command line: followed while it is under way, then printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands share: options, output, exit codes, completion, the connection to a bus.
+"""The common parts of commands: options, output, exit codes, completion, the connection to a bus.
 
 May import: `cluster`, the face.
 Used by: every other room of `cli`.

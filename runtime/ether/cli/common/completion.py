@@ -1,4 +1,4 @@
-"""What the shell is offered for agents, capabilities and addresses; never an error, and never a long wait."""
+"""Shell completion of agents, capabilities and addresses; never an error, and never a long wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exit code of `ether` says; scripts may rely on these numbers, and `docs/cli.md` has the same table.
+"""The exit codes of `ether`; scripts may rely on these numbers, and `docs/cli.md` has the same table.
 
      0  OK            done
      1  FAILED        the work failed, a task of a review failed, a check of `doctor` did, or a journal is not what was written
@@ -30,7 +30,7 @@ __all__ = ["ExitCode", "code_of_error", "code_of_status"]
 
 @unique
 class ExitCode(IntEnum):
-    """The exit codes; the module's docstring is the table."""
+    """The exit codes of the command `ether`; the module's docstring is the table."""
 
     OK = 0
     FAILED = 1

@@ -168,7 +168,7 @@ FallbackOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """The global options."""
+    """The options that stand before every subcommand."""
 
     format: Format = Format.TEXT
     quiet: bool = False

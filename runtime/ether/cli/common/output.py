@@ -1,4 +1,4 @@
-"""What a command prints: data on stdout in the format that was asked for, everything else on stderr.
+"""The output of a command: data on stdout in the format that was asked for, everything else on stderr.
 
 Text is for people: a table in colours on a terminal, plain columns that `awk` can split elsewhere. `json` is one
 document, `jsonl` one a line; they are for programs and have every field.
@@ -24,7 +24,7 @@ _CELL: Final = 1_000
 
 @unique
 class Format(StrEnum):
-    """How data is printed."""
+    """The formats in which commands print data."""
 
     TEXT = "text"
     JSON = "json"
@@ -33,7 +33,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table."""
+    """A column of a table that a command prints."""
 
     title: str
     cell: Callable[[Row], object]
@@ -48,7 +48,7 @@ class Column:
 
 
 class Output:
-    """Prints one command's data and notes.
+    """The printer of one command's data and notes.
 
     Args:
         format: of the data.

@@ -1,4 +1,4 @@
-"""Which journal a command reads, and how it is opened."""
+"""The journal that a command reads, found by its options and opened."""
 
 from __future__ import annotations
 

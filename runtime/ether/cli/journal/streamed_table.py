@@ -1,4 +1,4 @@
-"""Rows that come one after another: a table that is printed before its end is known."""
+"""A table that is printed row by row, before its end is known."""
 
 from __future__ import annotations
 

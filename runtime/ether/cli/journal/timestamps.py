@@ -1,4 +1,4 @@
-"""Times as people write them on a command line, and as they read them.
+"""Times as people write them on a command line, and as commands print them.
 
 A moment is an ISO 8601 date or time, of this machine's time zone unless it names another, or how long ago it was: `10m`,
 `2h30m`. A duration is such a sum of numbers with units, or seconds without one.

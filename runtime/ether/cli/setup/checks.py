@@ -1,4 +1,4 @@
-"""What `ether doctor` looks at: one function a check, each of which says what it found and what to do about it."""
+"""The checks of `ether doctor`: one function each, which says what it found and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed: versions of Ether, of what it speaks, and of what it stands on."""
+"""The versions of what is installed: Ether, its protocols and schemas, and the libraries that it uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `ether bench`, `ether soak` and `ether torture` show their reports."""
+"""The reports of `ether bench`, `ether soak` and `ether torture` on a terminal and in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ether top` shows: two samples of the bus, and what changed between them.
+"""The figures of `ether top`: two samples of the bus, and what changed between them.
 
 Rates are by the broker's clock, so that a slow answer bends none of them.
 """

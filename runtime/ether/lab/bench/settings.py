@@ -1,4 +1,4 @@
-"""How a benchmark is run."""
+"""The settings of a benchmark."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from ether.lab.settings import Settings as Common
-from ether.lab.settings import setting
+from ether.lab.settings import RunSettings, setting
 from ether_broker.errors import UsageError
 
-__all__ = ["QUICK", "Settings"]
+__all__ = ["QUICK", "BenchSettings"]
 
 QUICK: Final = {"rounds": 3, "seconds": 0.25, "rows": 50_000, "kills": 3}
 """Of a look that is no measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Common):
-    """How a benchmark is run; `seconds` are those of one turn. NATS speaks tcp whatever the transport.
+class BenchSettings(RunSettings):
+    """The settings of a benchmark.
+
+    `seconds` are those of one turn. NATS speaks tcp whatever the transport.
 
     Raises:
         UsageError: a value that cannot be; the message names it.
@@ -45,7 +46,7 @@ class Settings(Common):
     """Systems that are left out, with every ratio to them."""
 
     def __post_init__(self) -> None:
-        Common.__post_init__(self)
+        RunSettings.__post_init__(self)
         if self.pin is not None and self.pin not in os.sched_getaffinity(0):
             cores = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
             raise UsageError(f"pin={self.pin}: this process may run on the cores {cores}.")

@@ -65,7 +65,7 @@ def deployed(system: str, transport: str, **options: Any) -> Iterator[Deployment
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One system that runs."""
+    """The processes of one system under measurement."""
 
     peers: Mapping[str, Peer]
     """{role: the process that plays it}, in the order in which they were started."""

@@ -1,4 +1,4 @@
-"""Latencies in buckets of 5 %, so that an hour of them takes no more room than a second."""
+"""A histogram of latencies in buckets of 5 %: an hour of them takes no more memory than a second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNIT: Final = 1e-6
 
 
 class Histogram:
-    """Counts of latencies; each is known to within 5 %.
+    """A histogram of latencies, each known to within 5 %.
 
     Args:
         counts: {bucket: count}, as `counts` of another.

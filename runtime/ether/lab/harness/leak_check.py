@@ -1,4 +1,4 @@
-"""What a campaign has left behind when it is over: processes, sockets and files. Read in `/proc`; Linux only."""
+"""The leak check after a campaign: processes, sockets and files that it left. Read in `/proc`; Linux only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process uses, read from outside in /proc: CPU time to the nanosecond, memory to the page. Linux only."""
+"""The resource use of a process, read in `/proc`: CPU time to the nanosecond, memory to the page. Linux only."""
 
 from __future__ import annotations
 

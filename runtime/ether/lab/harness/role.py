@@ -1,4 +1,4 @@
-"""What one process of a benchmark does: a role; and how its times are told."""
+"""The base of a benchmark's roles, and the summary of the times that they measure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK: Final = 64
 
 
 class Role:
-    """What one process does, by itself nothing.
+    """The base of a role: what one process of a benchmark does. By itself it does nothing.
 
     Args:
         options: what the processes before it said, such as the broker's `endpoint`.

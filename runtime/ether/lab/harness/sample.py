@@ -10,7 +10,7 @@ __all__ = ["Sample"]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one contender did in one round."""
+    """The measurements of one contender in one round."""
 
     count: int
     """Round trips: a request and its response each."""

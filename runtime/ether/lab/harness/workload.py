@@ -51,7 +51,7 @@ def capability_of(kind: str) -> str:
 
 
 class EchoAgent(Agent):
-    """Gives back what it gets."""
+    """An agent that returns what it is given: the work that is measured."""
 
     @capability("bench.echo.nested", idempotent=True)
     def echo_nested(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class EchoAgent(Agent):
 
 
 class Holder(EchoAgent):
-    """Holds what it gets until it is called off, or killed; what is given to it again it answers."""
+    """An agent that holds its work until it is cancelled or killed, and answers when it gets the work again."""
 
     max_concurrency = 2
 

@@ -1,22 +1,23 @@
-"""How long, how much, and what happens meanwhile."""
+"""The settings of a soak: its length, its load, and the disturbances."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from ether.lab.settings import Settings as Common
-from ether.lab.settings import setting
+from ether.lab.settings import RunSettings, setting
 
-__all__ = ["Settings"]
+__all__ = ["SoakSettings"]
 
 _WARM: Final = 150.0
 _WINDOW: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Common):
-    """How a soak is run; the journal is made in the folder.
+class SoakSettings(RunSettings):
+    """The settings of a soak.
+
+    The journal is made in the folder.
 
     Raises:
         UsageError: a value that cannot be; the message names it.

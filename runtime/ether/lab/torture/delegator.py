@@ -1,4 +1,4 @@
-"""What a delegator's process runs: it asks for its share of the work, and writes down what it asks and what it is told.
+"""The main function of a delegator's process: delegates its share of the work, and logs what it asks and is told.
 
 A life that was killed is followed by another under the same name: it collects what the earlier ones had asked and not been
 told, and goes on with the next piece of its share. When that is done, it collects once more what it gave up waiting for.

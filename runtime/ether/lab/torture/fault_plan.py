@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-from ether.lab.torture.settings import Settings, Victim
+from ether.lab.torture.settings import TortureSettings, Victim
 
 __all__ = [
     "BROKER", "Action", "Fault", "FaultPlan", "Strike", "delegator_names", "make_faults", "make_plan", "node_names",
@@ -28,7 +28,10 @@ _WEIGHTS: Final = {Victim.BROKER: 3, Victim.NODE: 5, Victim.DELEGATOR: 3, Victim
 
 @unique
 class Action(StrEnum):
-    """What is done to a process. Whichever ends is started again."""
+    """A way in which a campaign strikes a process.
+
+    Whichever ends the process, it is started again.
+    """
 
     KILL = "kill"
     """SIGKILL."""
@@ -40,7 +43,7 @@ class Action(StrEnum):
 
 @unique
 class Fault(StrEnum):
-    """What goes wrong with the disk under the journal, and then ends."""
+    """A fault of the disk under a campaign's journal, which ends after a while."""
 
     FILL = "fill"
     """It is full to the last byte."""
@@ -83,22 +86,22 @@ class FaultPlan:
     seconds: float
 
 
-def node_names(settings: Settings) -> tuple[str, ...]:
+def node_names(settings: TortureSettings) -> tuple[str, ...]:
     """The nodes that host agents."""
     return tuple(f"node-{number + 1}" for number in range(settings.nodes))
 
 
-def delegator_names(settings: Settings) -> tuple[str, ...]:
+def delegator_names(settings: TortureSettings) -> tuple[str, ...]:
     """The processes that delegate."""
     return tuple(f"delegator-{number + 1}" for number in range(settings.delegators))
 
 
-def observer_names(settings: Settings) -> tuple[str, ...]:
+def observer_names(settings: TortureSettings) -> tuple[str, ...]:
     """The processes that observe."""
     return tuple(f"observer-{number + 1}" for number in range(settings.observers))
 
 
-def make_plan(settings: Settings) -> tuple[Strike, ...]:
+def make_plan(settings: TortureSettings) -> tuple[Strike, ...]:
     """Draw the strikes, in the order of their times."""
     dice = random.Random(f"plan/{settings.seed}")  # noqa: S311  a plan is no secret
     targets = _targets(settings)
@@ -108,7 +111,7 @@ def make_plan(settings: Settings) -> tuple[Strike, ...]:
     return tuple(_strike(number, at, targets, dice) for number, at in enumerate(times, 1))
 
 
-def make_faults(settings: Settings, known: tuple[Fault, ...]) -> tuple[FaultPlan, ...]:
+def make_faults(settings: TortureSettings, known: tuple[Fault, ...]) -> tuple[FaultPlan, ...]:
     """Draw the faults of the disk, one after the other; none unless the settings ask for them.
 
     Args:
@@ -125,7 +128,7 @@ def make_faults(settings: Settings, known: tuple[Fault, ...]) -> tuple[FaultPlan
     return tuple(found)
 
 
-def _targets(settings: Settings) -> dict[Victim, tuple[tuple[str, ...], ...]]:
+def _targets(settings: TortureSettings) -> dict[Victim, tuple[tuple[str, ...], ...]]:
     """{victim: what one strike hits, each of the choices}."""
     nodes = node_names(settings)
     choices = {

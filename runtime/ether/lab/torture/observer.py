@@ -1,4 +1,4 @@
-"""What an observer's process runs: it writes down the number and the digest of every message that it is shown.
+"""The main function of an observer's process: logs the number and the digest of every message that it is shown.
 
 With a journal, a life goes on with the number that the one before it waited for. Without one it begins with what passes now:
 another broker may have begun to count anew.

@@ -1,4 +1,4 @@
-"""What a campaign came to: counts, recovery times, and what broke a promise."""
+"""The report of a campaign: counts, recovery times, and broken promises."""
 
 from __future__ import annotations
 

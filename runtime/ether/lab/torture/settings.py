@@ -1,4 +1,4 @@
-"""What a campaign is asked for."""
+"""The settings of a campaign."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import Final
 
-from ether.lab.settings import Settings as Common
-from ether.lab.settings import setting
+from ether.lab.settings import RunSettings, setting
 from ether_broker.errors import UsageError
 
-__all__ = ["Durability", "Settings", "Victim"]
+__all__ = ["Durability", "TortureSettings", "Victim"]
 
 _RATE: Final = 100
 """Delegations a second, where nothing is said of the time."""
@@ -22,7 +21,7 @@ _STRIKES: Final = 0.5
 
 @unique
 class Victim(StrEnum):
-    """What is tortured."""
+    """The kinds of processes that a campaign strikes."""
 
     BROKER = "broker"
     """The broker's process, in which the supervisor lives."""
@@ -35,7 +34,7 @@ class Victim(StrEnum):
 
 @unique
 class Durability(StrEnum):
-    """What the bus promises of what it has accepted."""
+    """The durability of a campaign's bus: what becomes of accepted work when the broker dies."""
 
     MEMORY = "memory"
     """It goes with the broker, and whoever asked is told so."""
@@ -44,8 +43,10 @@ class Durability(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Common):
-    """A campaign; the logs stay in the folder, and if a promise was broken in a temporary one.
+class TortureSettings(RunSettings):
+    """The settings of a campaign.
+
+    The logs stay in the folder, and if a promise was broken in a temporary one.
 
     Raises:
         UsageError: a value that cannot be; the message names it.
@@ -69,7 +70,7 @@ class Settings(Common):
 
     def __post_init__(self) -> None:
         """Check, and fill in what follows from the rest."""
-        Common.__post_init__(self)
+        RunSettings.__post_init__(self)
         if self.journal_faults and self.durability is not Durability.JOURNAL:
             raise UsageError(
                 "Without a journal its disk cannot fail: leave journal faults out, or ask for durability journal."

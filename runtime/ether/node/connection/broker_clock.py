@@ -1,4 +1,4 @@
-"""How far the broker's clock is ahead of this node's."""
+"""The offset of the broker's clock from this node's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAMPLES: Final = 16
 
 
 class BrokerClock:
-    """The offset between two clocks, from the times that the broker tells.
+    """The offset between the broker's clock and this node's, estimated from the times that the broker tells.
 
     Each was under way before it is read here, so each sample is early; the latest of them is the nearest to the truth.
     """

@@ -1,4 +1,4 @@
-"""Control envelopes that want an answer.
+"""Control calls: envelopes to the broker that it answers.
 
 ask ── token ──► broker ── the same token ──► Node.received ──► answered ──► whoever asked wakes
 
@@ -54,7 +54,7 @@ def refusal(body: dict[str, Any], default: type[EtherError]) -> EtherError:
 
 
 class ControlCalls:
-    """What was asked and not yet answered: {token: reply}."""
+    """The control calls of a node that wait for the broker's answer: {token: reply}."""
 
     def __init__(self, sender: Sender, resources: Resources, session_state: SessionState) -> None:
         self._sender = sender

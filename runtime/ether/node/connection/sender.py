@@ -1,4 +1,4 @@
-"""What a node says to its broker."""
+"""The sending side of a node's connection to its broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SendCall(Protocol):
 
 
 class Sender:
-    """The sending side of a link, up to BYE.
+    """The sending side of a node's link, up to BYE.
 
     Args:
         link: open or not yet.

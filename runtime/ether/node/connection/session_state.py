@@ -1,4 +1,4 @@
-"""A node's stay with a broker, as its parts have to know it."""
+"""The state of a node's session with a broker, as the node's parts share it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["SessionState"]
 
 
 class SessionState:
-    """What WELCOME said, when the broker was last heard, and whether we are about to leave.
+    """The state of a node's session: what WELCOME said, when the broker was last heard, whether the node is leaving.
 
     The session writes it, and the node, which hears everything; the other parts read it.
     """

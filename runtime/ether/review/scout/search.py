@@ -1,4 +1,4 @@
-"""Search the contents of a directory, within a time that holds whatever the pattern."""
+"""The search of a directory's contents, within a time that holds whatever the pattern."""
 
 from __future__ import annotations
 

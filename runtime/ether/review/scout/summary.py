@@ -1,4 +1,4 @@
-"""Summarise findings: the reduce step of a review."""
+"""The summary of a review's findings: its reduce step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both ends of the NATS contender do with a message: pack and validate the bus's own envelope, or nothing.
+"""The envelopes of the NATS contender: packed and validated as the bus does it, or passed as they are.
 
 The codec, the models and the handler's checks are the bus's, so that the difference is the way between the two ends.
 """

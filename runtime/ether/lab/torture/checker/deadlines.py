@@ -1,4 +1,4 @@
-"""G4: an outcome is there by the deadline and 250 ms, TIMEOUT never before it, and expired work is not started."""
+"""The rule on deadlines (G4): an outcome within 250 ms of them, TIMEOUT never before, expired work not started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk: when it is well again, so is the bus."""
+"""The rule on the disk: when it is well again, so is the bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G3: what must not run twice does not, and what is said to be done was done."""
+"""The rule on executions (G3): what must not run twice does not, and what is said to be done was done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G7: an observer sees every number once, in order, or is told which it missed; and what it saw is what passed."""
+"""The rule on observers (G7): each sees every number once, in order, or is told which it missed, and sees what passed."""
 
 from __future__ import annotations
 

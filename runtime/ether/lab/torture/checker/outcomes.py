@@ -1,4 +1,4 @@
-"""G1 and G2: whatever was accepted has one outcome, and everybody has been told the same."""
+"""The rule on outcomes (G1, G2): whatever was accepted has one outcome, and everybody has been told the same."""
 
 from __future__ import annotations
 

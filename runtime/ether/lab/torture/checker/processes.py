@@ -1,4 +1,4 @@
-"""Processes: nobody ends unless struck, all come back, nothing is left; and an outcome blames a loss only where one was."""
+"""The rule on processes: none ends unless struck, all come back, and an outcome blames a loss only where one was."""
 
 from __future__ import annotations
 

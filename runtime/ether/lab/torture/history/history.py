@@ -51,7 +51,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What the one who asked was told."""
+    """The outcome that a campaign's delegator was told."""
 
     id: str
     kind: str
@@ -95,7 +95,7 @@ class Life:
 
 @dataclass(slots=True)
 class Evidence:
-    """All of it."""
+    """The evidence of a campaign: all that its processes wrote down, read and put in order."""
 
     settings: Mapping[str, Any]
     ops: dict[str, Op] = field(default_factory=dict)

@@ -23,7 +23,7 @@ _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 
 class LogWriter:
-    """The writing end; any thread may write.
+    """The log of one process of a campaign, open for writing; any thread may write.
 
     Args:
         path: created where it is not there; what an earlier life of the process wrote stays.

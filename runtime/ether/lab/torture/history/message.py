@@ -18,7 +18,7 @@ __all__ = ["Rolling", "mark_of", "outcome_fields", "passed"]
 
 
 class Rolling:
-    """The digest of all messages so far; the same as `JournalReader.digest` makes of the same numbers."""
+    """A running digest of all messages so far; the same as `JournalReader.digest` makes of the same numbers."""
 
     def __init__(self) -> None:
         self._digest = hashlib.blake2b()

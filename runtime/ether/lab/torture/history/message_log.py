@@ -1,4 +1,4 @@
-"""What passed the broker, message by message: as an observer wrote it down, and as the journal has it."""
+"""The messages that passed the broker, as an observer wrote them down, and as the journal has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Message", "MessageLog", "Observations", "Stretch", "messages_of", "r
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message."""
+    """A message that passed the broker, as a diary or the journal has it."""
 
     number: int
     kind: int
@@ -66,7 +66,7 @@ class Observations:
 
 @dataclass(slots=True)
 class MessageLog:
-    """What passed."""
+    """The messages that passed the broker, as one source tells them."""
 
     source: str
     messages: list[Message]

@@ -1,4 +1,4 @@
-"""Who was down or paused when, as the nemesis wrote it down; and how much of a stretch of time that leaves nobody to blame."""
+"""The outages that the nemesis caused, and how much of a period they leave nobody to blame for."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class DiskFault:
-    """A time in which something was wrong with the disk under the journal."""
+    """A period in which the disk under the journal was faulty."""
 
     number: int
     fault: Fault

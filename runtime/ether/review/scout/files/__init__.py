@@ -1,4 +1,4 @@
-"""From a directory to decoded text.
+"""The files of a directory, chosen and decoded to text.
 
 May import: nothing of the review.
 Used by: `scout` and its rooms.

@@ -1,4 +1,4 @@
-"""Finding, rule, and bounded tables of them.
+"""Findings, rules, and bounded tables of them.
 
 May import: `scout.python`.
 Used by: `scout` and its rooms.

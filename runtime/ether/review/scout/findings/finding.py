@@ -10,7 +10,7 @@ __all__ = ["Confidence", "Finding", "Severity"]
 
 
 class Severity(StrEnum):
-    """How much it matters, if it is true."""
+    """The severities of findings: how much one matters, if it is true."""
 
     ERROR = "error"
     """It fails, or does something else than it says, when it runs."""
@@ -40,7 +40,7 @@ _CONFIDENCES = tuple(Confidence)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is wrong, why it matters, where it stands and what mends it."""
+    """A defect that a review found: what is wrong, why it matters, where it stands, and what mends it."""
 
     rule: str
     """The name of its rule, such as `mutable-default`."""

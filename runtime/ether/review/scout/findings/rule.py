@@ -14,7 +14,7 @@ __all__ = ["RULES", "RULES_OF_RUFF", "Rule"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of finding."""
+    """The description of one kind of finding."""
 
     name: str
     group: str

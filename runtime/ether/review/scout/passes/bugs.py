@@ -36,7 +36,10 @@ _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
 class BugPass:
-    """Collects findings file by file; what others import from a module settles its unused imports last."""
+    """The pass that looks for bugs, file by file.
+
+    What others import from a module settles its unused imports last.
+    """
 
     def __init__(self) -> None:
         self._findings: list[Finding] = []

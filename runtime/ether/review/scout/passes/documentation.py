@@ -16,7 +16,7 @@ __all__ = ["DocumentationPass"]
 
 
 class DocumentationPass:
-    """Reads docstrings and pages file by file."""
+    """The pass that reads docstrings and pages, file by file."""
 
     def __init__(self) -> None:
         self._pages = Pages()

@@ -1,4 +1,4 @@
-"""What a pass is, and what it says at the end."""
+"""The interface of a pass, and its report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Pass", "PassReport", "Seen"]
 
 @dataclass(frozen=True)
 class Seen:
-    """A file as a pass sees it."""
+    """A file as a pass gets it: its text, its parsed module, and ruff's findings in it."""
 
     source: Source
     module: PythonModule | None = None
@@ -60,7 +60,10 @@ class PassReport:
 
 
 class Pass(Protocol):
-    """One way to look at a directory. Files come one at a time, and the caller drops them afterwards."""
+    """The interface of a review's pass: takes the files of a directory one at a time, and reports at the end.
+
+    The caller drops each file afterwards.
+    """
 
     def see(self, seen: Seen) -> None:
         """Look at a file that could be read."""

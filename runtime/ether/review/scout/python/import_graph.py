@@ -1,4 +1,4 @@
-"""Which modules of a directory import which."""
+"""The import graph of a directory's modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CIRCLE: Final = re.compile(r"circular|cycl", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One module imports another."""
+    """An import of one module by another."""
 
     source: str
     target: str
@@ -50,7 +50,7 @@ class ImportGraph:
 
 
 class ImportCollector:
-    """Takes modules in one at a time; only the whole directory tells what their imports mean."""
+    """The builder of an import graph: takes modules one at a time, and resolves their imports at the end."""
 
     def __init__(self) -> None:
         self._paths: list[str] = []

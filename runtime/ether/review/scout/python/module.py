@@ -29,7 +29,7 @@ N = TypeVar("N", bound=ast.AST)
 
 @dataclass(frozen=True, slots=True)
 class SyntaxProblem:
-    """Why Python refuses a text, and where."""
+    """The reason why Python refuses a text, and where."""
 
     message: str
     line: int
@@ -37,7 +37,7 @@ class SyntaxProblem:
 
 
 class PythonModule:
-    """A module that Python compiles."""
+    """A Python module that compiles, parsed."""
 
     def __init__(self, source: Source, tree: ast.Module) -> None:
         self.source = source

@@ -18,7 +18,7 @@ _LONG: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A class, function or method."""
+    """A class, function or method of a module, with what can be counted of it."""
 
     kind: str
     """`class`, `function` or `method`; `async` is in the signature."""
