@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ether.lab.bench import main
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.render import render
 from ether_broker.errors import MissingExtra, UsageError
 
@@ -29,7 +29,7 @@ TINY = {
     ["pipelined", "bytes", "serial", "registered", "agents", "crowd", "durable", "curve", "recovery", "failover"],
 )
 def test_a_case_measures_all_its_contenders(case: str) -> None:
-    report = main.run([case], Settings(**TINY))
+    report = main.run([case], BenchSettings(**TINY))
 
     assert report.figures
     assert all(figure.value > 0 for figure in report.figures)
@@ -42,7 +42,7 @@ def test_a_case_measures_all_its_contenders(case: str) -> None:
 
 @pytest.mark.slow
 def test_what_is_left_out_is_not_started_and_not_compared() -> None:
-    report = main.run(["pipelined"], Settings(**TINY, without=frozenset({"nats"})))
+    report = main.run(["pipelined"], BenchSettings(**TINY, without=frozenset({"nats"})))
 
     assert [row["contender"] for row in report.tables["rows"]] == ["ether"]
     assert not [figure for figure in report.figures if "nats" in figure.name]
@@ -50,7 +50,7 @@ def test_what_is_left_out_is_not_started_and_not_compared() -> None:
 
 @pytest.mark.slow
 def test_a_report_is_the_same_in_every_form() -> None:
-    report = main.run(["crowd"], Settings(**TINY))
+    report = main.run(["crowd"], BenchSettings(**TINY))
 
     plain = json.loads(json.dumps(report.plain()))
     for figure in report.figures:
@@ -68,7 +68,7 @@ def test_a_missing_peer_is_named_with_the_extra_that_brings_it(monkeypatch: pyte
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
     with pytest.raises(MissingExtra, match="agent-ether\\[dev\\]"):
-        main.run(["pipelined"], Settings(**TINY))
+        main.run(["pipelined"], BenchSettings(**TINY))
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_missing_peer_is_named_with_the_extra_that_brings_it(monkeypatch: pyte
 )
 def test_a_setting_that_cannot_be_is_refused_by_name(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
-        Settings(**wrong)  # type: ignore[arg-type]
+        BenchSettings(**wrong)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from ether.lab.bench import main
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Bound, Figure, Report
 from tests.cli.command import Command, table
 
@@ -21,11 +21,11 @@ REPORT = Report(
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Settings]]:
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], BenchSettings]]:
     """What was asked for, in place of minutes of measuring."""
-    asked: list[tuple[list[str], Settings]] = []
+    asked: list[tuple[list[str], BenchSettings]] = []
 
-    def run(cases: Iterable[str], settings: Settings) -> Report:
+    def run(cases: Iterable[str], settings: BenchSettings) -> Report:
         asked.append((list(cases), settings))
         return REPORT
 
@@ -37,7 +37,7 @@ def test_cases_are_listed(alone: Command) -> None:
     assert [row[0] for row in table(alone("bench", "--list"))[1:]] == list(main.CASES)
 
 
-def test_options_are_settings(alone: Command, runs: list[tuple[list[str], Settings]]) -> None:
+def test_options_are_settings(alone: Command, runs: list[tuple[list[str], BenchSettings]]) -> None:
     alone("bench", "serial", "idle", "--rounds", "7", "--quick", "--transport", "ipc", "--without", "nats")
 
     ((cases, settings),) = runs
@@ -46,7 +46,7 @@ def test_options_are_settings(alone: Command, runs: list[tuple[list[str], Settin
     assert settings.without == {"nats"}
 
 
-def test_a_report_has_every_format(alone: Command, runs: list[tuple[list[str], Settings]]) -> None:
+def test_a_report_has_every_format(alone: Command, runs: list[tuple[list[str], BenchSettings]]) -> None:
     assert "missed" in alone("bench").out
     assert alone("bench", "--markdown").out.startswith("| case |")
     assert [figure["met"] for figure in alone("bench", "-o", "json").json["figures"]] == [False, True]
@@ -54,7 +54,7 @@ def test_a_report_has_every_format(alone: Command, runs: list[tuple[list[str], S
 
 
 def test_a_missed_target_is_code_1_only_where_it_is_to_be_checked(
-    alone: Command, runs: list[tuple[list[str], Settings]]
+    alone: Command, runs: list[tuple[list[str], BenchSettings]]
 ) -> None:
     assert alone("bench").code == 0
     assert alone("bench", "--check").code == 1

@@ -12,7 +12,7 @@ from ether.lab.torture import campaign
 from ether.lab.torture.campaign import reread
 from ether.lab.torture.history.history import read_evidence
 from ether.lab.torture.report import make_report
-from ether.lab.torture.settings import Settings, Victim
+from ether.lab.torture.settings import TortureSettings, Victim
 from tests.cli.command import Command
 from tests.hostile_text import HOSTILE, obeyed
 from tests.torture.story import Story
@@ -34,11 +34,11 @@ def broken(kept: Path, *violations: Violation) -> Report:
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch, kept: Path) -> list[Settings]:
+def runs(monkeypatch: pytest.MonkeyPatch, kept: Path) -> list[TortureSettings]:
     """What was asked for, in place of minutes of torture."""
-    asked: list[Settings] = []
+    asked: list[TortureSettings] = []
 
-    def run(settings: Settings) -> Report:
+    def run(settings: TortureSettings) -> Report:
         asked.append(settings)
         return reread(kept)
 
@@ -46,7 +46,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, kept: Path) -> list[Settings]:
     return asked
 
 
-def test_options_are_settings(alone: Command, runs: list[Settings]) -> None:
+def test_options_are_settings(alone: Command, runs: list[TortureSettings]) -> None:
     alone("torture", "--delegations", "500", "--nodes", "4", "--seed", "9", "--seconds", "7", "--kills", "3",
           "--victims", "node, supervisor", "--transport", "tcp")  # fmt: skip
 
@@ -56,7 +56,7 @@ def test_options_are_settings(alone: Command, runs: list[Settings]) -> None:
     assert settings.victims == (Victim.BROKER, Victim.NODE)
 
 
-def test_a_good_report_is_code_0_and_has_every_format(alone: Command, runs: list[Settings]) -> None:
+def test_a_good_report_is_code_0_and_has_every_format(alone: Command, runs: list[TortureSettings]) -> None:
     done = alone("torture")
 
     assert done.code == 0

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ether.lab.settings import Settings, setting
+from ether.lab.settings import CommonSettings, setting
 from ether_broker.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes(Settings):
+class Wishes(CommonSettings):
     nodes: int = setting(3, least=1)
     part: float | None = setting(None, above=0, most=1)
 
@@ -40,10 +40,10 @@ def test_plain_settings_say_how_and_neither_where_nor_to_whom(tmp_path: Path) ->
 
 
 def test_a_folder_is_made_and_one_that_is_in_use_is_refused(tmp_path: Path) -> None:
-    settings = Settings(folder=tmp_path / "new" / "folder")
+    settings = CommonSettings(folder=tmp_path / "new" / "folder")
 
     assert settings.make_folder() == tmp_path / "new" / "folder"
     (tmp_path / "new" / "folder" / "mine").touch()
     with pytest.raises(UsageError, match="not empty"):
         settings.make_folder()
-    assert Settings().make_folder() is None
+    assert CommonSettings().make_folder() is None

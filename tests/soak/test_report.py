@@ -9,7 +9,7 @@ import pytest
 from ether.lab.render import render
 from ether.lab.report import Report
 from ether.lab.soak.report import Measured, Size, Window, make_report
-from ether.lab.soak.settings import Settings
+from ether.lab.soak.settings import SoakSettings
 from ether.lab.soak.trend import Series
 
 RATE = 1000.0
@@ -34,7 +34,7 @@ def report(*sizes: Size, last: float = 0.01, **fields: object) -> Report:
         observed={"observer": {"seen": 5, "missed": 0, "position": 9}, "laggard": {"seen": 4, "missed": 0, "position": 9}},
         stored=1 << 30,
     )  # fmt: skip
-    return make_report(replace(measured, **fields), Settings(seconds=600.0))  # type: ignore[arg-type]
+    return make_report(replace(measured, **fields), SoakSettings(seconds=600.0))  # type: ignore[arg-type]
 
 
 def missed(found: Report) -> list[tuple[str, str]]:

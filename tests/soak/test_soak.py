@@ -11,7 +11,7 @@ import pytest
 
 from ether.lab.render import render
 from ether.lab.soak.run import run
-from ether.lab.soak.settings import Settings
+from ether.lab.soak.settings import SoakSettings
 from ether_broker.errors import UsageError
 from tests.cli.command import Command
 from tests.support import process_is_alive
@@ -25,7 +25,7 @@ EXACT = (
 @pytest.mark.slow
 def test_a_short_soak_completes_everything_though_a_node_stops_and_an_observer_stands_still(tmp_path: Path) -> None:
     told: list[str] = []
-    report = run(Settings(seconds=20.0, rate=200.0, folder=tmp_path, tell=told.append))
+    report = run(SoakSettings(seconds=20.0, rate=200.0, folder=tmp_path, tell=told.append))
 
     figures = {(figure.case, figure.name): figure for figure in report.figures}
     (outcome,) = report.tables["outcomes"]
@@ -67,4 +67,4 @@ def test_an_interrupted_soak_leaves_no_process_and_says_nothing_of_its_own_end(t
 )  # fmt: skip
 def test_a_setting_that_cannot_be_is_refused_by_name(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
-        Settings(**wrong)  # type: ignore[arg-type]
+        SoakSettings(**wrong)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ether.lab.torture.checker.checker import check
 from ether.lab.torture.history.message import Rolling, mark_of, passed
-from ether.lab.torture.settings import Durability, Settings
+from ether.lab.torture.settings import Durability, TortureSettings
 from ether_broker.envelope.ids import foreign_id, to_text
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
@@ -32,7 +32,7 @@ class Story:
 
     def __init__(self, folder: Path, durability: Durability = Durability.MEMORY) -> None:
         self.folder = folder
-        self.settings = Settings(delegations=1, seed=7, durability=durability).plain()
+        self.settings = TortureSettings(delegations=1, seed=7, durability=durability).plain()
         self.history: dict[str, list[Line]] = defaultdict(list)
         self.runs: dict[str, list[Line]] = defaultdict(list)
         self.observed: dict[str, list[Line]] = defaultdict(list)

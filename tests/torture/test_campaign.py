@@ -12,7 +12,7 @@ import pytest
 from ether.lab.harness.leak_check import MARK
 from ether.lab.render import render
 from ether.lab.torture.campaign import reread, run
-from ether.lab.torture.settings import Durability, Settings
+from ether.lab.torture.settings import Durability, TortureSettings
 from ether_broker.errors import UsageError
 from tests.cli.command import Command
 from tests.support import has_environment, processes_with, wait_until
@@ -29,7 +29,7 @@ def test_a_bus_under_torture_keeps_its_promises(
 ) -> None:
     count = int(50 * seconds)
     kills = int(0.7 * seconds)
-    settings = Settings(
+    settings = TortureSettings(
         delegations=count, seconds=seconds, kills=kills, seed=20_261_122, durability=durability, transport=transport,
         folder=tmp_path / "kept",
     )  # fmt: skip
@@ -49,7 +49,7 @@ def test_a_bus_under_torture_keeps_its_promises(
 @pytest.mark.timeout(120)
 def test_logs_that_are_kept_can_be_checked_again_and_a_forged_one_is_found(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    settings = Settings(delegations=60, seconds=2.0, kills=0, nodes=1, delegators=1, seed=1, folder=kept)
+    settings = TortureSettings(delegations=60, seconds=2.0, kills=0, nodes=1, delegators=1, seed=1, folder=kept)
     assert run(settings).ok
     assert reread(kept).ok
 

@@ -19,7 +19,7 @@ from ether.lab.torture.fault_plan import Fault, FaultPlan, make_faults
 from ether.lab.torture.history.log import LogWriter, read_log
 from ether.lab.torture.history.outage import read_outages
 from ether.lab.torture.nemesis import Nemesis
-from ether.lab.torture.settings import Durability, Settings
+from ether.lab.torture.settings import Durability, TortureSettings
 from ether.process.process_supervisor import ProcessStatistics
 from ether_broker.errors import JournalLocked, JournalReadOnly, JournalUnavailable, UsageError
 from ether_broker.journal.sqlite.journal import SqliteJournal
@@ -103,19 +103,19 @@ def test_the_journal_is_in_the_campaigns_folder_afterwards_and_the_disk_is_gone(
 
 
 def test_a_seed_makes_one_plan_of_faults_that_follow_each_other() -> None:
-    settings = Settings(seed=3, seconds=120.0, journal_faults=True)
+    settings = TortureSettings(seed=3, seconds=120.0, journal_faults=True)
     plan = make_faults(settings, tuple(Fault))
 
     assert plan == make_faults(settings, tuple(Fault))
     assert {one.fault for one in plan} == set(Fault)
     assert all(one.at + one.seconds < other.at for one, other in pairwise(plan))
-    assert make_faults(Settings(seed=3, seconds=120.0), tuple(Fault)) == ()
+    assert make_faults(TortureSettings(seed=3, seconds=120.0), tuple(Fault)) == ()
     assert {one.fault for one in make_faults(settings, (Fault.LOCK,))} == {Fault.LOCK}
 
 
 def test_without_a_journal_there_is_no_disk_to_fail() -> None:
     with pytest.raises(UsageError, match="durability journal"):
-        Settings(durability=Durability.MEMORY, journal_faults=True)
+        TortureSettings(durability=Durability.MEMORY, journal_faults=True)
 
 
 def test_a_fault_lasts_until_it_is_mended() -> None:
@@ -149,7 +149,7 @@ def test_a_fault_that_is_due_while_another_lasts_waits_for_its_end(disk: Disk, t
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_bus_whose_disk_fails_while_it_is_killed_keeps_its_promises(tmp_path: Path) -> None:
-    settings = Settings(
+    settings = TortureSettings(
         delegations=1_000, seconds=20.0, kills=8, seed=4, journal_faults=True, folder=tmp_path / "kept"
     )  # fmt: skip
 

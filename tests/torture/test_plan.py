@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether.lab.torture.fault_plan import BROKER, Action, delegator_names, make_plan, node_names, observer_names
-from ether.lab.torture.settings import Settings, Victim
+from ether.lab.torture.settings import TortureSettings, Victim
 from ether.lab.torture.workload import make_job
 from ether_broker.errors import UsageError
 
@@ -16,11 +16,11 @@ SEEDS = st.integers(0, 1 << 32)
 
 @given(seed=SEEDS)
 def test_a_seed_makes_one_plan(seed: int) -> None:
-    assert make_plan(Settings(seed=seed)) == make_plan(Settings(seed=seed))
+    assert make_plan(TortureSettings(seed=seed)) == make_plan(TortureSettings(seed=seed))
 
 
 def test_another_seed_makes_another_plan() -> None:
-    assert make_plan(Settings(seed=1)) != make_plan(Settings(seed=2))
+    assert make_plan(TortureSettings(seed=1)) != make_plan(TortureSettings(seed=2))
 
 
 @given(
@@ -30,7 +30,7 @@ def test_another_seed_makes_another_plan() -> None:
 def test_a_plan_strikes_who_is_there_when_it_was_asked_to(
     seed: int, nodes: int, kills: int, seconds: float, victims: set[Victim]
 ) -> None:
-    settings = Settings(seed=seed, nodes=nodes, kills=kills, seconds=seconds, victims=tuple(victims))
+    settings = TortureSettings(seed=seed, nodes=nodes, kills=kills, seconds=seconds, victims=tuple(victims))
     there = {BROKER, *node_names(settings), *delegator_names(settings), *observer_names(settings)}
 
     plan = make_plan(settings)
@@ -47,7 +47,7 @@ def test_a_plan_strikes_who_is_there_when_it_was_asked_to(
 
 
 def test_a_long_plan_has_every_victim_and_every_action() -> None:
-    plan = make_plan(Settings(seed=1, kills=200))
+    plan = make_plan(TortureSettings(seed=1, kills=200))
 
     assert {strike.victim for strike in plan} == set(Victim)
     assert {strike.action for strike in plan} == set(Action)
@@ -83,10 +83,10 @@ def test_the_work_has_both_kinds_of_runs_and_calls_and_deadlines() -> None:
 )
 def test_a_campaign_that_cannot_be_is_refused_by_name(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Settings(**wrong)  # type: ignore[arg-type]
+        TortureSettings(**wrong)  # type: ignore[arg-type]
 
 
 def test_what_is_not_said_follows_from_the_rest() -> None:
-    assert (Settings(delegations=20_000).seconds, Settings(delegations=20_000).kills) == (200.0, 100)
-    assert Settings(delegations=10).seconds == 10.0
-    assert Settings(kills=0, victims=()).kills == 0
+    assert (TortureSettings(delegations=20_000).seconds, TortureSettings(delegations=20_000).kills) == (200.0, 100)
+    assert TortureSettings(delegations=10).seconds == 10.0
+    assert TortureSettings(kills=0, victims=()).kills == 0

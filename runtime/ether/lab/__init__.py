@@ -1,6 +1,6 @@
 """The lab: what measures and breaks a bus. `bench` compares, `torture` kills, `soak` waits.
 
-What each of them is asked for is a `Settings`, what each found is a `Report`, and one renderer draws it.
+What each of them is asked for is a `CommonSettings`, what each found is a `Report`, and one renderer draws it.
 
 May import: the face, `cluster`, `process`, the floors below.
 Used by: `cli.tools`.

@@ -9,14 +9,14 @@ from typing import Any
 
 from ether_broker.errors import UsageError
 
-__all__ = ["Settings", "setting"]
+__all__ = ["CommonSettings", "setting"]
 
 
 def setting(
     default: Any, *, least: float | None = None, above: float | None = None, most: float = float("inf"),
     choices: tuple[str, ...] = (),
 ) -> Any:  # fmt: skip
-    """A field of `Settings` with what its values have to be; None is always one."""
+    """A field of `CommonSettings` with what its values have to be; None is always one."""
     return field(default=default, metadata={"least": least, "above": above, "most": most, "choices": choices})
 
 
@@ -25,7 +25,7 @@ def _silent(_line: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CommonSettings:
     """How a run is made; each kind of run adds its own.
 
     Raises:

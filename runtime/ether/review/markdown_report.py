@@ -178,7 +178,14 @@ _TABLES: Final[dict[str, Callable[[dict[str, Any]], list[str]]]] = {
 def _limits(limits: list[str]) -> list[str]:
     if not limits:
         return []
-    return ["## Limits", "", "What this report does not show:", "", *(f"- {markdown(one)}" for one in limits), ""]
+    return [
+        "## ScanLimits",
+        "",
+        "What this report does not show:",
+        "",
+        *(f"- {markdown(one)}" for one in limits),
+        "",
+    ]
 
 
 def _rows(table: dict[str, Any], columns: Sequence[str], title: str) -> list[str]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from ether.review.scout.explore import PassName
 from ether_broker.errors import UsageError, nearest
 
-__all__ = ["ReviewTask", "Target", "plan", "targets"]
+__all__ = ["ReviewTarget", "ReviewTask", "plan", "targets"]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReviewTarget:
     """A directory to review."""
 
     path: Path
@@ -28,7 +28,7 @@ class Target:
 class ReviewTask:
     """One directory under one pass."""
 
-    target: Target
+    target: ReviewTarget
     pass_name: PassName
 
     @property
@@ -37,7 +37,7 @@ class ReviewTask:
         return f"{self.target.name} · {self.pass_name.value}"
 
 
-def targets(directories: Sequence[str | Path]) -> list[Target]:
+def targets(directories: Sequence[str | Path]) -> list[ReviewTarget]:
     """Check the directories of a review; one that is given twice is reviewed once.
 
     Raises:
@@ -47,7 +47,7 @@ def targets(directories: Sequence[str | Path]) -> list[Target]:
         raise UsageError("No directory was given: name at least one, as in `ether review src`.")
     paths = list(dict.fromkeys(_checked(Path(given)) for given in directories))
     names = Counter(path.name for path in paths)
-    return [Target(path, path.name if path.name and names[path.name] == 1 else str(path)) for path in paths]
+    return [ReviewTarget(path, path.name if path.name and names[path.name] == 1 else str(path)) for path in paths]
 
 
 def _checked(given: Path) -> Path:
@@ -74,7 +74,7 @@ def _hint(path: Path) -> str:
     return f" In {missing.parent}:{hint.removeprefix(' In')}" if hint else f" {missing.parent} has no directories."
 
 
-def plan(directories: Sequence[Target], passes: Sequence[PassName] = tuple(PassName)) -> list[ReviewTask]:
+def plan(directories: Sequence[ReviewTarget], passes: Sequence[PassName] = tuple(PassName)) -> list[ReviewTask]:
     """Every directory under every pass; the passes that take longest come first, so that none is left for last."""
     order = [PassName.BUGS, PassName.STRUCTURE, PassName.DOCUMENTATION]
     wanted = sorted(dict.fromkeys(passes), key=order.index)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ether.review.outcome import Outcome
-from ether.review.plan import Target
+from ether.review.plan import ReviewTarget
 from ether.review.scout.files.words import plural
 from ether_broker.envelope.status import Status
 
@@ -29,7 +29,7 @@ _SHOWN_NOTES: Final = 5
 
 def build(
     outcomes: Sequence[Outcome],
-    targets: Sequence[Target],
+    targets: Sequence[ReviewTarget],
     reduction: dict[str, Any],
     *,
     reduction_problem: str = "",
@@ -93,7 +93,7 @@ def _summary(
     }
 
 
-def _directory(target: Target, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _directory(target: ReviewTarget, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     mine = [outcome for outcome in outcomes if outcome.task.target == target]
     read = next((outcome.data for outcome in mine if outcome.has_result), {})
     return {

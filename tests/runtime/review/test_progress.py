@@ -7,7 +7,7 @@ import io
 import pytest
 
 from ether.review.outcome import Outcome
-from ether.review.plan import ReviewTask, Target
+from ether.review.plan import ReviewTarget, ReviewTask
 from ether.review.progress import Progress, short
 from ether.review.scout.explore import PassName
 from ether_broker.envelope.status import Status
@@ -17,7 +17,7 @@ ID = "0190e2f0-1111-7022-8333-444444abcdef"
 
 @pytest.fixture
 def task(tmp_path):
-    return ReviewTask(Target(tmp_path, "rich[1]"), PassName.BUGS)
+    return ReviewTask(ReviewTarget(tmp_path, "rich[1]"), PassName.BUGS)
 
 
 def outcome(task, status=Status.COMPLETED, **more):

@@ -15,7 +15,7 @@ from ether.review import markdown_report as markdown
 from ether.review import report
 from ether.review.driver import reduce_outcomes, run_tasks
 from ether.review.outcome import Outcome
-from ether.review.plan import ReviewTask, Target, plan, targets
+from ether.review.plan import ReviewTarget, ReviewTask, plan, targets
 from ether.review.scout.explore import PassName, explore
 from ether.review.scout.findings.finding import Confidence, Finding, Severity
 from ether.review.scout.findings.rule import RULES
@@ -200,7 +200,7 @@ FINDINGS = st.builds(
 def test_any_findings_make_both_files_and_the_same_number_in_each(tmp_path_factory, findings):
     empty = tmp_path_factory.getbasetemp() / "empty"
     empty.mkdir(exist_ok=True)
-    target = Target(empty, "any")
+    target = ReviewTarget(empty, "any")
     result = explore(empty, [PassName.BUGS])
     told = bounded_findings(findings, 100)
     result["passes"]["bugs"].update(told)
@@ -218,7 +218,7 @@ def test_what_no_task_can_have_taken_or_cost_is_not_believed(tmp_path, said):
     elapsed = said if said > 0 else None
     response = Response(request_id="r", status=Status.COMPLETED, elapsed=elapsed, metrics={"cost": said})
 
-    outcome = Outcome.of(ReviewTask(Target(tmp_path, "any"), PassName.BUGS), response)
+    outcome = Outcome.of(ReviewTask(ReviewTarget(tmp_path, "any"), PassName.BUGS), response)
 
     assert 0 <= outcome.seconds <= 1e9
     assert 0 <= outcome.cost <= 1e9

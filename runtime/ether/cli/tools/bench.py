@@ -59,7 +59,7 @@ def bench(
     All cases take about ten minutes, `--quick` three.
     """
     from ether.lab.bench.main import CASES, run
-    from ether.lab.bench.settings import QUICK, Settings
+    from ether.lab.bench.settings import QUICK, BenchSettings
 
     out = report_output(ctx, output_format, markdown=markdown)
     if list_cases:
@@ -72,7 +72,7 @@ def bench(
         if system not in systems:
             raise UsageError(f"There is no system {system!r}.{nearest(system, systems)}")
     short: dict[str, Any] = QUICK if quick else {}
-    report = run(cases or (), Settings(**{**short, **given}, without=frozenset(without or ()), tell=out.note))
+    report = run(cases or (), BenchSettings(**{**short, **given}, without=frozenset(without or ()), tell=out.note))
     show(out, report, markdown=markdown)
     if check and report.missed:
         raise typer.Exit(ExitCode.FAILED)

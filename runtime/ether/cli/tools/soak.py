@@ -47,10 +47,10 @@ def soak(
     when a process grew beyond its bound, latency rose, or a delegation was not completed.
     """
     from ether.lab.soak.run import run
-    from ether.lab.soak.settings import Settings
+    from ether.lab.soak.settings import SoakSettings
 
     out = report_output(ctx, output_format, markdown=markdown)
-    settings = Settings(seconds=seconds, load=load, rate=rate, transport=transport, folder=keep, tell=out.note)
+    settings = SoakSettings(seconds=seconds, load=load, rate=rate, transport=transport, folder=keep, tell=out.note)
     report = run(settings)
     show(out, report, markdown=markdown)
     if not report.ok:

@@ -88,7 +88,7 @@ def torture(
     was broken; then the seed is printed and the logs are kept.
     """
     from ether.lab.torture.campaign import reread, run
-    from ether.lab.torture.settings import Settings
+    from ether.lab.torture.settings import TortureSettings
 
     out = report_output(ctx, output_format, markdown=markdown)
     if check is not None:
@@ -96,7 +96,7 @@ def torture(
     else:
         optional = {"seed": seed, "seconds": seconds, "kills": kills, "victims": _victims(victims)}
         given: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
-        settings = Settings(
+        settings = TortureSettings(
             delegations=delegations, nodes=nodes, delegators=delegators, observers=observers,
             durability=durability, journal_faults=journal_faults, transport=transport, folder=keep, tell=out.note, **given,
         )  # fmt: skip

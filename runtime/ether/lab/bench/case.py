@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Report
 
 __all__ = ["Case"]
@@ -20,5 +20,5 @@ class Case(Protocol):
     systems: frozenset[str]
     """The systems that it starts."""
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """Start what is needed, measure, and stop it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ether.lab.bench.rounds import Contender, compete, findings
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.workload import NESTED, OPAQUE
 from ether.lab.report import Bound, Report, amount, at_least, at_most, ratio
 
@@ -36,7 +36,7 @@ class Contest:
         self._against = against
         self._is_serial = is_serial
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """The ratio to each of the others, and the bus's tail or the CPU of its broker."""
         window = 1 if self._is_serial else settings.window
         contenders = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.deployment import deployed, pinned
 from ether.lab.report import Report, amount, at_most, ratio
 
@@ -21,7 +21,7 @@ class Crowd:
     about = "the supervisor with 100,000 agents beside 1,000: registering, choosing among busy ones, a node that leaves"
     systems: frozenset[str] = frozenset({"crowd"})
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """Times of one with many, in times with few."""
         many, few = [], []
         with pinned(settings.pin), deployed("crowd", settings.transport) as deployment:

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.deployment import Deployment, deployed, pinned
 from ether.lab.harness.role import Info
 from ether.lab.harness.workload import OPAQUE
@@ -27,7 +27,7 @@ class Idle:
     about = "a cluster of four processes that does nothing: CPU"
     systems: frozenset[str] = frozenset({"ether"})
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """Percent of one core, over twice the seconds of a turn each round."""
         shares: list[float] = []
         with pinned(settings.pin), deployed("ether", settings.transport) as deployment:
@@ -47,7 +47,7 @@ class Agents:
     about = "idle pooled agents in one node: time to start, on an idle bus and on one at work, and memory of each"
     systems: frozenset[str] = frozenset({"idle", "filling"})
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """Microseconds until all are registered, and KiB of RAM, for each agent."""
         alone: list[Info] = []
         beside: list[Info] = []

@@ -9,7 +9,7 @@ import tempfile
 from functools import partial
 
 from ether.lab.bench.rounds import findings, interleave
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.deployment import pinned
 from ether.lab.harness.sample import Sample
 from ether.lab.report import Report, at_most, ratio
@@ -28,7 +28,7 @@ class Imports:
     about = "`import ether` beside its four libraries: time"
     systems: frozenset[str] = frozenset[str]()
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """Time of ours against theirs."""
         with pinned(settings.pin), tempfile.TemporaryDirectory(prefix="ether-bench-") as folder:
             statements = {"libraries": LIBRARIES, "ether": "import ether"}

@@ -17,7 +17,7 @@ from ether.lab.bench.idle import Agents, Idle
 from ether.lab.bench.imports import Imports
 from ether.lab.bench.paired import CURVE, DURABLE, Registered
 from ether.lab.bench.recovery import Failover, Recovery
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Figure, Report, Row
 from ether_broker.errors import MissingExtra, UsageError, nearest
 
@@ -33,7 +33,7 @@ CASES: Final[dict[str, Case]] = {
 """{name: case}, in the order in which they run."""
 
 
-def run(cases: Iterable[str] = (), settings: Settings | None = None) -> Report:
+def run(cases: Iterable[str] = (), settings: BenchSettings | None = None) -> Report:
     """Run cases one after the other, each with processes of its own on the loopback.
 
     Args:
@@ -45,7 +45,7 @@ def run(cases: Iterable[str] = (), settings: Settings | None = None) -> Report:
         MissingExtra: NATS is needed, not left out, and not installed.
         InternalError: a process of a benchmark broke.
     """
-    settings = settings or Settings()
+    settings = settings or BenchSettings()
     chosen = [_case(name) for name in cases] or list(CASES.values())
     if any("nats" in case.systems for case in chosen) and "nats" not in settings.without:
         _check_nats()
@@ -73,7 +73,7 @@ def _check_nats() -> None:
         raise MissingExtra(msg)
 
 
-def _about(settings: Settings) -> dict[str, Any]:
+def _about(settings: BenchSettings) -> dict[str, Any]:
     """The machine and what was compared; never its name."""
     return {
         "cores": len(os.sched_getaffinity(0)),

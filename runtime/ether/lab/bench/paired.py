@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ether.lab.bench.rounds import Contender, compete, findings
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.sample import Sample
 from ether.lab.harness.workload import OPAQUE
 from ether.lab.report import Bound, Report, at_least, ratio
@@ -37,7 +37,7 @@ class Paired:
         self._options = options
         self._rate = rate
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """The first contender's rate, CPU and median against the second's."""
         one, other = self._options
         contenders = {
@@ -77,7 +77,7 @@ class Registered:
     about = "work spread over many registered agents beside one: rate, by capability and by name"
     systems: frozenset[str] = frozenset({"ether"})
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """Rate of many against that of one, chosen by the registry and named in turn."""
         contenders = {
             f"{size}, {way}": Contender(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.deployment import deployed
 from ether.lab.report import Report, amount, at_most
 from ether_broker.errors import InternalError
@@ -23,7 +23,7 @@ class Recovery:
     about = "start of a broker on a long journal without a checkpoint, its parts, and the start after it"
     systems: frozenset[str] = frozenset({"ether"})
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """Seconds of the start, and what they go into."""
         parts, starts = [], []
         with deployed("restart", settings.transport) as deployment:
@@ -53,7 +53,7 @@ class Failover:
     about = "a node and the broker are killed: time to the caller's outcome"
     systems: frozenset[str] = frozenset({"ether"})
 
-    def run(self, settings: Settings) -> Report:
+    def run(self, settings: BenchSettings) -> Report:
         """Medians over the kills, with the least and the most."""
         with deployed("kill", settings.transport) as deployment:
             nodes = [deployment.client.order(kill="node") for _ in range(settings.kills)]

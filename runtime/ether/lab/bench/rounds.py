@@ -13,7 +13,7 @@ from functools import partial
 from statistics import median
 from typing import Any, Final, TypeAlias
 
-from ether.lab.bench.settings import Settings
+from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.deployment import Deployment, deployed, pinned
 from ether.lab.harness.sample import Sample
 from ether.lab.report import Figure, Report, Row
@@ -35,7 +35,7 @@ class Contender:
 
 
 def compete(
-    contenders: Mapping[str, Contender], settings: Settings, core: int | None, transport: str | None = None
+    contenders: Mapping[str, Contender], settings: BenchSettings, core: int | None, transport: str | None = None
 ) -> dict[str, list[Sample]]:  # fmt: skip
     """Start those that are not left out, and give each its turn in every round.
 

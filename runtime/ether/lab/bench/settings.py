@@ -6,18 +6,17 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from ether.lab.settings import Settings as Common
-from ether.lab.settings import setting
+from ether.lab.settings import CommonSettings, setting
 from ether_broker.errors import UsageError
 
-__all__ = ["QUICK", "Settings"]
+__all__ = ["QUICK", "BenchSettings"]
 
 QUICK: Final = {"rounds": 3, "seconds": 0.25, "rows": 50_000, "kills": 3}
 """Of a look that is no measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Common):
+class BenchSettings(CommonSettings):
     """How a benchmark is run; `seconds` are those of one turn. NATS speaks tcp whatever the transport.
 
     Raises:
@@ -45,7 +44,7 @@ class Settings(Common):
     """Systems that are left out, with every ratio to them."""
 
     def __post_init__(self) -> None:
-        Common.__post_init__(self)
+        CommonSettings.__post_init__(self)
         if self.pin is not None and self.pin not in os.sched_getaffinity(0):
             cores = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
             raise UsageError(f"pin={self.pin}: this process may run on the cores {cores}.")

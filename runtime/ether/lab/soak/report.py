@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final
 
 from ether.lab.report import Figure, Report, Row, at_most
-from ether.lab.soak.settings import Settings
+from ether.lab.soak.settings import SoakSettings
 from ether.lab.soak.trend import Series
 
 __all__ = ["Measured", "Size", "Window", "make_report"]
@@ -75,7 +75,7 @@ class Measured:
     """Bytes by which the journal grew."""
 
 
-def make_report(measured: Measured, settings: Settings) -> Report:
+def make_report(measured: Measured, settings: SoakSettings) -> Report:
     """Hold what was seen against its bounds; a report that is `ok` is of a bus that stayed flat."""
     figures = (*_load(measured, settings), *(one for size in measured.sizes for one in _growth(size, measured.rate)))
     missed = sum(figure.is_met is False for figure in figures)
@@ -88,7 +88,7 @@ def make_report(measured: Measured, settings: Settings) -> Report:
     return Report(figures, tables, about, f"not flat: {missed}" if missed else "flat")
 
 
-def _load(measured: Measured, settings: Settings) -> Iterator[Figure]:
+def _load(measured: Measured, settings: SoakSettings) -> Iterator[Figure]:
     """The load itself: whether it was done, seen and as fast in the end as in the beginning."""
     if measured.maximum is not None:
         yield Figure(_SOAK, "maximum rate", measured.maximum, "delegations/s")

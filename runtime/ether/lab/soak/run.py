@@ -19,7 +19,7 @@ from ether.lab.harness.procfs import open_descriptors, resident_bytes
 from ether.lab.harness.workload import OPAQUE, EchoAgent
 from ether.lab.report import Report
 from ether.lab.soak.report import Measured, Size, Window, make_report
-from ether.lab.soak.settings import Settings
+from ether.lab.soak.settings import SoakSettings
 from ether.lab.soak.trend import Series
 
 __all__ = ["run"]
@@ -37,7 +37,7 @@ _STOPS: Final = 4
 _CATCH_UP: Final = 120.0
 
 
-def run(settings: Settings) -> Report:
+def run(settings: SoakSettings) -> Report:
     """Soak a bus of one's own.
 
     Raises:
@@ -79,7 +79,7 @@ def _maximum(deployment: Deployment, seconds: float) -> float:
 @dataclass(slots=True)
 class _Soak:
     deployment: Deployment
-    settings: Settings
+    settings: SoakSettings
     rate: float
     pids: dict[str, int]
     """{process: its id}"""

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ether.lab.settings import Settings as Common
-from ether.lab.settings import setting
+from ether.lab.settings import CommonSettings, setting
 
-__all__ = ["Settings"]
+__all__ = ["SoakSettings"]
 
 _WARM: Final = 150.0
 _WINDOW: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Common):
+class SoakSettings(CommonSettings):
     """How a soak is run; the journal is made in the folder.
 
     Raises:

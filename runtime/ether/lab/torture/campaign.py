@@ -20,7 +20,7 @@ from ether.lab.torture.history.log import LogWriter, read_log
 from ether.lab.torture.nemesis import Nemesis
 from ether.lab.torture.processes import Processes
 from ether.lab.torture.report import make_report
-from ether.lab.torture.settings import Settings
+from ether.lab.torture.settings import TortureSettings
 from ether_actors.restarts.tree import Lifecycle
 
 __all__ = ["reread", "run"]
@@ -31,7 +31,7 @@ _POLL: Final = 0.2
 _TELL: Final = 5.0
 
 
-def run(settings: Settings) -> Report:
+def run(settings: TortureSettings) -> Report:
     """Run a campaign and check it.
 
     Raises:
@@ -61,7 +61,7 @@ def reread(folder: Path) -> Report:
     return make_report(evidence, judge(evidence), folder)
 
 
-def _perform(settings: Settings, folder: Path) -> None:
+def _perform(settings: TortureSettings, folder: Path) -> None:
     (folder / "campaign.json").write_text(json.dumps(settings.plain(), indent=2), encoding="utf-8")
     with (
         contextlib.closing(LogWriter(folder / "output.jsonl")) as output,
@@ -83,7 +83,7 @@ def _note(output: LogWriter, name: str, line: str) -> None:
     output.write("output", name=name, line=line)
 
 
-def _torture(settings: Settings, folder: Path, processes: Processes) -> None:
+def _torture(settings: TortureSettings, folder: Path, processes: Processes) -> None:
     """Let the nemesis loose, and wait until it is done and the delegators are, or out of patience."""
     began = processes.begin()
     plan = make_plan(settings)
@@ -112,7 +112,7 @@ def _are_up(processes: Processes) -> bool:
     return all(one.state is Lifecycle.RUNNING for one in processes.statistics())
 
 
-def _finished(folder: Path, settings: Settings) -> Iterator[bool]:
+def _finished(folder: Path, settings: TortureSettings) -> Iterator[bool]:
     """Of each delegator, whether its life of this moment has got through its share."""
     for name in delegator_names(settings):
         path = folder / "history" / f"{name}.jsonl"

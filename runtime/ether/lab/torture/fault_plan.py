@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-from ether.lab.torture.settings import Settings, Victim
+from ether.lab.torture.settings import TortureSettings, Victim
 
 __all__ = [
     "BROKER", "Action", "Fault", "FaultPlan", "Strike", "delegator_names", "make_faults", "make_plan", "node_names",
@@ -83,22 +83,22 @@ class FaultPlan:
     seconds: float
 
 
-def node_names(settings: Settings) -> tuple[str, ...]:
+def node_names(settings: TortureSettings) -> tuple[str, ...]:
     """The nodes that host agents."""
     return tuple(f"node-{number + 1}" for number in range(settings.nodes))
 
 
-def delegator_names(settings: Settings) -> tuple[str, ...]:
+def delegator_names(settings: TortureSettings) -> tuple[str, ...]:
     """The processes that delegate."""
     return tuple(f"delegator-{number + 1}" for number in range(settings.delegators))
 
 
-def observer_names(settings: Settings) -> tuple[str, ...]:
+def observer_names(settings: TortureSettings) -> tuple[str, ...]:
     """The processes that observe."""
     return tuple(f"observer-{number + 1}" for number in range(settings.observers))
 
 
-def make_plan(settings: Settings) -> tuple[Strike, ...]:
+def make_plan(settings: TortureSettings) -> tuple[Strike, ...]:
     """Draw the strikes, in the order of their times."""
     dice = random.Random(f"plan/{settings.seed}")  # noqa: S311  a plan is no secret
     targets = _targets(settings)
@@ -108,7 +108,7 @@ def make_plan(settings: Settings) -> tuple[Strike, ...]:
     return tuple(_strike(number, at, targets, dice) for number, at in enumerate(times, 1))
 
 
-def make_faults(settings: Settings, known: tuple[Fault, ...]) -> tuple[FaultPlan, ...]:
+def make_faults(settings: TortureSettings, known: tuple[Fault, ...]) -> tuple[FaultPlan, ...]:
     """Draw the faults of the disk, one after the other; none unless the settings ask for them.
 
     Args:
@@ -125,7 +125,7 @@ def make_faults(settings: Settings, known: tuple[Fault, ...]) -> tuple[FaultPlan
     return tuple(found)
 
 
-def _targets(settings: Settings) -> dict[Victim, tuple[tuple[str, ...], ...]]:
+def _targets(settings: TortureSettings) -> dict[Victim, tuple[tuple[str, ...], ...]]:
     """{victim: what one strike hits, each of the choices}."""
     nodes = node_names(settings)
     choices = {

@@ -17,7 +17,7 @@ from ether.lab.torture.history.log import LogWriter
 from ether.process.process_supervisor import ProcessStatistics
 from ether_actors.restarts.tree import Lifecycle
 
-__all__ = ["Nemesis", "Target"]
+__all__ = ["FaultTarget", "Nemesis"]
 
 _LOOK: Final = 0.02
 _STALL: Final = 0.05
@@ -27,7 +27,7 @@ _TRIES: Final = 10
 _SIGNALS: Final = {Action.KILL: signal.SIGKILL, Action.PAUSE: signal.SIGSTOP, Action.RESTART: signal.SIGTERM}
 
 
-class Target(Protocol):
+class FaultTarget(Protocol):
     """What the nemesis needs of the processes."""
 
     def signal(self, name: str, number: int) -> int | None:
@@ -50,7 +50,7 @@ class Nemesis:
     """
 
     def __init__(
-        self, target: Target, plan: Iterable[Strike], began: float, log: LogWriter, *, disk: Disk | None = None,
+        self, target: FaultTarget, plan: Iterable[Strike], began: float, log: LogWriter, *, disk: Disk | None = None,
         faults: Iterable[FaultPlan] = (),
     ) -> None:  # fmt: skip
         self._disk = disk

@@ -23,7 +23,7 @@ from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.lab.harness.leak_check import MARK
 from ether.lab.torture.disk import Disk
 from ether.lab.torture.fault_plan import BROKER, delegator_names, node_names, observer_names
-from ether.lab.torture.settings import Durability, Settings
+from ether.lab.torture.settings import Durability, TortureSettings
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether_actors.restarts.child_spec import Backoff
 
@@ -48,7 +48,7 @@ class Processes:
         on_output: gets each line that one of them prints.
     """
 
-    def __init__(self, settings: Settings, folder: Path, on_output: Callable[[str, str], None]) -> None:
+    def __init__(self, settings: TortureSettings, folder: Path, on_output: Callable[[str, str], None]) -> None:
         self._settings = settings
         self._folder = folder
         self._on_output = on_output

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import Final
 
-from ether.lab.settings import Settings as Common
-from ether.lab.settings import setting
+from ether.lab.settings import CommonSettings, setting
 from ether_broker.errors import UsageError
 
-__all__ = ["Durability", "Settings", "Victim"]
+__all__ = ["Durability", "TortureSettings", "Victim"]
 
 _RATE: Final = 100
 """Delegations a second, where nothing is said of the time."""
@@ -44,7 +43,7 @@ class Durability(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Common):
+class TortureSettings(CommonSettings):
     """A campaign; the logs stay in the folder, and if a promise was broken in a temporary one.
 
     Raises:
@@ -69,7 +68,7 @@ class Settings(Common):
 
     def __post_init__(self) -> None:
         """Check, and fill in what follows from the rest."""
-        Common.__post_init__(self)
+        CommonSettings.__post_init__(self)
         if self.journal_faults and self.durability is not Durability.JOURNAL:
             raise UsageError(
                 "Without a journal its disk cannot fail: leave journal faults out, or ask for durability journal."

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from ether.review.scout.examine import examine
 from ether.review.scout.explore import explore
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.words import plural
 from ether.review.scout.params import Exploration, FilePath, Findings, Search
 from ether.review.scout.search import search
@@ -44,7 +44,7 @@ class Scout(Agent):
         root = Path(exploration.path).expanduser()
         if not root.is_dir():
             return _no_such(task, "directory", exploration.path)
-        limits = Limits(depth=exploration.depth, findings=exploration.max_findings)
+        limits = ScanLimits(depth=exploration.depth, findings=exploration.max_findings)
         result = explore(root, exploration.passes, limits=limits, progress=task.progress, cancelled=_out_of_time(task))
         return _answer(task, result, result["insights"][0] if result["insights"] else "")
 

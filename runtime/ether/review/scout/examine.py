@@ -9,7 +9,7 @@ from typing import Any
 from ether.review.scout.explore import PassName, make_pass, see_all, see_file
 from ether.review.scout.files.discovery import Candidate
 from ether.review.scout.files.language import language_of
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.source import Source, Unreadable, read
 from ether.review.scout.findings.finding import Finding
 from ether.review.scout.findings.truncation import bounded_findings, size_of
@@ -19,7 +19,7 @@ __all__ = ["examine"]
 
 
 def examine(
-    path: Path, passes: Sequence[PassName] = tuple(PassName), *, limits: Limits | None = None
+    path: Path, passes: Sequence[PassName] = tuple(PassName), *, limits: ScanLimits | None = None
 ) -> dict[str, Any]:
     """Look at one file. A generated file is measured and not judged, as in `explore`.
 
@@ -32,7 +32,7 @@ def examine(
         FileNotFoundError: no file is there.
         MissingExtra: the extra `review`, which brings ruff, is not installed.
     """
-    limits = limits or Limits()
+    limits = limits or ScanLimits()
     file = _read(path, limits)
     notes: list[str] = []
     result: dict[str, Any] = {
@@ -68,7 +68,7 @@ def examine(
     return {**result, **bounded_findings(findings, limits.findings), **outline}
 
 
-def _read(path: Path, limits: Limits) -> Source | Unreadable:
+def _read(path: Path, limits: ScanLimits) -> Source | Unreadable:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not a file.")
     size = path.stat().st_size

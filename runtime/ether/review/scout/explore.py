@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ether.review.scout.files.discovery import Discovery, discover
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.source import Source, read
 from ether.review.scout.findings.truncation import bounded_findings, fit
 from ether.review.scout.passes.bugs import BugPass
@@ -52,7 +52,7 @@ def explore(
     root: Path,
     passes: Sequence[PassName] = tuple(PassName),
     *,
-    limits: Limits | None = None,
+    limits: ScanLimits | None = None,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] = bool,
 ) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def explore(
     Args:
         root: an existing directory.
         passes: which passes; each once, in this order.
-        limits: the bounds; `Limits()` unless given.
+        limits: the bounds; `ScanLimits()` unless given.
         progress: told at every 100 files.
         cancelled: asked before each file; when true, the passes finish with what they have and `complete` is
         false.
@@ -80,7 +80,7 @@ def explore(
     """
     if not root.is_dir():
         raise NotADirectoryError(f"{root} is not a directory.")
-    limits = limits or Limits()
+    limits = limits or ScanLimits()
     found = discover(root, limits, cancelled=cancelled)
     kinds = {name: make_pass(name, limits) for name in dict.fromkeys(passes)}
     survey = _read_all(found, list(kinds.values()), limits, progress or (lambda *_: None), cancelled)
@@ -88,7 +88,7 @@ def explore(
     return fit(_result(root, found, survey, reports, limits), limits.result_bytes)
 
 
-def make_pass(name: PassName, limits: Limits) -> Pass:
+def make_pass(name: PassName, limits: ScanLimits) -> Pass:
     """A fresh pass."""
     if name is PassName.STRUCTURE:
         return StructurePass(limits)
@@ -96,7 +96,7 @@ def make_pass(name: PassName, limits: Limits) -> Pass:
 
 
 def _read_all(
-    found: Discovery, passes: list[Pass], limits: Limits, progress: Progress, cancelled: Callable[[], bool]
+    found: Discovery, passes: list[Pass], limits: ScanLimits, progress: Progress, cancelled: Callable[[], bool]
 ) -> _Survey:
     survey = _Survey()
     total = sum(candidate.size for candidate in found.files) or 1
@@ -113,7 +113,7 @@ def _read_all(
 
 
 def _read_some(  # noqa: PLR0917
-    found: Discovery, start: int, passes: list[Pass], survey: _Survey, limits: Limits, cancelled: Callable[[], bool]
+    found: Discovery, start: int, passes: list[Pass], survey: _Survey, limits: ScanLimits, cancelled: Callable[[], bool]
 ) -> Iterator[Source]:
     """Read the files of one batch, up to a bound."""
     for number, candidate in enumerate(found.files[start : start + _BATCH], start):
@@ -163,7 +163,7 @@ def see_file(one: Pass, seen: Seen, notes: list[str]) -> None:
 
 
 def _result(
-    root: Path, found: Discovery, survey: _Survey, reports: dict[PassName, PassReport], limits: Limits
+    root: Path, found: Discovery, survey: _Survey, reports: dict[PassName, PassReport], limits: ScanLimits
 ) -> dict[str, Any]:
     notes = [*found.notes]
     if survey.cut_short:
@@ -184,7 +184,7 @@ def _result(
     }
 
 
-def _pass_result(report: PassReport, limits: Limits) -> dict[str, Any]:
+def _pass_result(report: PassReport, limits: ScanLimits) -> dict[str, Any]:
     return {
         "insights": report.insights,
         **bounded_findings(report.findings, limits.findings),

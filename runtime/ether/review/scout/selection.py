@@ -171,10 +171,8 @@ def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
     if function is None or function.decorator_list or function.args.kwarg is not None:
         return False
     above, line = module.source.lines[function.lineno : one.line - 1], module.source.lines[one.line - 1]
-    examples = (len(one) - len(one.lstrip()) for one in above if one.rstrip().endswith("::"))
-    in_example = sum(one.count("```") for one in above) % 2 or len(line) - len(line.lstrip()) > min(
-        examples, default=999
-    )
+    indents = [len(one) - len(one.lstrip()) for one in above if one.rstrip().endswith("::")] or [len(line)]
+    in_example = sum(one.count("```") for one in above) % 2 or len(line) - len(line.lstrip()) > min(indents)
     return ":" in line and not in_example and one.message.partition("`")[2][:1].islower()
 
 
@@ -237,11 +235,13 @@ def _is_no_branch(module: PythonModule, one: Diagnostic) -> bool:
     """Whether `x = x` stands in a function and is not all that a branch does: then it says that nothing happens."""
     alone = [[node] for node in module.at(one.line) if isinstance(node, ast.stmt)]
     holder = module.parent(alone[0][0]) if alone else module.tree
-    is_branch = not isinstance(holder, FUNCTIONS) and any(
-        getattr(holder, name, None) in alone for name in ("body", "orelse")
-    )
+    is_branch = any(getattr(holder, name, None) in alone for name in ("body", "orelse"))
     whole = _ITSELF.fullmatch(module.source.lines[one.line - 1])
-    return whole is not None and not is_branch and module.function_at(one.line) is not None
+    return (
+        whole is not None
+        and (isinstance(holder, FUNCTIONS) or not is_branch)
+        and module.function_at(one.line) is not None
+    )
 
 
 def _is_no_registration(module: PythonModule, one: Diagnostic) -> bool:

@@ -9,13 +9,13 @@ import pytest
 from ether.review.scout.explore import explore
 from ether.review.scout.files.discovery import discover, is_test_path
 from ether.review.scout.files.language import language_of, runs_python
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.source import Source
 from tests.runtime.review.scout.support import write_tree
 
 
 def names(root, **limits):
-    return [file.name for file in discover(root, Limits(**limits)).files]
+    return [file.name for file in discover(root, ScanLimits(**limits)).files]
 
 
 def test_files_come_in_path_order_twice_the_same(tmp_path):
@@ -29,7 +29,7 @@ def test_what_nobody_wrote_by_hand_is_left_out_and_counted(tmp_path):
         ".git/config": "", "__pycache__/a.pyc": b"", "node_modules/x/index.js": "", ".venv/lib/a.py": "",
         "x.egg-info/PKG-INFO": "", "big.py": "#" * 200, "kept.py": "",
     })  # fmt: skip
-    found = discover(tmp_path, Limits(file_bytes=100))
+    found = discover(tmp_path, ScanLimits(file_bytes=100))
     assert [file.name for file in found.files] == ["kept.py"]
     assert found.skipped == {"generated or foreign directory": 5, "larger than 100 bytes": 1}
     assert found.notes == ["big.py: 200 bytes, not read."]
@@ -75,7 +75,7 @@ def test_depth_and_number_are_bounded_and_told(tmp_path):
     write_tree(tmp_path, {"a.py": "", "b/c.py": "", "b/d/e.py": ""})
     assert names(tmp_path, depth=0) == ["a.py"]
     assert names(tmp_path, depth=1) == ["a.py", "b/c.py"]
-    found = discover(tmp_path, Limits(files=2))
+    found = discover(tmp_path, ScanLimits(files=2))
     assert len(found.files) == 2
     assert found.notes == ["Only the first 2 files were looked at."]
 

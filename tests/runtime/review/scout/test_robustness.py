@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ether.review.scout.examine import examine
 from ether.review.scout.explore import PassName, explore, see_file
 from ether.review.scout.files.discovery import Candidate, discover
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.source import Source, Unreadable, read
 from ether.review.scout.passes.pass_report import Seen
 from ether.review.scout.python.module import SyntaxProblem, parse
@@ -187,7 +187,7 @@ def test_progress_rises_to_one(tmp_path):
 
 def test_more_bytes_than_allowed_cut_the_exploration_short(tmp_path):
     write_tree(tmp_path, {"a.py": "x = 1\n", "b.py": "y = 1\n"})
-    result = explore(tmp_path, limits=Limits(total_bytes=6))
+    result = explore(tmp_path, limits=ScanLimits(total_bytes=6))
     assert (result["files_read"], result["complete"]) == (1, False)
     assert result["notes"] == ["Stopped at 6 bytes, after 1 of 2 files."]
 

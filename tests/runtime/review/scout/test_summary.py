@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from ether.review.scout.examine import examine
 from ether.review.scout.explore import explore
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Confidence, Finding, Severity
 from ether.review.scout.findings.rule import RULES
@@ -57,7 +57,7 @@ def test_a_result_is_shortened_to_its_bound_and_says_by_how_much(tmp_path):
     write_tree(tmp_path, {f"m{n}.py": "def f(x):\n    return x is 'a'\n" * 40 for n in range(10)})
     whole = explore(tmp_path)
     for limit in (size_of(whole) - 1, 20_000, 8_000):
-        short = explore(tmp_path, limits=Limits(result_bytes=limit))
+        short = explore(tmp_path, limits=ScanLimits(result_bytes=limit))
         bugs = short["passes"]["bugs"]
         assert size_of(short) <= limit
         assert bugs["counts"] == whole["passes"]["bugs"]["counts"]
@@ -158,7 +158,7 @@ def test_a_file_that_cannot_be_examined_says_why(tmp_path):
     write_tree(tmp_path, {"a.py": b"x = '\xff'\n", "big.py": "#" * 100, "b.txt": b"a\0b"})
     result = examine(tmp_path / "a.py")
     assert (result["readable"], result["by_rule"]) == (False, {"syntax-error": 1})
-    assert "over the 50 that are read" in examine(tmp_path / "big.py", limits=Limits(file_bytes=50))["notes"][0]
+    assert "over the 50 that are read" in examine(tmp_path / "big.py", limits=ScanLimits(file_bytes=50))["notes"][0]
     assert examine(tmp_path / "b.txt")["notes"] == ["b.txt: binary."]
     with pytest.raises(FileNotFoundError):
         examine(tmp_path / "none.py")
@@ -174,9 +174,9 @@ def test_the_structure_of_a_file_is_its_outline(tmp_path):
 
 def test_an_outline_is_bounded_and_says_by_how_much(tmp_path):
     write_tree(tmp_path, {"a.py": "".join(f"def f{n}(): ...\n" for n in range(100))})
-    result = examine(tmp_path / "a.py", (), limits=Limits(findings=10))
+    result = examine(tmp_path / "a.py", (), limits=ScanLimits(findings=10))
     assert (len(result["symbols"]), result["symbols_omitted"]) == (10, 90)
-    tight = examine(tmp_path / "a.py", (), limits=Limits(result_bytes=2_000))
+    tight = examine(tmp_path / "a.py", (), limits=ScanLimits(result_bytes=2_000))
     assert size_of(tight["symbols"]) <= 1_000
     assert len(tight["symbols"]) + tight["symbols_omitted"] == 100
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Final
 
 from ether.review.scout.files.language import language_of
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.words import words
 
 __all__ = ["Candidate", "Discovery", "discover", "is_test_path"]
@@ -75,7 +75,7 @@ def is_test_path(name: str) -> bool:
     return not _TEST_PARTS.isdisjoint(path.parts[:-1]) or bool(_TEST_NAME.match(path.stem))
 
 
-def discover(root: Path, limits: Limits | None = None, *, cancelled: Callable[[], bool] = bool) -> Discovery:
+def discover(root: Path, limits: ScanLimits | None = None, *, cancelled: Callable[[], bool] = bool) -> Discovery:
     """List the files under `root` that are worth reading, in path order: twice the same on the same tree.
 
     Left out, and counted by reason: version control, caches, environments, dependencies, build artefacts,
@@ -85,10 +85,10 @@ def discover(root: Path, limits: Limits | None = None, *, cancelled: Callable[[]
 
     Args:
         root: an existing directory; it may be a symbolic link.
-        limits: the bounds; `Limits()` unless given.
+        limits: the bounds; `ScanLimits()` unless given.
         cancelled: asked once a directory; when true, the walk ends early with what it has.
     """
-    limits = limits or Limits()
+    limits = limits or ScanLimits()
     found = Discovery()
 
     def failed(error: OSError) -> None:
@@ -108,7 +108,7 @@ def discover(root: Path, limits: Limits | None = None, *, cancelled: Callable[[]
     return found
 
 
-def _worth_entering(parent: Path, names: list[str], depth: int, limits: Limits, found: Discovery) -> list[str]:
+def _worth_entering(parent: Path, names: list[str], depth: int, limits: ScanLimits, found: Discovery) -> list[str]:
     kept = []
     for name in names:
         if (parent / name).is_symlink():
@@ -136,7 +136,7 @@ def _is_built(directory: Path) -> bool:
     return beside and not (directory / "__init__.py").exists()
 
 
-def _candidates(path: Path, name: str, limits: Limits, found: Discovery) -> Iterator[Candidate]:
+def _candidates(path: Path, name: str, limits: ScanLimits, found: Discovery) -> Iterator[Candidate]:
     """The file, unless it is left out."""
     try:
         status = path.lstat()

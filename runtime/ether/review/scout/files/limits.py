@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Limits"]
+__all__ = ["ScanLimits"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScanLimits:
     """How far an analysis goes. Whatever a bound leaves out is counted and named in the result.
 
     A result must fit into one envelope of the bus (1 MiB); `result_bytes` leaves room for the rest of it.

@@ -1,4 +1,4 @@
-"""Bounds on results: what does not fit is left out from the least important end, and counted."""
+"""ScanLimits on results: what does not fit is left out from the least important end, and counted."""
 
 from __future__ import annotations
 

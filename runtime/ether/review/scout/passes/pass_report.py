@@ -54,7 +54,7 @@ class PassReport:
 
     findings: list[Finding] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
-    """Figures and tables, JSON only; tables are cut to `Limits.rows` and say how many rows they leave out."""
+    """Figures and tables, JSON only; tables are cut to `ScanLimits.rows` and say how many rows they leave out."""
     insights: list[str] = field(default_factory=list)
     """A sentence each, the most telling first."""
 

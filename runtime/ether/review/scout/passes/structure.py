@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.source import Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.bounded_table import table
@@ -33,8 +33,8 @@ _COMPLEXITY: Final = re.compile(r"\((\d+) > ")
 class StructurePass:
     """Measures file by file; the import graph is drawn at the end."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._rows = (limits or Limits()).rows
+    def __init__(self, limits: ScanLimits | None = None) -> None:
+        self._rows = (limits or ScanLimits()).rows
         self._sizes = Sizes()
         self._imports = ImportCollector()
         self._functions: list[dict[str, Any]] = []
