@@ -355,7 +355,7 @@ MENDED: Final = (
             "falling through", (Selection, "another", _named_stays_named), "falls", seed=37),
     _mutant("a full link drops what is owed",
             "outcomes of finished work were lost when 64 MiB waited for a broker that was away",
-            "no loss, liveness", (ZmqLink, "send", _drop_when_full), "narrow", seed=27),
+            "no loss, liveness", (ZmqLink, "send", _drop_when_full), "narrow", seed=30),
     _mutant("a full link is silent",
             "a living node was lost while the broker waited for its disk",
             "no loss", (MemoryLink, "show_life", _no_life), "",

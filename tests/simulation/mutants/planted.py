@@ -121,7 +121,7 @@ def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, 
 
 PLANTED: Final = (
     _mutant("receipts before the commit", "no loss, complete tap", (SessionTable, "release", _release_early), 1),
-    _mutant("node loss runs everything again", "at most once", (Reassignment, "lost", _run_again), 189, "node"),
+    _mutant("node loss runs everything again", "at most once", (Reassignment, "lost", _run_again), 24, "node"),
     _mutant("ended delegations are forgotten", "one outcome", (DelegationPolicy, "delegation", _forget_ended), 21),
     _mutant("deadlines five slots late", "deadline", (Deadlines, "set", _late_slot), 1),
     _mutant("deadlines two slots early", "deadline", (Deadlines, "set", _early_slot), 1),
