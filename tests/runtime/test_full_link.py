@@ -77,12 +77,14 @@ class Chatty(Agent):
 
     def __init__(self) -> None:
         super().__init__()
+        self.has_begun = threading.Event()
         self.is_enough = threading.Event()
 
     @capability("chatty.tell")
     def tell(self, task: Task) -> int:
         told = 0
-        while not task.cancelled and told < 2_000 and not self.is_enough.is_set():
+        self.has_begun.set()
+        while not task.cancelled and not self.is_enough.is_set():
             task.progress(0.5, data={"part": told, "text": "x" * 10_000})
             told += 1
             time.sleep(0.002)
@@ -132,6 +134,7 @@ def test_a_node_that_tells_too_much_while_the_journal_is_locked_is_not_lost_and_
         quiet = bus.delegate("quiet.work", {"seconds": 1.0}, timeout=60.0)
         telling = bus.delegate("chatty.tell", timeout=60.0)
         stream = telling.stream()
+        assert chatty.has_begun.wait(10.0)
 
         # When the journal is locked by another program for longer than a node may be silent
         other = sqlite3.connect(tmp_path / "j.db", isolation_level=None)
