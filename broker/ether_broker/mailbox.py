@@ -12,7 +12,7 @@ __all__ = ["Letter", "Limits", "Mailbox", "Offer"]
 
 
 class Letter(Protocol):
-    """What a mailbox holds: something with a size that may end while it waits; each is itself, whatever it is equal to."""
+    """The interface of a mailbox's items: a size, and an end that may come while it waits; compared by identity."""
 
     size: int
     is_over: bool

@@ -14,7 +14,7 @@ __all__ = ["AgentRef", "Bus"]
 
 
 class Bus(Protocol):
-    """What a reference needs of its runtime."""
+    """The interface of the runtime that a reference belongs to."""
 
     def delegate(
         self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateArguments]

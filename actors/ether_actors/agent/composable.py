@@ -26,7 +26,7 @@ __all__ = ["ComposableAgent"]
 
 
 class ComposableAgent:
-    """The base of agents with spec 1's contract (§4.1): `capabilities`, `can_handle` and `execute`, off the bus too.
+    """The base of agents with the contract of spec 1 §4.1: `capabilities`, `can_handle` and `execute`, off the bus too.
 
     Example:
         from ether.views import AgentInput

@@ -57,7 +57,7 @@ class BrokerOffset(Protocol):
 
 
 class CellHost(Host, Protocol):
-    """What a cell needs of its node."""
+    """The interface of a cell's node."""
 
     loop: EventLoop
     broker_clock: BrokerOffset
@@ -83,7 +83,7 @@ class CellHost(Host, Protocol):
 
 
 class CellState(enum.Enum):
-    """The life of a cell."""
+    """The states of a cell in its life."""
 
     NEW = enum.auto()
     """No agent yet."""

@@ -14,7 +14,7 @@ __all__ = ["Dispatcher", "LoopDispatcher"]
 
 
 class Dispatcher(Protocol):
-    """Where an agent's turns run."""
+    """The interface of what runs an agent's turns."""
 
     def is_idle(self) -> bool:
         """Whether no call waits whose answer could go out together with the caller's."""

@@ -19,7 +19,7 @@ STOPPED = "stopped by its supervisor"
 
 
 class Moves:
-    """Makes the moves, collects the effects of a step, and keeps the timers from step to step."""
+    """The moves of one tree's children: the effects of a step, and the timers from step to step."""
 
     __slots__ = ("_numbers", "_timers", "agenda", "effects", "now")
 

@@ -8,7 +8,7 @@ __all__ = ["RestartIntensity"]
 
 
 class RestartIntensity:
-    """Counts restarts in a sliding window, as OTP's `add_restart`.
+    """A count of restarts in a sliding window, as OTP's `add_restart`.
 
     Holds at most `intensity + 1` times, however often it is asked.
     """

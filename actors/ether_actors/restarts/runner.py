@@ -49,7 +49,7 @@ logger = logging.getLogger("ether.restarts")
 
 
 class SupervisionHost(Protocol):
-    """What a guardian needs of its node."""
+    """The interface of the node of a supervision tree."""
 
     random: random.Random
     """Where the jitter of restarts comes from."""

@@ -61,7 +61,7 @@ _STEPS = {
 
 
 class _Child:
-    """What workers and supervisors have in common."""
+    """The common part of workers and supervisors."""
 
     __slots__ = (
         "attempt",
@@ -170,7 +170,7 @@ Child: TypeAlias = Worker | Supervisor
 
 
 class Plan:
-    """What a supervisor does one by one: the stops from the last to the first, then the starts in order.
+    """The steps that a supervisor takes one by one: the stops from the last to the first, then the starts in order.
 
     While there is a plan, nothing else is decided, as OTP's supervisor reads no message while it restarts a
     group.
@@ -195,7 +195,7 @@ def make(spec: ChildSpec | SupervisorSpec, parent: Supervisor) -> Child:
 
 @dataclass(frozen=True, slots=True)
 class ChildStatistics:
-    """Where one child stood."""
+    """The state of one child at one moment."""
 
     state: Lifecycle
     restarts: int

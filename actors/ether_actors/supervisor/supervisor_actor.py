@@ -40,7 +40,7 @@ class _Envelope:
 
 
 class _SocketInbox:
-    """What the socket has and what was told, system messages first."""
+    """The inbox of the supervisor's actor: what the socket has and what was told, system messages first."""
 
     def __init__(self) -> None:
         self._told: deque[Any] = deque()

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 class HandleHost(Protocol):
-    """What a handle needs of the node that made it."""
+    """The interface of the node that made a handle."""
 
     @property
     def lock(self) -> AbstractContextManager[bool, None]:

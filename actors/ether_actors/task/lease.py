@@ -25,7 +25,7 @@ _ERRORS: Final = {error.code: error for error in (LeaseHeld, TooManyLeases, Leas
 
 
 class Owner(Protocol):
-    """What a lease needs of the task that holds it."""
+    """The interface of the task that holds a lease."""
 
     attempt: int
 

@@ -99,7 +99,7 @@ async def _browse(
 
 
 class _Finds:
-    """What one browsing has found so far; used in its event loop only."""
+    """The adverts that one browsing has found so far; used in its event loop only."""
 
     def __init__(self, mdns: AsyncZeroconf) -> None:
         self._mdns = mdns

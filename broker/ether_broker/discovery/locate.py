@@ -24,7 +24,7 @@ _KNOCK: Final = 1.0
 
 
 class Located(NamedTuple):
-    """Where a broker is."""
+    """A broker that was found, and its address."""
 
     url: str
     """An address that takes connections; an address that was given is not tried."""

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Bounds(NamedTuple):
-    """What one body may be at most."""
+    """The bounds of one body."""
 
     size: int
     """Bytes."""

@@ -68,7 +68,7 @@ _set_private = BaseModel.__dict__["__pydantic_private__"].__set__
 
 
 class _ModelType(ModelMetaclass):
-    """Calling the class raises errors of ours too; reading and validating do not come by here."""
+    """The metaclass of models: calling the class raises errors of ours; reading and validating do not come by here."""
 
     if not TYPE_CHECKING:  # a checker is to see the fields
 

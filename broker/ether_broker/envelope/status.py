@@ -10,7 +10,7 @@ __all__ = ["GOOD", "INTERIM", "UNFINISHED", "AgentStatus", "Status"]
 
 @unique
 class AgentStatus(StrEnum):
-    """The three outcomes of a task in spec 1's vocabulary (§3.1), as `AgentOutput` has them.
+    """The three outcomes of a task in the words of spec 1 §3.1, as `AgentOutput` has them.
 
     Example:
         assert Status.COMPLETED.agent_status is AgentStatus.SUCCESS

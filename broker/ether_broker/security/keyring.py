@@ -54,7 +54,7 @@ _Stamp = tuple[tuple[str, int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What the folder had when it was last read."""
+    """The contents of the folder when it was last read."""
 
     own: KeyPair
     prepared: KeyPair | None

@@ -73,7 +73,7 @@ class ClusterSection(Section):
 
 
 class SecuritySection(Section):
-    """Who gets in over TCP."""
+    """The keys by which TCP connections are let in."""
 
     keys: str | None = None
     """The folder of keys, as `ether keys new` makes it; a path that is not absolute starts where the file is."""
@@ -112,7 +112,7 @@ class RegisterEntry(Section):
 
 
 class AdministerSection(Section):
-    """Who may ask the bus about itself."""
+    """The rules of who may ask the bus about itself."""
 
     read: Patterns = []
     """Agents, or nodes, that may ask: agents, nodes, statistics, dead letters with their contents."""
@@ -121,7 +121,7 @@ class AdministerSection(Section):
 
 
 class AccessSection(Section):
-    """Who may do what; with this section, whatever it does not allow is denied."""
+    """The access list: who may do what; with this section, whatever it does not allow is denied."""
 
     delegate: list[DelegateEntry] = []
     """Who may delegate what to whom."""
@@ -150,7 +150,7 @@ class LimitsSection(Section):
 
 
 class TimingSection(Section):
-    """How often the broker and its nodes show that they live, and for how long each waits for the other: seconds."""
+    """The signs of life of the broker and its nodes, and for how long each waits for the other: seconds."""
 
     heartbeat: Annotated[float, Field(ge=0.2, allow_inf_nan=False)] = DEFAULT_TIMING.heartbeat
     """Between two signs of life, both ways."""

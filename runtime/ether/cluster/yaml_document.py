@@ -31,7 +31,7 @@ _WIDEST: Final = 60
 
 
 class Place(NamedTuple):
-    """Where something stands; both count from 1."""
+    """A place in a document: line and column, both from 1."""
 
     line: int
     column: int

@@ -24,7 +24,7 @@ _AT: Final = 160
 
 
 class EventLoopWatch:
-    """Tells once that the event loop stands still: who keeps it, where, and when it goes on.
+    """A watch on an event loop that tells once when it stands still: who keeps it, where, and when it goes on.
 
     Args:
         hosting: whose handlers run there.

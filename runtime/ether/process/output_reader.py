@@ -40,7 +40,7 @@ class _Source:
 
 
 class OutputReader:
-    """Reads the pipes in a thread of its own, so that a slow terminal holds up the children and not their keeper.
+    """A thread that reads the pipes of child processes, so that a slow terminal does not hold up their supervisor.
 
     Args:
         take: gets each line with the name of its process; it must not raise.

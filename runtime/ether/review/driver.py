@@ -53,7 +53,7 @@ def run_tasks(
 
 
 class _Followers:
-    """What the threads share that follow one task each."""
+    """The state that the threads share which follow one task each."""
 
     def __init__(self, bus: Runtime, progress: Progress, timeout: float) -> None:
         self._bus = bus

@@ -1,4 +1,4 @@
-"""The interface of a review's progress display."""
+"""The progress of a review as lines, one an event: for people, files and pipes alike (spec 1 §6.1, §8.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEP: Final = 0.25
 
 
 class Progress:
-    """Writes to a stream, and nothing but text: no colour, no cursor. Calls come one at a time."""
+    """A writer of progress to a stream, as text without colour or cursor. Calls come one at a time."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -65,7 +65,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class InlineLoop(EventLoop):
-    """Runs the coroutines of one node in the thread that calls `run`; asyncio's loop is made when first needed."""
+    """An event loop that runs in the thread that calls `run`; asyncio's loop is made when first needed."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class _World(Protocol):
-    """What a node needs of the `World` that it is in."""
+    """The interface of the `World` that a node is in."""
 
     clock: ManualClock
 
@@ -42,7 +42,7 @@ class _World(Protocol):
 
 
 class _InlinePool(Pool):
-    """Keeps the turns of plain handlers until the world runs them."""
+    """A pool that keeps the turns of plain handlers until the world runs them."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -62,7 +62,7 @@ class _InlinePool(Pool):
 
 
 class _InlineObserving(ObserverThread):
-    """Keeps the tap's batches until the world lets the observer see them."""
+    """A queue of the tap's batches, until the world lets the observer see them."""
 
     def __init__(self, observer: Observer, acknowledge: Callable[[int], None], world: _World) -> None:
         super().__init__(observer, acknowledge)
@@ -142,7 +142,7 @@ class _InlineStream(Stream):
 
 
 class InlineMachinery(Resources):
-    """What a node of a `World` runs on."""
+    """The resources of a node of a `World`."""
 
     handle_type: ClassVar[type[Handle]] = InlineHandle
 

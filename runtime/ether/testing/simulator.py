@@ -34,7 +34,7 @@ class Stalled(WaitTimeout):
 
 
 class World:
-    """What the runtimes of one test share.
+    """The state that the runtimes of one test share: clock, broker and nodes.
 
     Args:
         clock: moved by `advance` only.

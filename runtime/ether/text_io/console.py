@@ -13,7 +13,7 @@ __all__ = ["SafeConsole"]
 
 
 class SafeConsole(Console):
-    """Writes out what is not printable in any text that it draws; its own colours and cursor moves are no text."""
+    """A console that writes out what is not printable in any text that it draws; its own colours are no text."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of something that is drawn; every text that is printed passes here."""

@@ -61,7 +61,7 @@ def log_to_stderr(level: int | str) -> None:
 
 
 class _SafeFormatter(logging.Formatter):
-    """Writes a record so that nothing in it looks like another, tracebacks with what they quote included."""
+    """A log formatter that makes no record look like another, tracebacks with what they quote included."""
 
     def format(self, record: logging.LogRecord) -> str:
         return _FURTHER.join(printable_lines(super().format(record)).split("\n"))

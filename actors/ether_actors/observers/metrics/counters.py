@@ -16,7 +16,7 @@ ANSWERS: Final = frozenset({Status.COMPLETED, Status.PARTIAL, Status.NEEDS_INPUT
 
 
 class Counters:
-    """Counts and sums; two of them merge into that of all their delegations."""
+    """The counts and sums of a group of delegations; two of them merge into that of all their delegations."""
 
     __slots__ = (
         "carried", "completed", "completed_sum", "confidence_sum", "confidences", "duration_sum", "durations", "good",

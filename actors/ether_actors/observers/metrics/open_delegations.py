@@ -16,7 +16,7 @@ _FIRST_SWEEP: Final = 1_024
 
 
 class OpenDelegation(NamedTuple):
-    """What is kept of a delegation until its outcome."""
+    """The record of a delegation until its outcome."""
 
     time: float
     """When it passed, in seconds by the broker's clock."""

@@ -20,7 +20,7 @@ ACCURACY: Final = (_GROWTH - 1) / (_GROWTH + 1)
 
 
 class QuantileSketch:
-    """Counts of durations in bins that each reach 10 % further than the one before, as in DDSketch (Masson 2019).
+    """A histogram of durations, each bin 10 % wider than the one before, as in DDSketch (Masson 2019).
 
     Two sketches merge into exactly the sketch of all their durations, and one has 241 bins at most. Whole decades and
     thirds of them are bounds of bins, so `at_most` is exact there. Durations up to 1 µs share the lowest bin, those over

@@ -26,7 +26,7 @@ _WITHOUT_IT: Final = "it came back without it after the broker was started anew"
 
 
 class Reconnection:
-    """Who is expected back, and what those who are back hold and wait for."""
+    """The nodes that are expected back, and what those that are back hold and wait for."""
 
     def __init__(
         self, records: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay

@@ -34,7 +34,7 @@ _MOST_BYTES: Final = 4 << 20
 
 
 class Registering:
-    """Takes REGISTER."""
+    """The part of the supervisor that takes REGISTER."""
 
     def __init__(
         self, records: BrokerState, reconnection: Reconnection, departures: Departures

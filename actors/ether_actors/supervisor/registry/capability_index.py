@@ -39,7 +39,7 @@ _Alike = tuple[int, int, Interface | None, int]
 
 
 class CapabilityIndex:
-    """Finds agents."""
+    """An index of agents by the names under which they can be asked."""
 
     def __init__(self) -> None:
         self._replicas: dict[_Alike, Replicas] = {}

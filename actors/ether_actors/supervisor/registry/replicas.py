@@ -27,7 +27,7 @@ _Best = tuple[int, int, Registration]
 
 
 class Watcher(Protocol):
-    """Who is told of replicas."""
+    """The interface of what is told when replicas change."""
 
     def update(self, replicas: Replicas, /) -> None:
         """Note that the first of them is another, or has more or less to do."""

@@ -29,7 +29,7 @@ _MOST_BYTES: Final = 64 << 20
 
 
 class Ending(NamedTuple):
-    """How a delegation ended."""
+    """The record of an ended delegation."""
 
     by: bytes
     """The agent that gave the outcome; `ether` for the supervisor, empty when the delegation was refused."""

@@ -98,7 +98,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Stake:
-    """What one delegation holds and waits for."""
+    """The leases that one delegation holds, and those that it waits for."""
 
     held: dict[str, Held] = field(default_factory=dict)
     waiting: dict[bytes, Claim] = field(default_factory=dict)

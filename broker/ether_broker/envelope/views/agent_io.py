@@ -51,7 +51,7 @@ _WHOLE: Final = ("max_tokens", "max_iterations")
 
 
 class AgentInput(RequestView):
-    """A delegation in spec 1's vocabulary (§3.1): the standard input of an agent.
+    """A delegation in the words of spec 1 §3.1: the standard input of an agent.
 
     Example:
         asked = AgentInput(task_id="task-7", agent="counter", action="text.count", params={"text": "two words"})
@@ -113,7 +113,7 @@ class AgentInput(RequestView):
 
 
 class AgentOutput(ResponseView):
-    """A response in spec 1's vocabulary (§3.1): the standard output of an agent.
+    """A response in the words of spec 1 §3.1: the standard output of an agent.
 
     Example:
         response = bus.delegate("text.count", {"text": "two words"}).result()

@@ -47,7 +47,7 @@ _MINUTE = 60
 
 
 class RequestEnvelope(RequestView):
-    """A delegation in spec 2's vocabulary (§6.2): what a delegator sends to a specialist.
+    """A delegation in the words of spec 2 §6.2: what a delegator sends to a specialist.
 
     Example:
         asked = RequestEnvelope(request_id="order-7", capability="text.count", timeout_minutes=1)
@@ -108,7 +108,7 @@ class RequestEnvelope(RequestView):
 
 
 class ResponseEnvelope(ResponseView):
-    """A response in spec 2's vocabulary (§6.4): what a specialist sends back.
+    """A response in the words of spec 2 §6.4: what a specialist sends back.
 
     Example:
         response = bus.delegate("text.count", {"text": "two words"}).result()

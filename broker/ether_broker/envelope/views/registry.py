@@ -69,7 +69,7 @@ class _ManifestView(View):
 
 
 class CapabilityManifest(_ManifestView):
-    """An agent's manifest in spec 2's vocabulary (§4.1).
+    """An agent's manifest in the words of spec 2 §4.1.
 
     Example:
         view = CapabilityManifest.from_manifest(Counter.manifest())
@@ -90,7 +90,7 @@ class CapabilityManifest(_ManifestView):
 
 
 class RegistryEntry(_ManifestView):
-    """An agent's entry in the registry in spec 2's vocabulary (§5).
+    """An agent's entry in the registry in the words of spec 2 §5.
 
     Example:
         entry = RegistryEntry.from_manifest(Counter.manifest())
@@ -115,7 +115,7 @@ class RegistryEntry(_ManifestView):
 
 
 class AgentInfo(_ManifestView):
-    """An agent's registration in spec 3's vocabulary ("Registering an Agent"), without the executor.
+    """An agent's registration as it stands in spec 3, "Registering an Agent", without the executor.
 
     Example:
         info = AgentInfo.from_manifest(Counter.manifest())

@@ -95,7 +95,7 @@ _SUBGOAL_SCHEMA: Final = {
 
 
 class SubgoalRequest(RequestView):
-    """A delegation in spec 3's vocabulary: a subgoal, its context and its timeout, as `execute` gets them.
+    """A delegation in the words of spec 3: a subgoal, its context and its timeout, as `execute` gets them.
 
     Example:
         goal = {"id": "sg1", "description": "Count the words"}
@@ -162,7 +162,7 @@ _CRITICALITIES: Final = frozenset(item.value for item in Criticality)
 
 
 class AgentResponse(ResponseView):
-    """A response in spec 3's vocabulary ("Required Format"): what every agent returns.
+    """A response as every agent returns it (spec 3, "Required Format").
 
     Example:
         response = bus.delegate("text.count", {"text": "two words"}).result()

@@ -224,7 +224,7 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Callable[[sqlite3.Co
 
 
 class Meta(NamedTuple):
-    """What a journal says about itself."""
+    """The facts that a journal states about itself."""
 
     identity: str
     created: float

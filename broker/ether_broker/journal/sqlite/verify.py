@@ -27,7 +27,7 @@ _ENTRY: Final = "number, seq, wall, kind, status, request_id, parent, source, ta
 
 @unique
 class Flaw(StrEnum):
-    """What can be wrong with a journal."""
+    """The kinds of damage to a journal."""
 
     ALTERED = "altered"
     """What is stored of a commit does not give its hash."""

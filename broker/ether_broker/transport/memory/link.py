@@ -21,7 +21,7 @@ _ROOM: Final = 1_000
 
 
 class Port(Protocol):
-    """What a link needs of its server."""
+    """The interface of a memory link's server."""
 
     endpoint: str
     clock: Clock

@@ -31,7 +31,7 @@ _MISMATCH: Final = int(zmq.Event.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
 
 @unique
 class Failure(Enum):
-    """How the last handshake failed."""
+    """The failure of the last handshake."""
 
     KEY = "ours is not allowed"
     SERVER_KEY = "the broker's is not what we expect"

@@ -70,7 +70,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be delegated, as the options say it."""
+    """The delegation that a command's options describe."""
 
     capability: str
     to: str | None

@@ -41,7 +41,7 @@ _GLANCE: Final = 0.05
 
 @unique
 class CheckResult(StrEnum):
-    """What a check found."""
+    """The result of a check."""
 
     OK = "ok"
     WARN = "warn"

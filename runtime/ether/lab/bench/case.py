@@ -11,7 +11,7 @@ __all__ = ["Case"]
 
 
 class Case(Protocol):
-    """Something that can be measured by itself."""
+    """A benchmark that can be run by itself."""
 
     name: str
     """By which it is chosen."""

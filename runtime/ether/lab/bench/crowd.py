@@ -15,7 +15,7 @@ _FEW: Final = 1_000
 
 
 class Crowd:
-    """What one agent costs the supervisor when there are many, beside what it costs when there are few; in CPU time."""
+    """The case of many agents: the supervisor's CPU time for one of many, beside one of few."""
 
     name = "crowd"
     about = "the supervisor with 100,000 agents beside 1,000: registering, choosing among busy ones, a node that leaves"

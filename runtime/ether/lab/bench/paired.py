@@ -15,7 +15,7 @@ __all__ = ["CURVE", "DURABLE", "Paired", "Registered"]
 
 
 class Paired:
-    """What an option costs: the rate with many open, the median one after the other, and the CPU.
+    """The case of an option: its cost in the rate with many open, in the median one after the other, and in CPU.
 
     Args:
         name: of the case.
@@ -71,7 +71,7 @@ def _cpu(sample: Sample) -> float:
 
 
 class Registered:
-    """Whether many registered agents cost anything: the same work, spread over all of them or done by one."""
+    """The case of many registered agents: the same work, spread over all of them or done by one."""
 
     name = "registered"
     about = "work spread over many registered agents beside one: rate, by capability and by name"

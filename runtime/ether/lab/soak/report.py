@@ -29,7 +29,7 @@ _SOAK: Final = "soak"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How one process was, from the end of the warm-up on."""
+    """The memory and descriptors of one process, from the end of the warm-up on."""
 
     process: str
     resident: Series
@@ -54,7 +54,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was seen of one soak."""
+    """The measurements of one soak."""
 
     seconds: float
     maximum: float | None

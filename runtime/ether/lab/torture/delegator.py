@@ -130,7 +130,7 @@ class Delegator:
 
 
 class Progress:
-    """What a delegator hears of one delegation before its outcome."""
+    """The progress that a delegator is told of one delegation before its outcome."""
 
     def __init__(self) -> None:
         self.count: int = 0

@@ -32,7 +32,7 @@ _PATIENCE: Final = 5.0
 
 
 class Disk:
-    """Where the broker's journal is, as long as the campaign lasts; a context manager, made and left in one thread.
+    """The file system of a campaign's journal; a context manager, made and left in one thread.
 
     `break_by` and `mend` are called from one other thread, by turns. Afterwards the journal is in the campaign's folder.
 

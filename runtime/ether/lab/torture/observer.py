@@ -26,7 +26,7 @@ _SETTLE: Final = 20.0
 
 
 class RecordingObserver(Observer):
-    """Writes down what it sees.
+    """An observer that writes down each message that it sees.
 
     Args:
         log: of all lives of the process.

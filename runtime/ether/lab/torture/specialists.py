@@ -22,7 +22,7 @@ _SLICE: Final = 0.02
 
 
 class Worker(Agent):
-    """What both kinds of specialists share: the run log.
+    """The base of both kinds of specialists: their run log.
 
     Args:
         folder: of the campaign.
@@ -52,7 +52,7 @@ class Worker(Agent):
 
 
 class ThreadWorker(Worker):
-    """Does quick work in plain methods."""
+    """A specialist that does quick work in plain methods."""
 
     max_concurrency: ClassVar[int] = 4
 
@@ -78,7 +78,7 @@ class ThreadWorker(Worker):
 
 
 class AsyncWorker(Worker):
-    """Does slow work, many pieces at a time, and passes parts of it on."""
+    """A specialist that does slow work, many pieces at a time, and passes parts of it on."""
 
     max_concurrency: ClassVar[int] = 64
 

@@ -35,7 +35,7 @@ _CODES: Final = {
 
 
 class Reply:
-    """What a control envelope is answered."""
+    """The answer to a control envelope, once it is there."""
 
     __slots__ = ("body", "envelope", "event", "kind")
 

@@ -40,7 +40,7 @@ class PassName(StrEnum):
 
 @dataclass(slots=True)
 class _Survey:
-    """What reading the files came to, for all passes alike."""
+    """The result of reading the files, for all passes alike."""
 
     files: int = 0
     lines: int = 0

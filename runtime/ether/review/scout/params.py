@@ -18,7 +18,7 @@ class _Params(BaseModel):
 
 
 class Exploration(_Params):
-    """What `scout.explore_directory` takes."""
+    """The parameters of `scout.explore_directory`."""
 
     path: Annotated[str, Field(min_length=1)]
     """A directory on the machine of the node that runs the agent."""
@@ -31,14 +31,14 @@ class Exploration(_Params):
 
 
 class FilePath(_Params):
-    """What `scout.analyze_file` and `scout.extract_structure` take."""
+    """The parameters of `scout.analyze_file` and `scout.extract_structure`."""
 
     path: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("path", "file"))]
     """A file on the machine of the node that runs the agent; spec 1's own example names it `file`."""
 
 
 class Search(_Params):
-    """What `scout.search_content` takes."""
+    """The parameters of `scout.search_content`."""
 
     path: Annotated[str, Field(min_length=1)]
     """A directory on the machine of the node that runs the agent."""
@@ -57,7 +57,7 @@ class Search(_Params):
 
 
 class Findings(_Params):
-    """What `scout.summarize_findings` takes."""
+    """The parameters of `scout.summarize_findings`."""
 
     groups: tuple[Group, ...] = ()
     findings: tuple[Finding, ...] = ()

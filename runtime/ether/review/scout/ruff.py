@@ -32,7 +32,7 @@ _REMOVED: Final = ", ".join(
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """What ruff says of one place."""
+    """A diagnostic of ruff at one place."""
 
     code: str
     message: str

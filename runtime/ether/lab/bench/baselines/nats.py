@@ -53,7 +53,7 @@ class _End(Role):
 
 
 class Worker(_End):
-    """Answers in a thread: a subscription with a callback for each kind of body."""
+    """A NATS subscriber in a thread, with a callback for each kind of body."""
 
     def __init__(self, options: Info) -> None:
         super().__init__(options)

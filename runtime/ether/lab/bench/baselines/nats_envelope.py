@@ -24,7 +24,7 @@ _TIMEOUT: Final = 60.0
 
 
 class Notation(Protocol):
-    """How the two ends write and read what travels."""
+    """The encoding that both ends of the contender use."""
 
     subject: str
 

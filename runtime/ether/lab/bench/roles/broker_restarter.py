@@ -18,7 +18,7 @@ __all__ = ["Restarter"]
 
 
 class Restarter(Role):
-    """Has a journal of a long past, and copies of it, because each start leaves its traces."""
+    """The role that starts brokers on copies of one old journal, because each start leaves its traces."""
 
     def __init__(self, options: Info) -> None:
         super().__init__(options)

@@ -12,7 +12,7 @@ __all__ = ["Watcher"]
 
 
 class _Counter(Observer):
-    """Counts the messages by their kind; while it is not `going`, it stands still within one."""
+    """A counter of messages by kind; while it is not `going`, it stands still within one."""
 
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}

@@ -30,7 +30,7 @@ _ENDINGS: Final = frozenset({"ok", "unknown", "fail", "unheard"})
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """Something that was asked."""
+    """A delegation as its delegator wrote it down."""
 
     id: str
     by: str

@@ -39,7 +39,7 @@ class Message:
 
 @dataclass(slots=True)
 class Stretch:
-    """What an observer saw of one broker in one of its lives."""
+    """The messages that an observer saw of one broker in one of its lives."""
 
     life: int
     first: int
@@ -56,7 +56,7 @@ class Stretch:
 
 @dataclass(slots=True)
 class Observations:
-    """All that one observer saw."""
+    """The messages that one observer saw in all its lives."""
 
     name: str
     stretches: list[Stretch] = field(default_factory=list)

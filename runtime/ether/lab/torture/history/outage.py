@@ -49,7 +49,7 @@ class DiskFault:
 
 @dataclass(slots=True)
 class Outages:
-    """All of a campaign."""
+    """The outages of a campaign."""
 
     all: list[Outage] = field(default_factory=list)
     stalls: list[tuple[float, float]] = field(default_factory=list)

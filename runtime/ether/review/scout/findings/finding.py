@@ -26,7 +26,7 @@ class Severity(StrEnum):
 
 
 class Confidence(StrEnum):
-    """How sure the analysis is, without running the code."""
+    """The confidence of a finding, which was made without running the code."""
 
     HIGH = "high"
     """Follows from the text alone."""

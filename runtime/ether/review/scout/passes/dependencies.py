@@ -22,7 +22,7 @@ _AGAINST: Final = 3
 
 
 class Dependencies:
-    """Reads one import graph."""
+    """The findings and figures of one import graph."""
 
     def __init__(self, graph: ImportGraph) -> None:
         self._graph = graph
