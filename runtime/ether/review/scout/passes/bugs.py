@@ -19,7 +19,7 @@ from ether.review.scout.findings.once import once
 from ether.review.scout.findings.rule import RULES
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.python.module import PythonModule
-from ether.review.scout.selection import is_told
+from ether.review.scout.suppression import is_told
 
 __all__ = ["BugPass"]
 

@@ -142,7 +142,7 @@ def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
     """Whether it runs at import, and no comment says that its author knows of a circle."""
     if any(_CIRCLE.search(module.comments.get(line, "")) for line in (statement.lineno - 1, statement.lineno)):
         return False
-    return not any(_is_later(above) for above in module.ancestors(statement))
+    return not module.is_inside(statement, _is_later)
 
 
 def _is_later(node: ast.AST) -> bool:
