@@ -7,6 +7,7 @@ import bisect
 import io
 import itertools
 import re
+import symtable
 import tokenize
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 SCOPES: Final = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 """What opens a namespace of its own (comprehensions aside, whose code runs where it stands)."""
 _VERSION: Final = re.compile(r"version_info$|^(?:is_?)?py(?:thon)?_?[23]|^pypy", re.IGNORECASE)
+_COMPILED: Final = 50_000
+"""Characters; as many lambdas of one kind as fit in compile in 0.8 s, and twice as many in 3 s."""
 _FILENAME: Final = "ether_scout_source.py"
 _WARNING_FILTER: Final = r"ether_scout_source\Z"
 
@@ -254,12 +257,17 @@ def _asks(node: ast.AST) -> bool:
 def parse(source: Source) -> PythonModule | SyntaxProblem:
     """Parse and compile a module, without running it; never raises for what a text can be.
 
-    Compiling finds what parsing lets pass: `return` outside a function, `await` in a plain one.
+    Compiling finds what parsing lets pass: `return` outside a function, `await` in a plain one. It can take a
+    time that grows with the square of the text, and nothing ends it: of a text of over 50,000 characters only
+    the names are resolved, which finds a `global` or an argument too many.
     """
     _silence_compiler()
     try:
         tree = ast.parse(source.text, _FILENAME)
-        compile(source.text, _FILENAME, "exec", dont_inherit=True)
+        if len(source.text) <= _COMPILED:
+            compile(source.text, _FILENAME, "exec", dont_inherit=True)
+        else:
+            symtable.symtable(source.text, _FILENAME, "exec")
     except SyntaxError as error:
         return SyntaxProblem(_first_line(error.msg or "invalid syntax"), error.lineno or 1, max(error.offset or 1, 1))
     except (RecursionError, MemoryError):
