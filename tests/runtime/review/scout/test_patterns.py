@@ -19,7 +19,7 @@ from tests.support import REPOSITORY, child_environment
 
 Pattern: TypeAlias = tuple[str, str, int, list[str]]
 """Its name or place, itself, its flags, and how it is used."""
-SECONDS: Final = 6
+SECONDS: Final = 8
 """Of the processor, for all texts of a pattern: each takes a millisecond, and where they are quadratic some seconds."""
 SIZE: Final = 100_000
 """Characters of a text."""
