@@ -30,7 +30,7 @@ def examine(
     Args:
         path: the file; it may be a symbolic link.
         passes: which passes.
-        limits: the bounds; `Limits()` unless given.
+        limits: the bounds; `ScanLimits()` unless given.
         cancelled: asked before each finding after 2 s; when true, the rest is left out and `complete` is false.
 
     Returns:

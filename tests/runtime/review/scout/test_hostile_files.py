@@ -14,7 +14,7 @@ from ether.review.scout import explore as exploring
 from ether.review.scout.examine import examine
 from ether.review.scout.explore import PassName, explore, make_pass, see_all, see_file
 from ether.review.scout.files.discovery import discover
-from ether.review.scout.files.limits import Limits
+from ether.review.scout.files.limits import ScanLimits
 from ether.review.scout.files.source import Source, Unreadable, read
 from ether.review.scout.ruff import Diagnostic
 from ether.review.scout.selection import select
@@ -36,7 +36,7 @@ def opcodes(text: str, language: str = "Python") -> int:
     before = sys.gettrace()
     sys.settrace(step)
     try:
-        passes = [make_pass(one, Limits()) for one in PassName]
+        passes = [make_pass(one, ScanLimits()) for one in PassName]
         for seen in see_all([Source("a", language, text, len(text))], []):
             for one in passes:
                 see_file(one, seen, [])
