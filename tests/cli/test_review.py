@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pexpect
@@ -10,7 +12,7 @@ import pytest
 
 from ether import Runtime
 from ether.review.scout.agent import Scout
-from tests.cli.command import Command
+from tests.cli.command import Command, module_environment
 
 
 @pytest.fixture
@@ -97,3 +99,39 @@ def test_processes_of_its_own_and_a_bus_that_is_there_exclude_each_other(ether: 
 
     assert (done.code, done.out) == (2, "")
     assert "leave one of them out" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "processes",
+    [
+        "0",
+        pytest.param(
+            "1",
+            marks=pytest.mark.xfail(
+                strict=False, reason="a node looks for its modules in the working directory first, unless told not to"
+            ),
+        ),
+    ],
+)
+def test_packages_of_the_tree_that_it_is_started_in_are_not_imported(tmp_path: Path, processes: str) -> None:
+    """As the installed script starts it, whose own folder comes first in the path (`-P` has none there)."""
+    tree, mark = tmp_path / "tree", tmp_path / "ran"
+    for name in ("ruff", "msgpack", "ormsgpack", "pydantic", "regex", "markdown_it", "json", "zmq", "ether"):
+        (tree / name).mkdir(parents=True)
+        (tree / name / "__init__.py").write_text(f"open({str(mark)!r}, 'a').write({name!r})\n", encoding="utf-8")
+    (tree / "ruff.toml").write_text("lint.ignore = ['ALL']\n", encoding="utf-8")
+    (tree / "a.py").write_text("def f(x):\n    return x is 'a'\n", encoding="utf-8")
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-P", "-c", "from ether.cli import main; main()", "review", ".", "--timeout", "30"),
+            *("--processes", processes, "--output", str(tmp_path / "out")),
+        ],
+        cwd=tree, env=module_environment({}), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert not mark.exists(), mark.read_text(encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "out" / "review.json").read_text(encoding="utf-8"))
+    assert "is-literal" in {rule["rule"] for rule in found["rules"]}

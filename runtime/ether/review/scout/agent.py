@@ -54,7 +54,7 @@ class Scout(Agent):
         path = Path(file.path).expanduser()
         if not path.is_file():
             return _no_such(task, "file", file.path)
-        result = examine(path)
+        result = examine(path, cancelled=_out_of_time(task))
         return _answer(task, result, f"{plural(sum(result['counts'].values()), 'finding')} in {path.name}.")
 
     @capability("scout.search_content", confidence=0.95, idempotent=True)

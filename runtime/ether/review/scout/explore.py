@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from ether.review.scout.passes.structure import StructurePass
 from ether.review.scout.ruff import check_files
 from ether.review.scout.selection import select
 
-__all__ = ["PassName", "Progress", "explore", "make_pass", "see_all", "see_file"]
+__all__ = ["PassName", "Progress", "Stop", "explore", "make_pass", "see_all", "see_file"]
 
 Progress = Callable[[float, str], None]
 """Called with the part done, 0 to 1, and what is being done."""
@@ -28,6 +29,8 @@ Progress = Callable[[float, str], None]
 
 _BATCH: Final = 100
 """Files in memory at a time, and for each run of ruff."""
+_GRACE: Final = 2.0
+"""Seconds that a batch gets even when it is time to stop: it takes less as a rule."""
 
 
 class PassName(StrEnum):
@@ -66,8 +69,8 @@ def explore(
         passes: which passes; each once, in this order.
         limits: the bounds; `AnalysisLimits()` unless given.
         progress: told at every 100 files.
-        cancelled: asked before each file; when true, the passes finish with what they have and `complete` is
-        false.
+        cancelled: asked before each file, and before each finding of a batch that has taken 2 s; when true, the
+        passes finish with what they have and `complete` is false.
 
     Returns:
         A JSON object: `path`, `files_found`, `lines`, `structure` ({top-level directory: files}), `skipped`
@@ -102,10 +105,15 @@ def _read_all(
     total = sum(candidate.size for candidate in found.files) or 1
     for start in range(0, len(found.files), _BATCH):
         progress(min(survey.size / total, 0.99), found.files[start].name)
+        stop = Stop(cancelled)
         sources = list(_read_some(found, start, passes, survey, limits, cancelled))
-        for seen in see_all(sources, found.notes):
+        for seen in see_all(sources, found.notes, stop):
             for one in passes:
                 see_file(one, seen, found.notes)
+        if stop.came and not survey.cut_short:
+            survey.cut_short = (
+                f"Stopped early, among the files {start + 1} to {start + len(sources)} of {len(found.files)}."
+            )
         if survey.cut_short:
             break
     progress(1.0, f"{survey.files} files read")
@@ -144,19 +152,43 @@ def _read_some(  # noqa: PLR0917
                 one.miss(file)
 
 
-def see_all(sources: Sequence[Source], notes: list[str]) -> list[Seen]:
+class Stop:
+    """Whether it is time to stop a batch: not before it had its 2 s, and then for good.
+
+    Args:
+        cancelled: what says so.
+    """
+
+    def __init__(self, cancelled: Callable[[], bool]) -> None:
+        self._cancelled = cancelled
+        self._begin = time.monotonic()
+        self.came = False
+
+    def __call__(self) -> bool:
+        """Ask."""
+        self.came = self.came or (time.monotonic() - self._begin > _GRACE and self._cancelled())
+        return self.came
+
+
+def see_all(sources: Sequence[Source], notes: list[str], stop: Callable[[], bool] = bool) -> Iterator[Seen]:
     """Parse files and have ruff check those in Python whose maintainer can act on it.
+
+    Args:
+        sources: the files.
+        notes: where to note what could not be checked, a sentence each.
+        stop: asked before each file and each finding, and while ruff runs; when true, the rest is left out.
 
     Raises:
         MissingExtra: as `require_ruff`.
     """
-    every = [Seen.of(source) for source in sources]
+    every = [Seen.of(source) for source in sources if not stop()]
     checked = [seen.source for seen in every if seen.module and seen.source.is_ours]
-    diagnostics = check_files(checked, notes)
-    return [
-        replace(seen, found=list(select(seen.module, diagnostics.get(seen.source.name, ())))) if seen.module else seen
-        for seen in every
-    ]
+    diagnostics = check_files(checked, notes, stop)
+    for seen in every:
+        if stop():
+            return
+        found = select(seen.module, diagnostics.get(seen.source.name, ()), stop) if seen.module else ()
+        yield replace(seen, found=list(found))
 
 
 def see_file(one: Pass, seen: Seen, notes: list[str]) -> None:

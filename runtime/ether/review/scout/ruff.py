@@ -7,8 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -48,24 +50,37 @@ def require_ruff() -> str:
     Raises:
         MissingExtra: the extra `review` is not installed.
     """
-    try:
-        from ruff import find_ruff_bin
-
-        return str(find_ruff_bin())
-    except (ImportError, FileNotFoundError):
-        msg = "The review needs ruff, which is not installed: pip install 'agent-ether[review]'."
-        raise MissingExtra(msg) from None
+    for folder in _program_folders():
+        if (program := Path(folder, "ruff")).is_file():
+            return str(program)
+    raise MissingExtra("The review needs ruff, which is not installed: pip install 'agent-ether[review]'.")
 
 
-def check_files(sources: Sequence[Source], notes: list[str]) -> dict[str, list[Diagnostic]]:
+def _program_folders() -> Iterator[str | Path]:
+    """Where pip puts programs: of this environment, of the one below it, beside Ether (`--target`), of the user.
+
+    The package `ruff`, which could tell too, is not imported: in the working folder may lie another of that name.
+    """
+    yield sysconfig.get_path("scripts")
+    yield sysconfig.get_path("scripts", vars={"base": sys.base_prefix})
+    yield Path(__file__).parents[3] / "bin"
+    yield sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user"))
+
+
+def check_files(
+    sources: Sequence[Source], notes: list[str], stop: Callable[[], bool] = bool
+) -> dict[str, list[Diagnostic]]:
     """Have ruff check some Python files that parse, with its settings ours and no file of settings read.
 
-    `noqa` comments are obeyed by ruff itself. Nothing of the files is imported or run. A file that ruff
-    cannot take is noted.
+    It checks copies of the texts that were read, in a folder of their own: what happens to the files meanwhile
+    (an edit, a link or a pipe in their place) changes nothing, and every place that it names is in the text.
+    `noqa` comments are obeyed by ruff itself. Nothing of the files is imported or run. A file that ruff cannot
+    take is noted.
 
     Args:
-        sources: the files; one that is not UTF-8, by name or by content, is handed over as text.
+        sources: the files.
         notes: where to note what could not be checked, a sentence each.
+        stop: asked before the others of a run that broke down are checked without one; when true, they are not.
 
     Returns:
         {name: what ruff says of it}.
@@ -75,50 +90,53 @@ def check_files(sources: Sequence[Source], notes: list[str]) -> dict[str, list[D
     """
     if not sources:
         return {}
-    direct = {str(source.path.absolute()): source for source in sources if _is_plain(source)}
-    found = _run(list(direct), None) if direct else []
-    if found is None:
-        if len(direct) > 1:  # one of them ends ruff: the others are checked without it
-            half = list(direct.values())[: len(direct) // 2]
-            rest = list(direct.values())[len(half) :]
-            return {**check_files(half, notes), **check_files(rest, notes)}
-        notes += [f"{source.name}: ruff could not check it." for source in direct.values()]
-        found = []
-    checked: dict[str, list[Diagnostic]] = {}
-    for entry in found:
-        checked.setdefault(direct[entry["filename"]].name, []).append(_diagnostic(entry))
-    for source in sources:
-        if str(source.path.absolute()) not in direct:
-            own = _run(["-", "--stdin-filename", "source.py"], source.text)
-            if own is None:
-                notes.append(f"{source.name}: ruff could not check it.")
-            checked[source.name] = [_diagnostic(entry) for entry in own or ()]
-    return checked
+    found = _run(sources)
+    if found is not None:
+        return found
+    if len(sources) == 1 or stop():
+        notes += [f"{source.name}: ruff could not check it." for source in sources]
+        return {}
+    half = len(sources) // 2  # one of them ends ruff: the others are checked without it
+    return {
+        **check_files(sources[:half], notes, stop),
+        **check_files(sources[half:], notes, stop),
+    }
 
 
-def _is_plain(source: Source) -> bool:
-    """Whether ruff can read the file itself: its content is UTF-8, and its name is."""
-    return source.encoding == "utf-8" and str(source.path).isprintable()
+def _run(sources: Sequence[Source]) -> dict[str, list[Diagnostic]] | None:
+    """What ruff says of files, by their names; None when it broke down or was ended."""
+    program = require_ruff()
+    found: dict[str, list[Diagnostic]] = {}
+    try:
+        with tempfile.TemporaryDirectory(prefix="ether-review-") as folder:
+            for number, source in enumerate(sources):
+                copy = Path(folder, str(number), "__init__.py" if source.is_init else "module.py")
+                copy.parent.mkdir()
+                copy.write_bytes(source.text.encode())
+            entries = json.loads(_output(program, folder))
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    for entry in entries:
+        if entry["code"] in RULES_OF_RUFF:
+            source = sources[int(Path(entry["filename"]).parent.name)]
+            found.setdefault(source.name, []).append(_diagnostic(entry))
+    return found
 
 
-def _run(files: list[str], text: str | None) -> list[dict[str, Any]] | None:
-    """The entries of ruff's JSON; None when it broke down or was ended."""
+def _output(program: str, folder: str) -> str:
+    """What ruff writes about a folder."""
     command = [
-        require_ruff(), "check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--preview",
+        program, "check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--preview", "--no-respect-gitignore",
         "--output-format=json", "--config=lint.explicit-preview-rules=true", "--config=lint.mccabe.max-complexity=10",
         f"--config=lint.flake8-tidy-imports.banned-api={{{_REMOVED}}}",
-        f"--target-version=py3{min(sys.version_info.minor, 14)}", f"--select={','.join(sorted(RULES_OF_RUFF))}",
+        f"--target-version=py3{min(sys.version_info.minor, 14)}", f"--select={','.join(sorted(RULES_OF_RUFF))}", ".",
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
-    try:
-        done = subprocess.run(
-            [*command, *files], input=text or "", env=environment, text=True, encoding="utf-8", errors="replace",
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_LIMIT, check=False,
-        )  # fmt: skip
-        entries: list[dict[str, Any]] = json.loads(done.stdout)
-    except (ValueError, subprocess.TimeoutExpired):
-        return None
-    return [entry for entry in entries if entry["code"] in RULES_OF_RUFF]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, text=True, encoding="utf-8", errors="replace", check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_LIMIT,
+    )  # fmt: skip
+    return done.stdout
 
 
 def _diagnostic(entry: dict[str, Any]) -> Diagnostic:

@@ -90,7 +90,7 @@ def _matches(file: Candidate, wanted: Search, pattern: regex.Pattern[str], end: 
         TimeoutError: `end`, by the monotonic clock, has come.
     """
     try:
-        data = file.path.read_bytes()
+        data = file.read()
     except OSError:
         return
     if b"\0" in data[:8192]:

@@ -22,11 +22,11 @@ def module_of(code: str, name: str = "sample.py") -> PythonModule:
 
 
 def findings_in(code: str, name: str = "sample.py") -> list[Finding]:
-    """What the bug pass finds in an example, ruff's part included; the encoding has it handed over as text."""
+    """What the bug pass finds in an example, ruff's part included."""
     text = textwrap.dedent(code).lstrip("\n")
     notes: list[str] = []
     one = BugPass()
-    for seen in see_all([Source(name, "Python", text, len(text), encoding="none")], notes):
+    for seen in see_all([Source(name, "Python", text, len(text))], notes):
         one.see(seen)
     assert notes == []
     return one.finish(Path()).findings

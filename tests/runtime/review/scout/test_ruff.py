@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from ether.review.job import review
@@ -17,7 +15,7 @@ BAD = "def f(x):\n    return x is 'a'\n"
 
 def test_a_missing_ruff_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
     write_tree(tmp_path, {"code/a.py": BAD})
-    monkeypatch.setitem(sys.modules, "ruff", None)
+    monkeypatch.setattr(ruff, "_program_folders", lambda: [tmp_path])
     for look in (lambda: explore(tmp_path / "code"), lambda: review([tmp_path / "code"], tmp_path, processes=0)):
         with pytest.raises(MissingExtra, match=r"pip install 'agent-ether\[review\]'"):
             look()

@@ -50,14 +50,26 @@ def _is_idiom(statement: ast.stmt) -> bool:
 
 
 def repeated_condition(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:
-    """An `elif` is an `if` of its own in the tree: each asks the ones above it in the same chain."""
-    for branch in module.of(ast.If):
-        below, holder = branch, module.parent(branch)
-        while isinstance(holder, ast.If) and holder.orelse == [below] and _is_pure(holder.test):
-            if ast.dump(holder.test) == ast.dump(branch.test):
-                yield branch, f"`{shown(branch.test)}` was already asked in line {holder.lineno}"
-                break
-            below, holder = holder, module.parent(holder)
+    """An `elif` is an `if` of its own in the tree: each is compared with the ones above it in the same chain."""
+    for first in module.of(ast.If):
+        if _follows(first, module.parent(first)):
+            continue
+        asked: dict[str, int] = {}
+        branch: ast.stmt | None = first
+        while isinstance(branch, ast.If):
+            if not _is_pure(branch.test):
+                asked.clear()  # what it changed may change the answers
+            else:
+                test = ast.dump(branch.test)
+                if test in asked:
+                    yield branch, f"`{shown(branch.test)}` was already asked in line {asked[test]}"
+                asked[test] = branch.lineno
+            branch = branch.orelse[0] if len(branch.orelse) == 1 else None
+
+
+def _follows(branch: ast.If, holder: ast.AST) -> bool:
+    """Whether it is all of the `else` of another `if`."""
+    return isinstance(holder, ast.If) and holder.orelse == [branch]
 
 
 def _is_pure(node: ast.AST) -> bool:

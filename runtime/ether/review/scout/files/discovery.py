@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -39,6 +40,8 @@ _VENDORED: Final = frozenset(
     {"_vendor", "vendor", "vendored", "_vendored", "third_party", "thirdparty", "extern", "_extern", "externals"}
 )
 _TEST_PARTS: Final = frozenset({"tests", "test", "spec", "specs", "__tests__"})
+_GROWN: Final = 1_000_000
+"""Bytes up to which a file is read, however small it was when it was listed."""
 _TEST_NAME: Final = re.compile(r"^(?:test_.*|.*_test|.*_spec|.*\.(?:test|spec)|conftest|tests)$")
 
 
@@ -56,6 +59,26 @@ class Candidate:
     """By its name; None when only its first line can tell."""
     vendored: bool
     """It lies in a directory for other people's code: counted, not judged."""
+
+    def read(self) -> bytes:
+        """What it holds, now.
+
+        Raises:
+            OSError: it cannot be read; or since it was listed a link, a pipe or the like has taken its place
+                (which is neither followed nor waited for), or it has grown beyond double its size and 1 MB.
+        """
+        with open(self.path, "rb", opener=_open_unfollowed) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "No regular file any more")
+            most = max(2 * self.size, _GROWN)
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise OSError(errno.EFBIG, f"It has grown from {self.size:,} to over {most:,} bytes")
+        return data
+
+
+def _open_unfollowed(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ import re
 import tokenize
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 from ether.review.scout.files.discovery import Candidate, is_test_path
@@ -19,9 +18,15 @@ __all__ = ["Source", "Unreadable", "read"]
 _GENERATED: Final = re.compile(
     r"@generated|DO NOT (?:EDIT|MODIFY)|(?:auto-?generated|generated (?:by|from|with)) ", re.IGNORECASE
 )
-_GENERATED_FROM: Final = re.compile(r"\bgenerated from .+ (?:by|with) ", re.IGNORECASE)
-"""In a docstring too; the looser words above may there describe what the module does."""
+_GENERATED_FROM: Final = re.compile(r"(?>.*?\bgenerated from ).+ (?:by|with) ", re.IGNORECASE)
+"""From the begin of a line, so that it is looked for once; in a docstring too, where the looser words above may
+describe what the module does."""
 _HEADER_LINES: Final = 12
+_ENCODINGS: Final = re.compile(
+    r"utf-8(-sig)?|ascii|iso8859-\d+|cp(125\d|437|8\d\d|9\d\d)|koi8-[rut]|mac-\w+|big5(hkscs)?|gb(k|2312|18030)"
+    r"|euc_(jp|kr)|shift_jis|iso2022_(jp|kr)"
+)
+"""By the names that Python gives them: those of texts, which it decodes in a time that grows with their length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +51,6 @@ class Source:
     size: int
     """Bytes on disk."""
     vendored: bool = False
-    path: Path = Path()
-    """Where it is; never opened again by us."""
-    encoding: str = "utf-8"
     note: str = ""
     """How the text differs from what is on disk, if it does."""
 
@@ -67,12 +69,17 @@ class Source:
         """Whether it is a test, by its path."""
         return is_test_path(self.name)
 
+    @property
+    def is_init(self) -> bool:
+        """Whether it is the `__init__` of a package."""
+        return self.name.rpartition("/")[2] == "__init__.py"
+
     @cached_property
     def is_generated(self) -> bool:
         """Whether its first lines say that a program wrote it."""
         head = self.lines[:_HEADER_LINES]
         comments = (line for line in head if line.lstrip().startswith(("#", "//", "/*", "*", "<!--")))
-        return any(map(_GENERATED.search, comments)) or any(map(_GENERATED_FROM.search, head))
+        return any(map(_GENERATED.search, comments)) or any(map(_GENERATED_FROM.match, head))
 
     @property
     def is_ours(self) -> bool:
@@ -83,11 +90,12 @@ class Source:
 def read(candidate: Candidate) -> Source | Unreadable:
     """Read a file; never raises for what a file can be.
 
-    Python is decoded by its declaration (PEP 263), anything else as UTF-8 or by its byte order mark; other
-    bytes fall back to Latin-1 with a note. A file that vanished or may not be read is `Unreadable`.
+    Python is decoded by its declaration (PEP 263), if that names a usual encoding of texts; another is
+    `Unreadable` (400 kB as `punycode` take half a minute). Anything else is UTF-8, or what its byte order mark
+    says; other bytes fall back to Latin-1 with a note. A file that vanished or may not be read is `Unreadable`.
     """
     try:
-        data = candidate.path.read_bytes()
+        data = candidate.read()
     except OSError as error:
         return Unreadable(candidate.name, f"cannot be read ({error.strerror or error})")
     if candidate.language == PYTHON or (candidate.language is None and runs_python(data)):
@@ -96,7 +104,7 @@ def read(candidate: Candidate) -> Source | Unreadable:
         return Unreadable(candidate.name, "binary")
     text, note = _decode(data)
     name = candidate.language or "other"
-    return Source(candidate.name, name, _unix(text), len(data), candidate.vendored, candidate.path, note=note)
+    return Source(candidate.name, name, _unix(text), len(data), candidate.vendored, note)
 
 
 def _read_python(candidate: Candidate, data: bytes) -> Source | Unreadable:
@@ -104,11 +112,12 @@ def _read_python(candidate: Candidate, data: bytes) -> Source | Unreadable:
         return Unreadable(candidate.name, "contains null bytes, which Python refuses", is_source=True)
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        if not _ENCODINGS.fullmatch(codecs.lookup(encoding).name):
+            return Unreadable(candidate.name, f"is declared as {encoding[:40]}, an encoding that is not read here")
         text = data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError, ValueError) as error:
         return Unreadable(candidate.name, f"cannot be decoded ({error})", is_source=True)
-    encoding = encoding.removesuffix("-sig")
-    return Source(candidate.name, PYTHON, _unix(text), len(data), candidate.vendored, candidate.path, encoding)
+    return Source(candidate.name, PYTHON, _unix(text), len(data), candidate.vendored)
 
 
 def _decode(data: bytes) -> tuple[str, str]:

@@ -19,13 +19,15 @@ from ether.review.scout.findings.once import once
 from ether.review.scout.findings.rule import RULES
 from ether.review.scout.passes.pass_report import PassReport, Seen
 from ether.review.scout.python.module import PythonModule
-from ether.review.scout.selection import is_told
+from ether.review.scout.suppression import is_told
 
 __all__ = ["BugPass"]
 
 _JSON_WITH_COMMENTS: Final = re.compile(
     r"tsconfig|jsconfig|\.vscode|\.eslintrc|devcontainer|\.jsonc|renovate|\.babelrc"
 )
+_DOTS: Final = 100
+"""In a line of TOML: the parser takes a time that grows with the square of the parts of a key."""
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|<%")
 _TOKENS: Final = re.compile(
     r"\b(?:AKIA(?![0-9A-Z]*EXAMPLE)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{60,}|sk_live_[A-Za-z0-9]{24,}"
@@ -145,7 +147,7 @@ def _data(source: Source) -> list[Finding]:
     try:
         if source.language == "JSON" and source.text.strip() and not _JSON_WITH_COMMENTS.search(source.name):
             json.loads(source.text)
-        elif source.language == "TOML":
+        elif source.language == "TOML" and all(line.count(".") <= _DOTS for line in source.lines):
             tomllib.loads(source.text)
     except json.JSONDecodeError as error:
         return [RULES["data-syntax"].on(source.name, error.lineno, f"JSON: {error.msg}", column=error.colno)]

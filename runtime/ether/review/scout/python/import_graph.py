@@ -140,9 +140,13 @@ def _base(one: _Import, source: str) -> str:
 
 def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
     """Whether it runs at import, and no comment says that its author knows of a circle."""
-    if any(_CIRCLE.search(module.comments.get(line, "")) for line in (statement.lineno - 1, statement.lineno)):
+    if any(module.once(_knows_a_circle, line) for line in (statement.lineno - 1, statement.lineno)):
         return False
-    return not any(_is_later(above) for above in module.ancestors(statement))
+    return not module.is_inside(statement, _is_later)
+
+
+def _knows_a_circle(module: PythonModule, line: int) -> bool:
+    return _CIRCLE.search(module.comments.get(line, "")) is not None
 
 
 def _is_later(node: ast.AST) -> bool:

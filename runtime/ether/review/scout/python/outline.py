@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -65,15 +66,16 @@ def outline(module: PythonModule) -> list[Symbol]:
 
 
 def _symbols(body: list[ast.stmt], prefix: str, *, in_class: bool) -> Iterator[Symbol]:
-    """Statements nest at most a hundred deep (the tokenizer's own bound), so recursion is safe here."""
-    for statement in body:
+    """Without recursion but for classes and functions: a chain of `elif` nests as deep as it is long."""
+    pending = body[::-1]
+    while pending:
+        statement = pending.pop()
         if isinstance(statement, (ast.ClassDef, *FUNCTIONS)):
             yield _symbol(statement, prefix, in_class=in_class)
         else:
-            for name in ("body", "orelse", "finalbody"):
-                yield from _symbols(getattr(statement, name, []), prefix, in_class=in_class)
-            for handler in getattr(statement, "handlers", []):
-                yield from _symbols(handler.body, prefix, in_class=in_class)
+            handlers = [part for handler in getattr(statement, "handlers", []) for part in handler.body]
+            parts = (getattr(statement, name, []) for name in ("body", "orelse", "finalbody"))
+            pending += [*itertools.chain(*parts, handlers)][::-1]
 
 
 def _symbol(node: ast.ClassDef | Function, prefix: str, *, in_class: bool) -> Symbol:
