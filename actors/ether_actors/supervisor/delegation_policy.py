@@ -65,6 +65,8 @@ _NO_BODY: Final = b"\x80"
 """The empty map that the tap and the journal have for a refused body, or who may do nothing would fill the disk with them."""
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
+_DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH)
+"""What a delegator may set; the others only the broker says."""
 _ENDING: Final = int(Flag.UNCOLLECTED | Flag.REFUSED)
 """What only the broker says of an outcome."""
 _STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
@@ -103,8 +105,8 @@ class DelegationPolicy:
         if records.journal.trouble is not None and header.capability != _RELEASE:
             records.refuse_unwritten(session, header, records.journal.trouble)
             return
-        if header.attempt != 1 or header.flags & _ROUTED:  # what only the broker says
-            flags = header.flags & ~_ROUTED
+        if header.attempt != 1 or header.flags & ~_DELEGATORS:
+            flags = header.flags & _DELEGATORS
             envelope = rehead(header, envelope, attempt=1, flags=flags)
             header = header._replace(attempt=1, flags=flags)
         try:

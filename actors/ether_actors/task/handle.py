@@ -13,11 +13,12 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ether_broker.encoding.bounded import possible_containers
+from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import EMPTY, unpack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import INTERIM, Status
-from ether_broker.errors import EtherError, WaitTimeout
+from ether_broker.errors import EtherError, UsageError, WaitTimeout
 from ether_broker.wire.codec import read_delegation, read_response
 from ether_broker.wire.frame import Header, name_of, read_header
 
@@ -146,11 +147,13 @@ class Handle:
         """Wait for the outcome.
 
         Args:
-            timeout: seconds of patience; None waits as long as it takes, which the deadline bounds.
+            timeout: seconds of patience; None and infinity wait as long as it takes, which the deadline bounds.
 
         Raises:
             WaitTimeout: the patience ended; the delegation goes on, and `result` may be called again.
+            UsageError: `timeout` is no number.
         """
+        patience = _patience(timeout)
         if not self._done:
             owner = self._owner
             owner.check_may_wait()
@@ -159,7 +162,7 @@ class Handle:
                 waiter = self._waiter = self._waiter or threading.Event()
                 if self._done:
                     waiter.set()
-            if not owner.wait(waiter, None if timeout is None else max(0.0, timeout)):
+            if not owner.wait(waiter, patience):
                 msg = f"{self.capability} ({self.id}) had no outcome after {timeout} s; it goes on."
                 raise WaitTimeout(msg)
         return self.outcome()
@@ -338,18 +341,29 @@ class Stream:
         yield self._handle.outcome()
 
 
+def _patience(timeout: object) -> float | None:
+    """Seconds to wait as the system takes them: no less than 0, and None for longer than any delegation has."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:  # noqa: PLR0124  NaN
+        raise UsageError(f"timeout={timeout!r:.40}: seconds of patience, or None.")
+    return None if timeout > LONGEST_TIMEOUT else max(0.0, float(timeout))
+
+
 def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Iterator[Handle]:
     """Yield the handles as their outcomes come, whichever is first.
 
     Args:
         handles: of one runtime or several; a handle that is there twice is yielded once.
-        timeout: seconds of patience for all of them together.
+        timeout: seconds of patience for all of them together; None and infinity wait as long as it takes.
 
     Raises:
         WaitTimeout: the patience ended; the delegations go on.
+        UsageError: `timeout` is no number.
     """
     waiting = set(handles)
-    end = None if timeout is None else time.monotonic() + timeout
+    given = _patience(timeout)
+    end = None if given is None else time.monotonic() + given
     queue: SimpleQueue[Handle] = SimpleQueue()
     for handle in waiting:
         owner = handle._owner  # noqa: SLF001  as above

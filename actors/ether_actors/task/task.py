@@ -240,7 +240,7 @@ class Task:
                 the two counts (False, the smaller number, what stands in both lists).
 
         Raises:
-            UsageError: off the bus, a field is not valid, or `parent` is another delegation.
+            UsageError: off the bus, a field is not valid, `timeout` is no number above 0, or `parent` is another delegation.
             BudgetExceeded: a limit of the budget is used up, or set aside for others that run.
             NotPermitted: the permissions have `can_delegate` false, or another value of one than is given here, and nobody can
                 say which is less (two texts).
@@ -252,6 +252,10 @@ class Task:
         self._check_permission("can_delegate", "delegate")
         if fields.get("parent", self.request_id) != self.request_id:
             raise UsageError("parent= is this task's delegation, and is set by itself: leave it out.")
+        if timeout is not None and (
+            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
+        ):
+            raise UsageError(f"timeout={timeout!r:.40}: seconds above 0; None takes all that is left.")
         parent = self.delegation
         account = None if parent.budget is None else self.budget
         given = budget if account is None else account.reserve(budget)
@@ -261,7 +265,7 @@ class Task:
             delegation = Delegation.parse({
                 "request_id": host.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
                 "objective": objective, "params": params, "context_slice": context,
-                "timeout": max(1e-6, min(left, timeout or left)) if self.deadline is not None else timeout,
+                "timeout": max(1e-6, min(left, left if timeout is None else timeout)) if self.deadline is not None else timeout,
                 "budget": given, "timestamp": host.wall(), "workflow": parent.workflow,
                 "conversation": parent.conversation, "traceparent": parent.traceparent, "criticality": parent.criticality,
                 **fields,
@@ -299,7 +303,7 @@ class Task:
         if (path is None) == (resource is None):
             msg = "task.lease: give either a path, as in task.lease('report.md'), or resource='NAME'."
             raise UsageError(msg)
-        if wait is not None and not is_amount(wait, math.inf):
+        if wait is not None and (isinstance(wait, bool) or not is_amount(wait, math.inf)):
             msg = (
                 f"task.lease(wait={wait!r:.40}): seconds of patience, 0 or more; None is as long as the delegation has."
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import stat
 import time
@@ -26,6 +27,15 @@ PATIENCE: Final = 5.0
 PAUSE: Final = 0.005
 _DIGITS: Final = 20
 
+_LONGEST: Final = 192
+"""Bytes of a name that the files beside it have in theirs; most file systems take 255."""
+
+
+def _short(name: str) -> str:
+    """A file's name, or a digest of it where the names of the files beside it would be too long."""
+    raw = os.fsencode(name)
+    return name if len(raw) <= _LONGEST else hashlib.sha256(raw).hexdigest()
+
 
 class WorkingFile:
     """A file, and the token under which it is written.
@@ -40,7 +50,8 @@ class WorkingFile:
 
     def __init__(self, path: Path, token: int) -> None:
         self.path = path
-        self.fence = path.with_name(f".{path.name}.lease")
+        self._stem = f".{_short(path.name)}."
+        self.fence = path.with_name(f"{self._stem}lease")
         """The small file beside it."""
         self._token = token
 
@@ -61,7 +72,7 @@ class WorkingFile:
 
     def replace(self, data: bytes) -> None:
         """Write the whole file: a reader sees the old one or the new one, also after a crash. Errors as `enter`."""
-        part = self.path.with_name(f".{self.path.name}.{self._token}-{os.urandom(4).hex()}.part")
+        part = self.path.with_name(f"{self._stem}{self._token}-{os.urandom(4).hex()}.part")
         try:
             self._write(part, data)
             self._patiently(lambda: self._guarded(lambda: part.replace(self.path)))
@@ -70,7 +81,7 @@ class WorkingFile:
 
     def _clear(self) -> None:
         """Remove what writers with older leases left when they were killed; it can replace nothing any more."""
-        before = f".{self.path.name}."
+        before = self._stem
         for name in [entry.name for entry in self.path.parent.iterdir()]:
             token = name.removeprefix(before).partition("-")[0]
             if name.startswith(before) and name.endswith(".part") and token.isdecimal() and int(token) < self._token:

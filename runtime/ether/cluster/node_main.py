@@ -81,7 +81,7 @@ def serve(
     """
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)
 
     return _serve(
         url, lambda bus: [_start_under_free_names(bus, agent) for agent in agents], name=name, threads=threads, drain=drain,

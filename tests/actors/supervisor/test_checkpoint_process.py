@@ -54,3 +54,14 @@ def test_an_end_that_is_wanted_is_not_waited_for(tmp_path: Path) -> None:
     ending.set()
 
     assert fold(path, ending) is None
+
+
+def test_what_lies_in_the_working_directory_is_no_library_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("msgpack.py", "ormsgpack.py", "sqlite3.py"):
+        (tmp_path / name).write_text("raise SystemExit('the working directory was imported from')")
+    write_past(tmp_path / "journal.db", 1_000)
+    monkeypatch.chdir(tmp_path)
+
+    assert fold(tmp_path / "journal.db", GOES_ON) is not None

@@ -24,7 +24,7 @@ from ether_broker.mailbox import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.transport import backlog as backlog_module
 from ether_broker.transport.cost import HOLDERS_SHIFT
-from ether_broker.wire.frame import MOST, Flag, Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import MOST, Flag, Kind, join_frame, pack_envelope, read_header
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.work_counter import WorkCounter
@@ -201,7 +201,7 @@ def test_work_is_not_given_to_an_agent_that_waits_for_it_when_its_own_is_lost() 
     assert bus.entry(child).agent.name == b"b"
 
 
-@pytest.mark.parametrize("header", [{"attempt": 7}, {"flags": int(Flag.ROUTED), "to": "w"}])
+@pytest.mark.parametrize("header", [{"attempt": 7}, *({"flags": 1 << bit, "to": "w"} for bit in (0, 1, 4, 5, 7))])
 def test_what_only_the_broker_says_is_not_believed_of_a_delegation(header: dict[str, object]) -> None:
     bus = Bus()
     bus.node("nw", "w")
@@ -211,6 +211,8 @@ def test_what_only_the_broker_says_is_not_believed_of_a_delegation(header: dict[
     bus.step()
 
     assert (bus.entry(number).attempt, bus.entry(number).pinned) == (1, "to" in header)
+    flags = read_header(bus.entry(number).envelope).flags
+    assert flags & ~Flag.ROUTED == 0
     assert differences(bus.supervisor, bus.history) == []
 
 

@@ -19,7 +19,7 @@ from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenan
 from ether_actors.supervisor.recovery import read_history
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.journal.journal import Removed
 from ether_broker.journal.memory.journal import MemoryJournal
 from ether_broker.journal.sqlite.journal import SqliteJournal
@@ -133,6 +133,25 @@ def test_collecting_makes_a_checkpoint_first_and_removes_all_that_is_below_it_an
     assert kept.journal.read(100) is None
     assert kept.journal.read(101) is not None
     assert kept.number == 121
+
+
+def test_a_collection_is_answered_though_the_broker_had_no_time_for_its_checkpoint(keep, monkeypatch):
+    kept = keep()
+    kept.work(10)
+
+    def too_late(_call: object) -> None:
+        monkeypatch.undo()
+        raise pykka.Timeout("10 s")
+
+    monkeypatch.setattr(kept.maintenance, "_tell", too_late)
+    told: list[Removed | EtherError] = []
+    kept.maintenance.start()
+    kept.maintenance.collect(1500.0, told.append)
+    wait_until(lambda: told, what="it is answered")
+
+    (error,) = told
+    assert isinstance(error, JournalUnavailable)
+    assert "no time for a checkpoint" in str(error)
 
 
 def test_a_journal_that_is_closed_ends_the_upkeep_without_a_word(keep, caplog):

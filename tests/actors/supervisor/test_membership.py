@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ether_actors.supervisor.registry.registration import Condition
@@ -47,8 +49,8 @@ def test_saying_hello_again_is_welcomed_again_but_happens_once():
     assert len(bus.events("node_up")) == 1
 
 
-@pytest.mark.parametrize("name", ["", "with space", "x" * 201, "ü", "ether", "node:n"])
-def test_a_node_with_an_impossible_name_is_told_why_it_is_not_let_in(name: str):
+@pytest.mark.parametrize("name", ["", "with space", "x" * 201, "ü", "ether", "node:n", 5, None, b"n"])
+def test_a_node_with_an_impossible_name_is_told_why_it_is_not_let_in(name: Any):
     bus = Bus()
     peer = newcomer(bus, name)
 

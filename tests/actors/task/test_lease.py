@@ -313,6 +313,7 @@ def test_one_file_has_one_lease_by_whatever_name(tmp_path: Path, monkeypatch: py
         (("a.md",), {"wait": -1.0}, "0 or more"),
         (("a.md",), {"wait": float("nan")}, "0 or more"),
         (("a.md",), {"wait": "5"}, r"lease\(wait='5'\): seconds of patience, 0 or more"),
+        (("a.md",), {"wait": True}, r"lease\(wait=True\): seconds of patience, 0 or more"),
         (("",), {}, "resource='NAME'"),
         (("a\0b",), {}, "resource='NAME'"),
         ((7,), {}, "resource='NAME'"),

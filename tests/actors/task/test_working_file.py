@@ -31,6 +31,20 @@ def test_a_file_is_replaced_whole_and_leaves_nothing_but_its_fence(tmp_path: Pat
     assert names(file.path.parent) == [".a.md.lease", "a.md"]
 
 
+@pytest.mark.parametrize("name", ["n" * 192, "n" * 193, "n" * 255, "文" * 85])
+def test_a_file_may_have_any_name_that_a_file_may_have(tmp_path: Path, name: str):
+    old, new = WorkingFile(tmp_path / name, 1), WorkingFile(tmp_path / name, 2)
+    old.enter()
+    old.replace(b"one")
+    new.enter()
+    new.replace(b"two")
+
+    with pytest.raises(LeaseLost):
+        old.replace(b"late")
+    assert new.path.read_bytes() == b"two"
+    assert len(names(tmp_path)) == 2
+
+
 def test_an_older_lease_writes_nothing_once_a_newer_one_was_entered(tmp_path: Path):
     old, new = WorkingFile(tmp_path / "a.md", 7), WorkingFile(tmp_path / "a.md", 8)
     old.enter()

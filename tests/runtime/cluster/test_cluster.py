@@ -45,6 +45,33 @@ def test_a_cluster_runs_broker_and_nodes_in_processes_of_their_own_and_leaves_no
     assert not folder.exists()
 
 
+SHADOWS = ("msgpack.py", "ormsgpack.py", "zmq.py", "pykka.py", "pydantic/__init__.py", "ruff/__init__.py", "json.py")
+MINE = """
+from ether import Agent, capability
+
+class Mine(Agent):
+    @capability("mine.libraries")
+    def libraries(self) -> dict[str, str]:
+        import json, msgpack, pydantic, ruff  # also when they are first needed now
+        return {module.__name__: str(module.__file__) for module in (json, msgpack, pydantic, ruff)}
+"""
+
+
+def test_agents_come_from_the_working_directory_and_libraries_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in SHADOWS:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("raise SystemExit('the working directory was imported from')")
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+
+    cluster = Cluster(nodes=1, agents=["mine:Mine"], durability="journal", journal=tmp_path / "journal.db")
+    with cluster, Runtime.connect(cluster.url) as bus:
+        libraries = bus.delegate("mine.libraries", timeout=20).result().unwrap().data
+
+    assert len(libraries) == 4
+    assert [path for path in libraries.values() if path.startswith(str(tmp_path))] == []
+
+
 def test_a_signal_to_a_process_that_is_not_there_is_an_error_and_not_a_kill_that_kills_nothing():
     cluster = Cluster(nodes=2, agents=[WORKER])
     with pytest.raises(UsageError, match=r"no process 'nod-1'\. Did you mean 'node-1'"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import selectors
 import signal
 import threading
@@ -24,6 +25,7 @@ Start = Callable[..., Process]
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     monkeypatch.chdir(REPOSITORY)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)  # where it runs is not where it imports from
     started: list[Process] = []
 
     def one(does: str, **request: object) -> Process:
@@ -176,6 +178,7 @@ ONE_CHILD = """
 import os, signal, sys, time
 from ether.process.child import Process
 os.environ["CHILD_DEATH_SIGNAL"] = "0"  # without the kernel's help
+os.environ["PYTHONPATH"] += os.pathsep + os.getcwd()
 child = Process("child", "tests.runtime.child", {"does": "stay", "folder": sys.argv[1]})
 child.channel.setblocking(True)
 child.channel.recv(1)

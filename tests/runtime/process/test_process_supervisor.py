@@ -43,6 +43,7 @@ class Ward:
 @pytest.fixture
 def ward(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ward]:
     monkeypatch.chdir(REPOSITORY)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)  # where it runs is not where it imports from
     ward = Ward()
     yield ward
     ward.process_supervisor.kill()

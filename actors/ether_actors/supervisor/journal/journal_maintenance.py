@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pykka
 
 from ether_actors.supervisor.journal.history import History
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, JournalUnavailable
 
 if TYPE_CHECKING:
     from ether_broker.journal.journal import Journal, Removed
@@ -142,6 +142,8 @@ class JournalMaintenance:
             result = self._journal.gc(older_than)
         except EtherError as error:
             result = error
+        except pykka.Timeout as error:
+            result = JournalUnavailable(f"The broker had no time for a checkpoint: {error}. Try again.")
         if not self._ending.is_set():
             self._tell(lambda: done(result))
 

@@ -86,7 +86,7 @@ class Membership:
                 raise TooMuch(f"HELLO has {len(envelope):,} bytes, and {_HELLO:,} is the most.")
             said = _map(header, envelope)
             check_schema_version(str(said.get("schema_version", SCHEMA_VERSION)))
-            node = str(said.get("node", ""))
+            node = said.get("node", "")
             info = said_of_itself(said)
             _check_name(node)
             identity = self._identity(address, node)
@@ -283,10 +283,10 @@ class Membership:
         self._records.router.send_aside(session, answer)  # what is observed waits for the journal
 
 
-def _check_name(node: str) -> None:
-    if not is_name(node.encode()):
+def _check_name(node: object) -> None:
+    if not isinstance(node, str) or not is_name(node.encode(errors="replace")):
         raise NodeRefused(
-            f"{node[:MAX_NAME]!r} is no name of a node: up to {MAX_NAME} letters, digits and _ . : @ / -, "
+            f"{str(node)[:MAX_NAME]!r} is no name of a node: up to {MAX_NAME} letters, digits and _ . : @ / -, "
             "of which the first is a letter, a digit or _."
         )
     if node == SUPERVISOR or node.startswith("node:"):

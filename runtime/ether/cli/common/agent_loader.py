@@ -42,7 +42,7 @@ def load_agent(text: str) -> type[ComposableAgent]:
 def _import(name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
