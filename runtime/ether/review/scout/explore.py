@@ -162,7 +162,7 @@ class Stop:
     def __init__(self, cancelled: Callable[[], bool]) -> None:
         self._cancelled = cancelled
         self._begin = time.monotonic()
-        self.came = False
+        self.came: bool = False
 
     def __call__(self) -> bool:
         """Ask."""
