@@ -20,7 +20,7 @@ from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import EtherError, UsageError, WaitTimeout
 from ether_broker.wire.codec import read_delegation, read_response
-from ether_broker.wire.frame import Header, name_of, read_header
+from ether_broker.wire.frame import Flag, Header, name_of, read_header
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,6 +33,7 @@ _SHALLOW: Final = 200
 """Maps and lists that can always be frozen, however they lie within each other."""
 _UPDATES: Final = 1_000
 """Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
+_RESENT: Final = int(Flag.RESENT)
 _Update = tuple[Header, bytes]
 _T = TypeVar("_T")
 
@@ -271,10 +272,21 @@ class Handle:
         with self._owner.lock:
             if self._updates is None:
                 self._updates = deque(maxlen=_UPDATES)
+            if update[0].flags & _RESENT and self._came_before(*update):
+                return
             self._updates.append(update)
             listeners = list(self._listeners or ())
         for listener in listeners:
             listener(update)
+
+    def _came_before(self, header: Header, envelope: bytes) -> bool:
+        """Whether what is sent again, because a broker died, or something later of that run, has been heard already."""
+        for past, said in reversed(self._updates or ()):
+            if past.attempt != header.attempt or header.status != Status.PROGRESS:
+                return past.attempt >= header.attempt
+            if past.status == Status.PROGRESS:
+                return (self.read(past, said).timestamp or 0.0) >= (self.read(header, envelope).timestamp or 0.0)
+        return False
 
     def end(self, response: Response) -> None:
         """Give an outcome without the broker, because it cannot be reached."""

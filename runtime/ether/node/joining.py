@@ -295,7 +295,7 @@ def _once_more(envelope: bytes, ahead: float) -> bytes:
     if envelope[0] not in _MARKED:
         return envelope
     header = read_header(envelope)
-    if header.deadline:
+    if header.kind == Kind.DELEGATION and header.deadline:  # of a PROGRESS it says how many were folded
         envelope = rehead(header, envelope, deadline=header.deadline + ahead)
     return mark(envelope, Flag.RESENT)
 

@@ -18,7 +18,7 @@ from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import Failed, UsageError, WaitTimeout
 from ether_broker.wire.codec import pack_delegation, pack_response
-from ether_broker.wire.frame import Kind, pack_envelope, read_header
+from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope, read_header
 
 PATIENCE = 10.0
 
@@ -422,3 +422,34 @@ def test_what_was_taken_up_by_its_id_has_the_external_id_of_its_answer():
     deliver(taken_up, external_id="mine")
 
     assert taken_up.result().external_id == "mine"
+
+
+def test_progress_that_is_sent_again_is_told_once_and_in_its_order() -> None:
+    followed = handle()
+    heard: list[Any] = []
+    followed.listen(heard.append)
+
+    def say(step: str, at: float, *, attempt: int = 1, again: bool = False, status: Status = Status.PROGRESS) -> None:
+        response = Response(
+            request_id=followed.id, status=status, from_agent="a", summary=step, attempt=attempt, timestamp=at
+        )  # fmt: skip
+        envelope = pack_response(response, capability=b"x.y", target=b"d")
+        envelope = mark(envelope, Flag.RESENT) if again else envelope
+        followed.deliver(read_header(envelope), envelope)
+
+    count = []
+    for step, at, options in (
+        ("a", 0.0, {"status": Status.ACCEPTED}),
+        ("b", 1.0, {}),
+        ("c", 2.0, {}),
+        ("a", 0.0, {"status": Status.ACCEPTED, "again": True}),
+        ("b", 1.0, {"again": True}),
+        ("c", 2.0, {"again": True}),
+        ("d", 3.0, {"again": True}),
+        ("e", 0.5, {"attempt": 2, "again": True}),
+        ("d", 3.0, {"again": True}),
+    ):
+        say(step, at, **options)
+        count.append(len(heard))
+
+    assert count == [1, 2, 3, 3, 3, 3, 4, 5, 5]
