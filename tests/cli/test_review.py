@@ -102,18 +102,7 @@ def test_processes_of_its_own_and_a_bus_that_is_there_exclude_each_other(ether: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "processes",
-    [
-        "0",
-        pytest.param(
-            "1",
-            marks=pytest.mark.xfail(
-                strict=False, reason="a node looks for its modules in the working directory first, unless told not to"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("processes", ["0", "1"])
 def test_packages_of_the_tree_that_it_is_started_in_are_not_imported(tmp_path: Path, processes: str) -> None:
     """As the installed script starts it, whose own folder comes first in the path (`-P` has none there)."""
     tree, mark = tmp_path / "tree", tmp_path / "ran"
