@@ -80,7 +80,7 @@ def test_an_agent_that_is_stopped_while_it_is_started_anew_does_not_come_back(pa
 
         wait_until(lambda: told == ["start", "start", "stop"], what="what came up has cleaned up")
         assert_gone(bus, "fragile", "fragile.do")
-        assert bus.node.supervision._guardians == []
+        assert bus.node.supervision._runners == []
         bus.start(lambda: Fragile([], may_start, began), name="fragile")
         assert bus.delegate("fragile.do", {"crash": False}, timeout=10).result().error is None
 
@@ -92,7 +92,7 @@ def test_an_agent_that_is_stopped_while_it_waits_for_its_restart_does_not_come_b
         crash(bus, "steady.do")
         wait_until(lambda: "up" in [agent["condition"] for agent in bus.agents()], what="it is back")
         crash(bus, "steady.do")
-        (runner,) = bus.node.supervision._guardians
+        (runner,) = bus.node.supervision._runners
         timers = runner._tree._moves._timers
         wait_until(lambda: timers, what="it waits")
 
@@ -100,7 +100,7 @@ def test_an_agent_that_is_stopped_while_it_waits_for_its_restart_does_not_come_b
 
         assert not timers
         assert_gone(bus, "steady", "steady.do")
-        assert bus.node.supervision._guardians == []
+        assert bus.node.supervision._runners == []
 
 
 def test_an_agent_of_a_tree_that_is_stopped_is_not_restarted_with_its_siblings():

@@ -154,7 +154,7 @@ class Cell:
         self._orphan_works()
         return True
 
-    def mourn(self, error: BaseException) -> None:
+    def clean_up_crashed(self, error: BaseException) -> None:
         """Let a crashed agent clean up; call it in a thread that may wait."""
         agent = self.agent
         assert agent is not None

@@ -10,15 +10,15 @@ from itertools import count
 
 from ether_actors.restarts.child_spec import Restart
 from ether_actors.restarts.events import Down, Effect, Exit, Gone, Restarted, SetTimer, StartChild, StopChild
-from ether_actors.restarts.tree import Child, Lifecycle, Plan, Supervisor, Worker, walk
+from ether_actors.restarts.tree import Child, Lifecycle, Plan, SupervisorState, Worker, walk
 
-__all__ = ["STOPPED", "Moves"]
+__all__ = ["STOPPED", "Transitions"]
 
 STOPPED = "stopped by its supervisor"
 """The detail of Down for a child that was told to stop."""
 
 
-class Moves:
+class Transitions:
     """The moves of one tree's children: the effects of a step, and the timers from step to step."""
 
     __slots__ = ("_numbers", "_timers", "agenda", "effects", "now")
@@ -28,7 +28,7 @@ class Moves:
         """Seconds, of the step that is being made."""
         self.effects: list[Effect] = []
         """Of the step that is being made."""
-        self.agenda: deque[Supervisor] = deque()
+        self.agenda: deque[SupervisorState] = deque()
         """Supervisors for whom something has changed. They are looked at one after the other, so that neither
         a deep tree nor a chain of failures becomes a deep recursion."""
         self._numbers = count(1)
@@ -66,13 +66,13 @@ class Moves:
 
     def tell_to_stop(self, child: Child) -> None:
         """Stop it, though it may still be starting."""
-        if isinstance(child, Supervisor):
+        if isinstance(child, SupervisorState):
             self.halt(child, Exit.SHUTDOWN, STOPPED)
             return
         child.move(Lifecycle.STOPPING)
         self.effects.append(StopChild(child.path, child.spec, child.spec.shutdown, child.incarnation))
 
-    def halt(self, supervisor: Supervisor, reason: Exit, detail: str) -> None:
+    def halt(self, supervisor: SupervisorState, reason: Exit, detail: str) -> None:
         """Begin to stop the children of a supervisor and then itself, which will have ended with `reason`."""
         supervisor.move(Lifecycle.STOPPING)
         supervisor.verdict = (reason, detail)
@@ -116,7 +116,7 @@ class Moves:
 
     # Plans
 
-    def next_is_stopped(self, supervisor: Supervisor, plan: Plan) -> bool:
+    def next_is_stopped(self, supervisor: SupervisorState, plan: Plan) -> bool:
         """Whether the last of `plan.stops` is down, and struck off; if not, it has been told to stop."""
         id_, _ = plan.stops.popitem()
         child = supervisor.children.get(id_)
@@ -129,7 +129,7 @@ class Moves:
             self.lay_aside(child)
         return True
 
-    def next_is_started(self, supervisor: Supervisor, plan: Plan) -> bool:
+    def next_is_started(self, supervisor: SupervisorState, plan: Plan) -> bool:
         """Whether the first of `plan.starts` is up or is to stay down, and struck off; if not, it starts."""
         child = supervisor.children.get(plan.starts[0])
         if child and child.state in {Lifecycle.STARTING, Lifecycle.STOPPING}:

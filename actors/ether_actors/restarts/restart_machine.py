@@ -45,8 +45,8 @@ from ether_actors.restarts.events import (
     Stop,
     TimerFired,
 )
-from ether_actors.restarts.lifecycle_transitions import STOPPED, Moves
-from ether_actors.restarts.tree import Child, Lifecycle, Plan, Supervisor, TreeStatistics, Worker, make, survey
+from ether_actors.restarts.lifecycle_transitions import STOPPED, Transitions
+from ether_actors.restarts.tree import Child, Lifecycle, Plan, SupervisorState, TreeStatistics, Worker, make, survey
 from ether_actors.restarts.tree_lookup import accepting, find, find_worker, text
 from ether_broker.errors import InvalidSpec, UsageError
 
@@ -68,9 +68,9 @@ class RestartMachine:
     """
 
     def __init__(self, spec: SupervisorSpec, random: Random) -> None:
-        self._root = Supervisor(spec, None)
+        self._root = SupervisorState(spec, None)
         self._random = random
-        self._moves = Moves()
+        self._transitions = Transitions()
 
     def step(self, event: Event, now: float) -> tuple[Effect, ...]:
         """Take in what happened and say what is to be done, in this order.
@@ -88,7 +88,7 @@ class RestartMachine:
             Unavailable: Add names a supervisor that is not up; later it may be.
             Closed: Add comes to a tree that is stopping or has ended.
         """
-        moves = self._moves
+        moves = self._transitions
         moves.now = now
         self._hear(event)
         while moves.agenda:
@@ -121,7 +121,7 @@ class RestartMachine:
             case ChildStopped(path, incarnation):
                 self._stopped(path, incarnation)
             case TimerFired(token):
-                self._moves.fired(token)
+                self._transitions.fired(token)
             case Add(path, spec):
                 self._add(path, spec)
             case Remove(path):
@@ -134,12 +134,12 @@ class RestartMachine:
     def _start(self) -> None:
         if self._root.state is not Lifecycle.PENDING:
             raise UsageError(f"The tree {self._root.id!r} has been started already; make a new RestartMachine.")
-        self._moves.begin(self._root)
+        self._transitions.begin(self._root)
 
     def _started(self, path: ChildPath, incarnation: int | None) -> None:
         child = find_worker(self._root, path, incarnation)
         if child and child.state is Lifecycle.STARTING:
-            self._moves.up(child)
+            self._transitions.up(child)
 
     def _exited(self, path: ChildPath, incarnation: int | None, reason: Exit, detail: str) -> None:
         if child := find_worker(self._root, path, incarnation):
@@ -158,7 +158,7 @@ class RestartMachine:
         child = supervisor.children[spec.id] = make(spec, supervisor)
         child.fresh = True
         supervisor.removed.discard(spec.id)
-        self._moves.queue(child)
+        self._transitions.queue(child)
 
     def _remove(self, path: ChildPath) -> None:
         child = find(self._root, path)
@@ -169,26 +169,26 @@ class RestartMachine:
         is_awaited = is_up and child.state is Lifecycle.BACKOFF and supervisor.spec.strategy is not Strategy.ONE_FOR_ONE
         group = supervisor.group(child) if is_awaited else []
         if child.state.is_alive:
-            self._moves.end(child, Exit.SHUTDOWN, STOPPED)
-        self._moves.drop(child)
+            self._transitions.end(child, Exit.SHUTDOWN, STOPPED)
+        self._transitions.drop(child)
         supervisor.removed.add(child.id)
         if group:
             supervisor.plan = supervisor.plan or Plan()
             supervisor.plan.starts.extend(id_ for id_ in group if id_ != child.id)
-        self._moves.agenda.append(supervisor)
+        self._transitions.agenda.append(supervisor)
 
     def _stop(self) -> None:
         match self._root.state:
             case Lifecycle.PENDING:
-                self._moves.forget(self._root)
+                self._transitions.forget(self._root)
             case Lifecycle.STARTING | Lifecycle.RUNNING:
-                self._moves.tell_to_stop(self._root)
+                self._transitions.tell_to_stop(self._root)
             case _:  # it has ended, or is about to
                 pass
 
     # Deciding
 
-    def _advance(self, supervisor: Supervisor) -> None:
+    def _advance(self, supervisor: SupervisorState) -> None:
         """Do what can be done for a supervisor without waiting for an answer."""
         while True:
             plan = supervisor.plan
@@ -197,15 +197,15 @@ class RestartMachine:
                     return
                 self._attend(supervisor, supervisor.queue.popleft())
             elif plan.stops:
-                if not self._moves.next_is_stopped(supervisor, plan):
+                if not self._transitions.next_is_stopped(supervisor, plan):
                     return
             elif plan.starts:
-                if not self._moves.next_is_started(supervisor, plan):
+                if not self._transitions.next_is_started(supervisor, plan):
                     return
             else:
                 self._finish_plan(supervisor)
 
-    def _attend(self, supervisor: Supervisor, child: Child) -> None:
+    def _attend(self, supervisor: SupervisorState, child: Child) -> None:
         """Decide what has waited for a decision, if nothing has overtaken it."""
         if supervisor.children.get(child.id) is not child:
             return
@@ -215,11 +215,11 @@ class RestartMachine:
             case Lifecycle.BACKOFF if child.timer is None:
                 self._restart_group(supervisor, child, start=True)
             case Lifecycle.PENDING if child.fresh and not _is_group_waiting(supervisor):
-                self._moves.begin(child)
+                self._transitions.begin(child)
             case _:  # a sibling's restart has taken it along, or will
                 pass
 
-    def _judge(self, supervisor: Supervisor, child: Child) -> None:
+    def _judge(self, supervisor: SupervisorState, child: Child) -> None:
         """Decide what follows an end: the table of OTP's `do_restart`."""
         match child.restart, child.exit:
             case _, Exit.UNSTARTED:  # a restart has failed, and is tried again
@@ -229,25 +229,25 @@ class RestartMachine:
             case Restart.TRANSIENT, Exit.CRASH:
                 self._restart(supervisor, child)
             case Restart.TRANSIENT, _:
-                self._moves.forget(child)
+                self._transitions.forget(child)
             case _:  # a temporary child, whatever its end
-                self._moves.drop(child)
+                self._transitions.drop(child)
 
-    def _restart(self, supervisor: Supervisor, child: Child) -> None:
+    def _restart(self, supervisor: SupervisorState, child: Child) -> None:
         """Restart a child now or after its backoff, if the budget bears it."""
         spec = supervisor.spec
-        if not supervisor.window.admit(self._moves.now):
+        if not supervisor.window.admit(self._transitions.now):
             budget = f"more than {spec.intensity} restarts in {spec.period:g} s"
             detail = f"{budget}; the last to end was {text(child.path)}: {child.detail}"
-            self._moves.halt(supervisor, Exit.CRASH, detail)
+            self._transitions.halt(supervisor, Exit.CRASH, detail)
             return
         child.attempt += 1
         delay = spec.backoff.delay(child.attempt, self._random)
         if delay > 0.0:
-            self._moves.back_off(child, delay)
+            self._transitions.back_off(child, delay)
         self._restart_group(supervisor, child, start=delay == 0.0)
 
-    def _restart_group(self, supervisor: Supervisor, child: Child, *, start: bool) -> None:
+    def _restart_group(self, supervisor: SupervisorState, child: Child, *, start: bool) -> None:
         """Stop the siblings that go with a child that is down; with `start`, then start them all."""
         if supervisor.spec.strategy is not Strategy.ONE_FOR_ONE:
             group = supervisor.group(child)
@@ -255,46 +255,46 @@ class RestartMachine:
                 child.move(Lifecycle.PENDING)
             supervisor.plan = Plan((id_ for id_ in group if id_ != child.id), group if start else ())
         elif start:
-            self._moves.begin(child)
+            self._transitions.begin(child)
 
     # Plans
 
-    def _finish_plan(self, supervisor: Supervisor) -> None:
+    def _finish_plan(self, supervisor: SupervisorState) -> None:
         supervisor.plan = None
         if supervisor.state is Lifecycle.STARTING:
-            self._moves.up(supervisor)
+            self._transitions.up(supervisor)
         elif supervisor.state is Lifecycle.STOPPING:
             supervisor.queue.clear()  # whatever was to be decided: its own supervisor decides now
             self._ended(supervisor, *supervisor.verdict)
 
     def _ended(self, child: Child, reason: Exit, detail: str) -> None:
-        self._moves.end(child, reason, detail)
+        self._transitions.end(child, reason, detail)
         if child.parent:
             self._bring_before(child.parent, child)
             return
-        self._moves.forget(child)
+        self._transitions.forget(child)
         if reason is not Exit.SHUTDOWN:
-            self._moves.effects.append(Escalate(child.path, detail))
+            self._transitions.effects.append(Escalate(child.path, detail))
 
-    def _bring_before(self, supervisor: Supervisor, child: Child) -> None:
+    def _bring_before(self, supervisor: SupervisorState, child: Child) -> None:
         """Tell a supervisor of the end of a child."""
-        self._moves.agenda.append(supervisor)
+        self._transitions.agenda.append(supervisor)
         plan = supervisor.plan
-        if child.since is not None and self._moves.now - child.since >= supervisor.spec.period:
+        if child.since is not None and self._transitions.now - child.since >= supervisor.spec.period:
             child.attempt = 0
         if plan and child.id in plan.stops:
             pass  # it was to be stopped anyway, and the plan goes on
         elif child.fresh:
-            self._moves.drop(child)
+            self._transitions.drop(child)
         elif child.exit is Exit.UNSTARTED and plan and plan.initial:
-            self._moves.halt(supervisor, Exit.UNSTARTED, f"{text(child.path)} did not start: {child.detail}")
+            self._transitions.halt(supervisor, Exit.UNSTARTED, f"{text(child.path)} did not start: {child.detail}")
         else:
             if child.exit is Exit.UNSTARTED and plan:
                 plan.starts.clear()  # those after it wait until it is up
             supervisor.queue.append(child)
 
 
-def _is_group_waiting(supervisor: Supervisor) -> bool:
+def _is_group_waiting(supervisor: SupervisorState) -> bool:
     """Whether whoever is added now is to be started with the others, when the wait of one of them is over."""
     is_group = supervisor.spec.strategy is not Strategy.ONE_FOR_ONE
     return is_group and any(child.state is Lifecycle.BACKOFF for child in supervisor.children.values())

@@ -21,7 +21,7 @@ __all__ = [
     "ChildStatistics",
     "Lifecycle",
     "Plan",
-    "Supervisor",
+    "SupervisorState",
     "TreeStatistics",
     "Worker",
     "make",
@@ -78,7 +78,7 @@ class _Child:
         "ups",
     )
 
-    def __init__(self, id_: str, restart: Restart, parent: Supervisor | None) -> None:
+    def __init__(self, id_: str, restart: Restart, parent: SupervisorState | None) -> None:
         self.id = id_
         self.restart = restart
         self.parent = parent
@@ -109,18 +109,18 @@ class Worker(_Child):
 
     __slots__ = ("incarnation", "spec")
 
-    def __init__(self, spec: ChildSpec, parent: Supervisor) -> None:
+    def __init__(self, spec: ChildSpec, parent: SupervisorState) -> None:
         super().__init__(spec.id, spec.restart, parent)
         self.spec = spec
         self.incarnation = 0
 
 
-class Supervisor(_Child):
+class SupervisorState(_Child):
     """A supervisor; at the root one without a parent."""
 
     __slots__ = ("children", "plan", "queue", "removed", "spec", "verdict", "window")
 
-    def __init__(self, spec: SupervisorSpec, parent: Supervisor | None) -> None:
+    def __init__(self, spec: SupervisorSpec, parent: SupervisorState | None) -> None:
         super().__init__(spec.id, spec.restart, parent)
         self.spec = spec
         self.children: dict[str, Child] = {}
@@ -166,7 +166,7 @@ class Supervisor(_Child):
         return ids[ids.index(child.id) :] if self.spec.strategy is Strategy.REST_FOR_ONE else ids
 
 
-Child: TypeAlias = Worker | Supervisor
+Child: TypeAlias = Worker | SupervisorState
 
 
 class Plan:
@@ -188,9 +188,9 @@ class Plan:
         """Whether it is the supervisor's own start, which fails with the first start that does."""
 
 
-def make(spec: ChildSpec | SupervisorSpec, parent: Supervisor) -> Child:
+def make(spec: ChildSpec | SupervisorSpec, parent: SupervisorState) -> Child:
     """Make the record of a child; it is not among the children of `parent` yet."""
-    return Worker(spec, parent) if isinstance(spec, ChildSpec) else Supervisor(spec, parent)
+    return Worker(spec, parent) if isinstance(spec, ChildSpec) else SupervisorState(spec, parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class TreeStatistics:
     """{path: where it stood}, the root's path among them; children that were forgotten are not there."""
 
 
-def survey(root: Supervisor) -> TreeStatistics:
+def survey(root: SupervisorState) -> TreeStatistics:
     """Take the snapshot; O(children)."""
     children = {child.path: ChildStatistics(child.state, max(0, child.ups - 1)) for child in walk(root)}
     return TreeStatistics(MappingProxyType(children))
@@ -222,5 +222,5 @@ def walk(root: Child) -> Iterator[Child]:
     while left:
         child = left.pop()
         yield child
-        if isinstance(child, Supervisor):
+        if isinstance(child, SupervisorState):
             left.extend(reversed(child.children.values()))

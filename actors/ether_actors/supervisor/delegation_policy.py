@@ -32,7 +32,7 @@ from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.mailbox import Offer
 from ether_broker.transport.cost import ANSWER, LOOK_UP
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Header, name_of, read_header, rehead
 
 __all__ = ["DelegationPolicy"]

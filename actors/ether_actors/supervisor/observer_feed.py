@@ -24,7 +24,8 @@ from ether_broker.transport.cost import (
     PER_8_KIB,
     TAP_BATCH,
 )
-from ether_broker.transport.session_table import Session, topic_of
+from ether_broker.transport.session import Session
+from ether_broker.transport.session_table import topic_of
 from ether_broker.wire.frame import BATCH, Header, Kind, pack_envelope
 
 __all__ = ["ObserverFeed"]

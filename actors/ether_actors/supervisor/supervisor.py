@@ -48,7 +48,8 @@ from ether_broker.tap import Tap
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address, Addressing, two_connections
 from ether_broker.transport.cost import DEAREST, HOLDERS_SHIFT, reading
-from ether_broker.transport.session_table import Session, SessionTable
+from ether_broker.transport.session import Session
+from ether_broker.transport.session_table import SessionTable
 from ether_broker.transport.turns import InputQueue
 from ether_broker.wire.frame import Header, Kind, read_header
 

@@ -45,7 +45,7 @@ from ether_broker.wire.frame import (
     read_preamble,
 )
 
-__all__ = ["Session", "SessionTable"]
+__all__ = ["SessionTable"]
 
 _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""

@@ -224,7 +224,7 @@ class Cluster:
         names = [_BROKER, *(node.name for node in self.spec.nodes)]
         if name not in names:
             raise UsageError(f"The cluster has no process {name!r}.{nearest(name, names)}")
-        return self._open_warden().signal(name, number)
+        return self._opened().signal(name, number)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -243,23 +243,23 @@ class Cluster:
         Raises:
             Closed: it is not open.
         """
-        self._open_warden()
+        self._opened()
         return self._url
 
     @property
     def failed(self) -> ProcessFailed | None:
         """Why the cluster gave up and ended; None while it has not."""
-        return self._open_warden().failed
+        return self._opened().failed
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the cluster has given up; False when `timeout` seconds were over before."""
-        return self._open_warden().wait(timeout)
+        return self._opened().wait(timeout)
 
     def statistics(self) -> list[ProcessStatistics]:
         """How each process stands: the broker, then the nodes."""
-        return self._open_warden().statistics()
+        return self._opened().statistics()
 
-    def _open_warden(self) -> ProcessSupervisor:
+    def _opened(self) -> ProcessSupervisor:
         if self._process_supervisor is None:
             raise Closed("The cluster is not open: use it in a `with` block.")
         return self._process_supervisor
@@ -305,7 +305,7 @@ class Cluster:
 
     def _cast(self, node: NodeSpec, cast: list[Posting]) -> list[dict[str, Any]]:
         """The agents of a node, under the names that they had in its last life: their mailboxes are kept by name."""
-        names = self._open_warden().facts(node.name).get("agents", [posting.names for posting in cast])
+        names = self._opened().facts(node.name).get("agents", [posting.names for posting in cast])
         return [
             {
                 "start": posting.agent.start,

@@ -43,11 +43,11 @@ class AgentHost:
 
     Args:
         name: of the node; no agent of it can have it.
-        uplink: the way to the broker.
+        sender: the way to the broker.
         questions: asked when an agent is registered.
-        answering: given to the cells as what they need of their node.
-        machinery: what the node runs on.
-        stay: with the broker.
+        responder: given to the cells as what they need of their node.
+        resources: what the node runs on.
+        session_state: with the broker.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place

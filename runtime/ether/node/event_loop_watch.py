@@ -27,8 +27,8 @@ class EventLoopWatch:
     """A watch on an event loop that tells once when it stands still: who keeps it, where, and when it goes on.
 
     Args:
-        hosting: whose handlers run there.
-        machinery: whose loop it is.
+        agent_host: whose handlers run there.
+        resources: whose loop it is.
     """
 
     def __init__(self, agent_host: AgentHost, resources: Resources) -> None:

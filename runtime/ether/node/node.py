@@ -5,12 +5,12 @@ broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.po
                                   ├─► OutgoingDelegations ─► Handle.deliver      what became of what it asked
                                   ├─► Subscriptions ─► ObserverThread, Monitor    what passed, and who went down
                                   ├─► ControlCalls                      what control envelopes are answered
-                                  └─► Session                           whether the broker knows us
+                                  └─► NodeSession                           whether the broker knows us
 
 Its parts call each other downwards only:
 
-    Node       ─► Session, AgentSupervision, EventLoopWatch, and those below
-    Session    ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls
+    Node       ─► NodeSession, AgentSupervision, EventLoopWatch, and those below
+    NodeSession    ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls
     AgentSupervision ─► AgentHost, Timers
     EventLoopWatch  ─► AgentHost
     AgentHost  ─► ControlCalls, Responder
@@ -33,7 +33,7 @@ from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.event_loop_watch import EventLoopWatch
-from ether.node.joining import Session
+from ether.node.node_session import NodeSession
 from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
 from ether.node.subscriptions import Subscriptions
@@ -59,7 +59,7 @@ class Node:
     Args:
         name: unique on the bus; also the name of the agent that delegates from plain code.
         link: not yet open.
-        machinery: what it runs on; closed with the node.
+        resources: what it runs on; closed with the node.
     """
 
     def __init__(self, name: str, link: Link, resources: Resources) -> None:
@@ -84,7 +84,7 @@ class Node:
         """Its agents."""
         self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._timers)
         """Their supervision trees."""
-        self._session = Session(
+        self._session = NodeSession(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
             self._questions,
         )  # fmt: skip

@@ -52,9 +52,9 @@ class OutgoingDelegations:
 
     Args:
         name: of the node, in which plain code delegates.
-        uplink: the way to the broker.
-        machinery: what the node runs on.
-        stay: with the broker.
+        sender: the way to the broker.
+        resources: what the node runs on.
+        session_state: with the broker.
         broker_clock: by which deadlines travel.
     """
 

@@ -39,10 +39,10 @@ class Responder:
     """The answers of one node's agents; what a cell and its tasks need of their node (`CellHost`).
 
     Args:
-        uplink: the way to the broker.
-        delegating: where sub-delegations go.
-        machinery: what the node runs on.
-        stay: with the broker.
+        sender: the way to the broker.
+        outgoing: where sub-delegations go.
+        resources: what the node runs on.
+        session_state: with the broker.
         broker_clock: by which deadlines travel.
         crashed: told of an agent that crashed, and why.
         stop_requested: told of an agent that was told to stop with its pykka ref.

@@ -33,8 +33,8 @@ class AgentSupervision:
     """The guardians of one node; what a guardian needs of its node (`SupervisionHost`).
 
     Args:
-        hosting: where the agents are.
-        machinery: what the node runs on.
+        agent_host: where the agents are.
+        resources: what the node runs on.
         timers: for restarts after a pause.
     """
 
@@ -54,7 +54,7 @@ class AgentSupervision:
         self._agent_host = agent_host
         self.on_escalation: Callable[[str, str], None] = _warn
         """Told when a supervision tree gave up: its id and why."""
-        self._guardians: list[SupervisionRunner] = []
+        self._runners: list[SupervisionRunner] = []
         self._removed: set[Cell] = set()
         """Cells of agents that are being stopped for good: a crash of theirs restarts nothing."""
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class AgentSupervision:
 
         runner = SupervisionRunner(spec, self)
         with self._lock:
-            self._guardians.append(runner)
+            self._runners.append(runner)
         if runner.start(timeout):
             return runner
         failure = runner.failure
@@ -112,17 +112,17 @@ class AgentSupervision:
             return
         logger.error("%s crashed", cell.name, exc_info=error)
 
-        def mourn() -> None:
-            cell.mourn(error)
+        def clean_up() -> None:
+            cell.clean_up_crashed(error)
             runner = self._runner_of(cell) or self._adopt(cell)
             if runner is not None:
                 runner.crashed(cell, error)
 
-        self.run(mourn)
+        self.run(clean_up)
 
     def _runner_of(self, cell: Cell) -> SupervisionRunner | None:
         with self._lock:
-            return next((runner for runner in self._guardians if cell in runner.cells), None)
+            return next((runner for runner in self._runners if cell in runner.cells), None)
 
     def _adopt(self, cell: Cell) -> SupervisionRunner | None:
         """Give an agent that was started alone its tree; None if it is being stopped for good."""
@@ -135,7 +135,7 @@ class AgentSupervision:
             if cell in self._removed or cell.state is CellState.STOPPED:
                 return None
             runner.adopt()
-            self._guardians.append(runner)
+            self._runners.append(runner)
         return runner
 
     def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
@@ -150,14 +150,14 @@ class AgentSupervision:
 
     def _forget(self, runner: SupervisionRunner) -> None:
         with self._lock:
-            if runner in self._guardians:
-                self._guardians.remove(runner)
+            if runner in self._runners:
+                self._runners.remove(runner)
 
     def close(self, end: float) -> None:
         """Stop all trees; each may take until `end` by `time.monotonic()`, and half a second at least."""
-        for runner in list(self._guardians):
+        for runner in list(self._runners):
             runner.stop()
-        for runner in list(self._guardians):
+        for runner in list(self._runners):
             runner.wait(max(0.5, end - time.monotonic()))
 
 

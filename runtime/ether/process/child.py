@@ -24,7 +24,7 @@ _READ: Final = 1 << 16
 
 
 class Process:
-    """A Python process that runs one of our modules, tied to this one by a lifeline (`ether.lifeline`).
+    """A Python process that runs one of our modules, tied to this one by a link (`ether.process.parent_link`).
 
     It has a session of its own: Ctrl-C on the terminal reaches the parent alone, which then ends its children in
     order; and what it starts itself can be ended with it. Not thread-safe; start it from a thread that lives as

@@ -75,7 +75,7 @@ class ParentLink:
         path = self.request["path"]
         sys.path[:] = path if here in path else [*path, here]  # last: what lies about here is nobody's library
         self._socket.settimeout(_LOOK)
-        threading.Thread(target=self._watch, name="ether-lifeline", daemon=True).start()
+        threading.Thread(target=self._watch, name="ether-parent-link", daemon=True).start()
 
     def ready(self, **facts: object) -> None:
         """Report that this process is up."""

@@ -7,7 +7,7 @@
                                 └── OutputReader      what they print
 
 One thread owns it all and starts every process, because the kernel ties a child to the thread that started it
-(`ether.lifeline`). When one process has spent its budget, all are ended: half a cluster would answer nobody.
+(`ether.process.parent_link`). When one process has spent its budget, all are ended: half a cluster would answer nobody.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ProcessSpec:
     last: bool = False
     """Whether it ends only when all others have."""
     backoff: Backoff | None = None
-    """The delays between its restarts; None: the warden's."""
+    """The delays between its restarts; None: the process supervisor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,10 @@ class ProcessSupervisor:
         intensity: restarts of one process within `period` that are borne.
         period: seconds.
         backoff: the delays between restarts of one process.
-        on_event: told in words what happens; it must not wait for the warden. What it raises is logged and stops nothing:
-            it may be that nobody reads it any more.
+        on_event: told in words what happens; it must not wait for the process supervisor. What it raises is logged and stops
+            nothing: it may be that nobody reads it any more.
         on_output: gets each line that a process prints, with its name; as `on_event`.
-        on_failed: told once why the warden gave up; as `on_event`.
+        on_failed: told once why the process supervisor gave up; as `on_event`.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class ProcessSupervisor:
             return None
         told: SimpleQueue[int | None] = SimpleQueue()
         self._post(lambda: told.put(self._signal(name, number)))
-        with contextlib.suppress(Empty):  # the warden has ended meanwhile, and all processes with it
+        with contextlib.suppress(Empty):  # the process supervisor has ended meanwhile, and all processes with it
             return told.get(timeout=_PATIENCE)
         return None
 
@@ -225,7 +225,7 @@ class ProcessSupervisor:
         return life.process.pid
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until nothing runs any more, because of `stop` or because the warden gave up."""
+        """Wait until nothing runs any more, because of `stop` or because the process supervisor gave up."""
         with self._changed:
             return self._changed.wait_for(lambda: self._over, timeout)
 

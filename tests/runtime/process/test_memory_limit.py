@@ -12,7 +12,8 @@ import pytest
 from ether.process.memory_limit import OUT_OF_MEMORY, MemoryLimit
 from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.backlog import Backlog
-from ether_broker.transport.session_table import Session, SessionTable
+from ether_broker.transport.session import Session
+from ether_broker.transport.session_table import SessionTable
 from tests.support import child_environment, wait_until
 
 LIMIT = 1_000

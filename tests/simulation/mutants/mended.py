@@ -9,7 +9,7 @@ import ether_actors.supervisor.membership.departures
 import ether_actors.supervisor.recovery
 import ether_actors.supervisor.supervisor
 import ether_broker.transport.turns
-from ether.node.joining import Session as SessionState
+from ether.node.node_session import NodeSession as SessionState
 from ether.testing import MemoryLink
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery

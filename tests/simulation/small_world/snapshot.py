@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Registration
     from ether_actors.supervisor.state.ledger import Entry
     from ether_broker.transport.channel import Channel
-    from ether_broker.transport.session_table import Session
+    from ether_broker.transport.session import Session
     from tests.simulation.small_world.peer import Peer
     from tests.simulation.small_world.world import World
 
@@ -167,7 +167,7 @@ def _children(entry: Entry) -> list[bytes]:
 def _supervisor(world: World) -> tuple[Any, ...]:
     supervisor = world.supervisor
     records = supervisor.records
-    reconnection = supervisor._membership._homecoming
+    reconnection = supervisor._membership._reconnection
     return (
         [_session(world, session) for session in sorted(records.router.sessions, key=_node_of)],
         [

@@ -127,7 +127,7 @@ class World:
             yield ("restart",)
         elif self._lost():
             yield ("notice",)
-        if self.supervisor is not None and self.supervisor._membership._homecoming._expected:
+        if self.supervisor is not None and self.supervisor._membership._reconnection._expected:
             yield ("return",)
         yield from self._ends()
         if len(self.spent) < self.relation.most:

@@ -25,7 +25,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.envelope.views.suggestion import THRESHOLD, SuggestionRecord
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
 from ether_broker.transport.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, read_header
 
 __all__ = ["Administration"]
@@ -61,7 +61,7 @@ class Administration:
         """What a question asks for; the body has not been read.
 
         Raises:
-            Refusal: there is no such question, who asks may not, or the body is too large to be read.
+            Rejection: there is no such question, who asks may not, or the body is too large to be read.
         """
         bus, name = self._records.bus, name_of(header.capability)
         choice = self._records.registry.resolve(bus, header.capability)

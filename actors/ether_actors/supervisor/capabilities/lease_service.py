@@ -67,7 +67,7 @@ class LeaseService:
 
         Raises:
             InvalidEnvelope: the params do not fit.
-            Refusal: who asks cannot hold the lease, or not now.
+            Rejection: who asks cannot hold the lease, or not now.
         """
         records = self._records
         resource, wait = _resource(params), _wait(params)

@@ -26,7 +26,7 @@ from ether_actors.task.progress_report import BURST, RATE, ProgressReport
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.transport.cost import WAITED
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header, rehead
 
 __all__ = ["SHARE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]

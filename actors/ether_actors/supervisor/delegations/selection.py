@@ -44,7 +44,7 @@ class Selection:
         """The open delegation that a delegation is made for, as its header says.
 
         Raises:
-            Refusal: its parent is unknown, has ended, is not its delegator's, or is as deep as a chain may be.
+            Rejection: its parent is unknown, has ended, is not its delegator's, or is as deep as a chain may be.
         """
         records = self._records
         parent = records.ledger.get(header.parent)
@@ -73,7 +73,7 @@ class Selection:
             parent: what it is made for; whom all of that chain keeps busy would wait for itself.
 
         Raises:
-            Refusal: nobody can have it.
+            Rejection: nobody can have it.
         """
         access, registry = self._records.access, self._records.registry
         if access.is_open and parent is None and not header.target:

@@ -15,7 +15,7 @@ from ether_actors.supervisor.registry.registration import Condition, Registratio
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.schedule import OWN, Job, Share
 from ether_broker.transport.cost import HOLDERS_SHIFT
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["SHARE", "Departures"]

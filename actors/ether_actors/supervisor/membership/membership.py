@@ -32,7 +32,7 @@ from ether_broker.errors import (
 from ether_broker.tap import Cursor
 from ether_broker.transport.address import Address
 from ether_broker.transport.cost import BLOCKED, LOADS_SHIFT
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ class Membership:
         self._broker = broker
         self.monitors = Monitors(records)
         """Who is told when one goes down."""
-        self._homecoming = Reconnection(records, delivery, reassignment, replay)
+        self._reconnection = Reconnection(records, delivery, reassignment, replay)
         self.departures = Departures(records, delivery, reassignment, self.monitors.tell)
         """Agents that go."""
-        self.registering = Registering(records, self._homecoming, self.departures)
+        self.registering = Registering(records, self._reconnection, self.departures)
         """Takes in agents."""
         self._replay = replay
         self._identities: dict[Session, Identity] = {}
@@ -103,7 +103,7 @@ class Membership:
                 self._identities[session] = identity
                 info["key"] = identity.fingerprint
             records.event("node_up", node=node)
-            self._homecoming.arrived(session)
+            self._reconnection.arrived(session)
         body = pack({
             "broker": self._broker, "session": session.channel.session, "journal": records.journal.identity,
             "clock": records.now, "wall": records.wall, **records.router.timing.as_dict(),
@@ -183,7 +183,7 @@ class Membership:
                     records.router.close(session, "it left")
             for session in records.router.expire(records.now):
                 self._lost(session)
-            for session, was_back in self._homecoming.overdue():
+            for session, was_back in self._reconnection.overdue():
                 if was_back:
                     self.departures.left_behind(session)
                 else:
@@ -203,17 +203,17 @@ class Membership:
             leaving: agents that leave for good, and why; nobody waits for them.
         """
         self.departures.take_up(leaving)
-        self._homecoming.expect([session for session in sessions if session.agents], works)
+        self._reconnection.expect([session for session in sessions if session.agents], works)
         for agent in kept:
             self.departures.remembered.add(agent)
 
     def stood_still(self, now: float, seconds: float) -> None:
         """Note that this process did not run for so many seconds, until now: whoever is expected back has as much longer."""
-        self._homecoming.stood_still(now, seconds)
+        self._reconnection.stood_still(now, seconds)
 
     def resume(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take note of what a node that is back holds, and of what it waits for."""
-        self._homecoming.resume(session, _map(header, envelope))
+        self._reconnection.resume(session, _map(header, envelope))
 
     def _lost(self, session: Session) -> None:
         records = self._records
@@ -237,7 +237,7 @@ class Membership:
         agent = self._records.registry.get(header.source)
         if agent is None or agent.condition is Condition.DOWN:
             return
-        if agent.session is not session and not self._homecoming.may_speak_for(session, agent):
+        if agent.session is not session and not self._reconnection.may_speak_for(session, agent):
             return
         said = _map(header, envelope)
         state, reason = said.get("condition", _GONE), str(said.get("reason", ""))[:_REASON]

@@ -16,7 +16,7 @@ from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
 from ether_broker.transport.cost import AGAIN_SHIFT
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["SHARE", "OutcomeReplay"]

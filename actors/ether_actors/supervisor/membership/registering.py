@@ -23,7 +23,7 @@ from ether_broker.errors import (
     TooMuch,
 )
 from ether_broker.transport.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["Registering"]
@@ -40,7 +40,7 @@ class Registering:
         self, records: BrokerState, reconnection: Reconnection, departures: Departures
     ) -> None:  # fmt: skip
         self._records = records
-        self._homecoming = reconnection
+        self._reconnection = reconnection
         self._departures = departures
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
         """{as it was packed: what was read lately}; the oldest makes room."""
@@ -98,7 +98,7 @@ class Registering:
             "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,
             incarnation=session.digest, **said,
         )  # fmt: skip
-        self._homecoming.reclaim(agent, before)
+        self._reconnection.reclaim(agent, before)
         if known is not None:
             self._departures.returned(agent, is_changed=is_changed)
 
@@ -107,7 +107,7 @@ class Registering:
         known = self._records.registry.get(name)
         if known is None:
             return True
-        if known.condition is not Condition.DOWN and self._homecoming.is_another_life(known.session, session):
+        if known.condition is not Condition.DOWN and self._reconnection.is_another_life(known.session, session):
             self._departures.lost_alone(known, "its node was started anew")
         return self._departures.settle(known)
 

@@ -14,7 +14,7 @@ from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.mailbox import Mailbox
 
 if TYPE_CHECKING:
-    from ether_broker.transport.session_table import Session
+    from ether_broker.transport.session import Session
 
 __all__ = ["Choice", "Condition", "Group", "Registration", "places_of", "turns"]
 

@@ -14,7 +14,7 @@ from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.security.access_list import EVERYTHING, Access, Grant
 from ether_broker.sorted_keys import SortedKeys
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 
 __all__ = ["Registry"]
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from ether_actors.supervisor.registry.registration import Condition, Registration, places_of, turns
 from ether_broker.envelope.manifest import Interface, Manifest
 from ether_broker.transport.cost import FEW_GROUPS, GROUPS_SHIFT
-from ether_broker.transport.session_table import Session
+from ether_broker.transport.session import Session
 
 __all__ = ["FEW", "Replicas", "Watcher"]
 

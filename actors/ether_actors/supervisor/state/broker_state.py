@@ -23,7 +23,8 @@ from ether_broker.mailbox import Limits, Mailbox
 from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
 from ether_broker.transport.cost import ANSWER, DEAD_LETTER
-from ether_broker.transport.session_table import Session, SessionTable
+from ether_broker.transport.session import Session
+from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.codec import external_id, pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, mark, pack_envelope, read_header
 

@@ -153,7 +153,7 @@ def _read_some(  # noqa: PLR0917
 
 
 class Stop:
-    """Whether it is time to stop a batch: not before it had its 2 s, and then for good.
+    """The end of a batch: not before it had its 2 s, and then for good.
 
     Args:
         cancelled: what says so.

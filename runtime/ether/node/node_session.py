@@ -31,7 +31,7 @@ from ether_broker.text import printable
 from ether_broker.transport.link import Receiver
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope, read_header, rehead
 
-__all__ = ["Session"]
+__all__ = ["NodeSession"]
 
 logger: logging.Logger = logging.getLogger("ether.node")
 
@@ -48,18 +48,18 @@ _MARKED: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.C
 _KEPT: Final = frozenset({int(Kind.REGISTER), int(Kind.UNREGISTER)})
 
 
-class Session:
+class NodeSession:
     """One node's standing with its broker.
 
     Args:
         name: of the node.
-        uplink: whose link is not yet open.
-        machinery: what the node runs on.
-        stay: kept up to date here.
+        sender: whose link is not yet open.
+        resources: what the node runs on.
+        session_state: kept up to date here.
         broker_clock: kept up to date here.
-        hosting: registered again at a broker that does not know us.
-        watching: asked for again there.
-        delegating: ended there, as far as it was owed by the one before.
+        agent_host: registered again at a broker that does not know us.
+        subscriptions: asked for again there.
+        outgoing: ended there, as far as it was owed by the one before.
         questions: said again in a new session, as far as they have no answer.
     """
 
