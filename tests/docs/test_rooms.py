@@ -1,36 +1,88 @@
-"""The folders of the three floors and docs/design.md's list of them: the same, in the same words."""
+"""The folders of the three floors: docs/design.md's list of them, and what each says of its imports."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
+from tests.docs.glossary import Source, sources
 from tests.support import REPOSITORY
 
-ROOTS = ("runtime/ether", "actors/ether_actors", "broker/ether_broker")
+ROOTS: Final = ("runtime/ether", "actors/ether_actors", "broker/ether_broker")
+OTHER_FLOORS: Final = {
+    "ether": ("the floors below", ""),
+    "ether_actors": ("the floor below", "the floor above"),
+    "ether_broker": ("", "the floors above"),
+}
 
 
 def folders() -> dict[str, str]:
-    """Each folder of the product below a root: {its package: the first line of its docstring}."""
-    found: dict[str, str] = {}
-    for root in ROOTS:
-        for file in sorted((REPOSITORY / root).rglob("__init__.py")):
-            package = ".".join(file.parent.relative_to((REPOSITORY / root).parent).parts)
-            if "." in package:
-                docstring = ast.get_docstring(ast.parse(file.read_text()))
-                assert docstring, f"{file} says nothing of its folder"
-                assert "May import: " in docstring, f"{file} does not say what it may import"
-                assert "Used by: " in docstring, f"{file} does not say who uses it"
-                found[package] = docstring.splitlines()[0]
-    return found
+    """Each folder of the product below a root: {its package: its docstring}."""
+    return {
+        module: ast.get_docstring(source.tree) or ""
+        for module, source in sources().items()
+        if source.path.name == "__init__.py" and "." in module
+    }
+
+
+def imported(source: Source) -> Iterator[str]:
+    """The modules of the product that a module imports, wherever in it, for its types too."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in sources())
+        elif isinstance(node, ast.ImportFrom) and node.module in sources():
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in sources() else node.module
+
+
+def room_of(module: str) -> str:
+    """The folder that a module is in; one that stands beside the folders of a floor is a room of its own."""
+    folder = module.rpartition(".")[0]
+    return module if sources()[module].path.name == "__init__.py" or "." not in folder else folder
+
+
+@functools.cache
+def imports() -> frozenset[tuple[str, str]]:
+    """Each pair of rooms of which the first imports the second."""
+    pairs = ((room_of(module), room_of(name)) for module, source in sources().items() for name in imported(source))
+    return frozenset((one, other) for one, other in pairs if one != other)
+
+
+def listed(rooms: set[str], floor: str, other_floors: str) -> str:
+    """Rooms as a docstring lists them.
+
+    Those of its own floor in the order of their names, each without the folders inside it; then other floors as a whole.
+    """
+    own = sorted(room for room in rooms if room.partition(".")[0] == floor)
+    names = [f"`{room.removeprefix(f'{floor}.')}`" for room in own]
+    return ", ".join([*names, other_floors] if len(own) < len(rooms) else names) or "none"
+
+
+def rule_of(folder: str) -> str:
+    """The last paragraph of a folder's docstring, as its imports are."""
+    floor = folder.partition(".")[0]
+    below, above = OTHER_FLOORS[floor]
+    may = listed({other for one, other in imports() if one == folder}, floor, below)
+    used = listed({one for one, other in imports() if other == folder}, floor, above)
+    return f"May import: {may}. Used by: {used}."
 
 
 def test_each_folder_of_code_is_a_package_that_says_what_lives_there() -> None:
     code = {file.parent for root in ROOTS for file in (REPOSITORY / root).rglob("*.py")}
     assert [str(folder) for folder in sorted(code) if not Path(folder, "__init__.py").exists()] == []
+    assert [folder for folder, docstring in folders().items() if not docstring] == []
 
 
 def test_the_design_lists_each_folder_and_nothing_else_in_the_words_of_its_docstring() -> None:
     rows = re.findall(r"^\| `(ether[\w.]+)` \| (.+) \|$", (REPOSITORY / "docs/design.md").read_text(), re.MULTILINE)
-    assert dict(rows) == folders()
+    assert dict(rows) == {folder: docstring.splitlines()[0] for folder, docstring in folders().items()}
+
+
+def test_each_folder_imports_what_it_says_and_is_used_by_whom_it_says_and_by_nobody_else() -> None:
+    said = {folder: " ".join(docstring.rpartition("\n\n")[2].split()) for folder, docstring in folders().items()}
+    assert said == {folder: rule_of(folder) for folder in folders()}

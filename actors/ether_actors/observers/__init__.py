@@ -8,5 +8,5 @@
 All of them are ordinary observers, made with nothing that yours could not use too.
 
 May import: `threads`, the floor below.
-Used by: `execution`, `ether.node`; users import from `ether.observers`.
+Used by: `execution`, `observers.metrics`, the floor above.
 """

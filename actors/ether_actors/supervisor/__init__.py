@@ -9,6 +9,7 @@
                ──► state/               what it keeps: delegations, leases, deadlines, endings
                ──► registry/            which agents there are, and which of them gets a delegation
 
-May import: its own rooms, and the floor below.
-Used by: `ether.node`, `ether.testing`.
+May import: `supervisor.capabilities`, `supervisor.delegations`, `supervisor.journal`, `supervisor.membership`,
+`supervisor.registry`, `supervisor.state`, the floor below.
+Used by: the floor above.
 """

@@ -1,5 +1,5 @@
 """One delegation at its two ends: the task of a handler with its budget and leases, and the handle of a delegator.
 
 May import: the floor below.
-Used by: `agent`, `execution`, `ether.node`; users import its classes from `ether`.
+Used by: `agent`, `execution`, the floor above.
 """

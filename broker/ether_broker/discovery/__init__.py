@@ -10,6 +10,6 @@ From the bottom up:
     selection    which of them is meant, and whether it may be trusted
     locate       all of it: from a name to an address that takes connections
 
-May import: `transport`, `envelope`.
-Used by: `ether.cluster`, `ether.cli`; users import `discover` from `ether`.
+May import: `envelope`, `errors`, `transport`.
+Used by: the floors above.
 """

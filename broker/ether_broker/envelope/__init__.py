@@ -1,5 +1,6 @@
 """The envelopes: delegation, response, manifest and artifact, with their names, ids, versions and payloads.
 
-May import: `encoding`.
-Used by: every room above; users import its classes from `ether`.
+May import: `encoding`, `errors`.
+Used by: `discovery`, `envelope.views`, `journal`, `journal.memory`, `journal.sqlite`, `transport`, `transport.zeromq`,
+`wire`, the floors above.
 """

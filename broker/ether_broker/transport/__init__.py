@@ -1,5 +1,5 @@
 """Transport: the session table, channels and endpoints, and how much each peer may send and hold. Sans-IO.
 
-May import: `wire`, `envelope`, `encoding`, `tap`, and of `security` only types.
-Used by: `transport.zeromq`, `transport.memory`, the supervisor, nodes.
+May import: `encoding`, `envelope`, `errors`, `security`, `sorted_keys`, `tap`, `text`, `timing`, `wire`.
+Used by: `discovery`, `transport.memory`, `transport.zeromq`, the floors above.
 """

@@ -1,5 +1,6 @@
 """Frames and envelopes as bytes, and their JSON Schemas.
 
-May import: `envelope`, `encoding`.
-Used by: `transport`, `journal`, and what reads a header.
+May import: `encoding`, `envelope`, `envelope.views`, `errors`.
+Used by: `journal`, `journal.memory`, `journal.sqlite`, `tap`, `transport`, `transport.memory`, `transport.zeromq`, the
+floors above.
 """

@@ -10,8 +10,8 @@
 
 typer and rich are imported here only, and rich only where something is drawn.
 
-May import: every other room of this floor.
-Used by: the program `ether`.
+May import: `cli.bus`, `cli.common`, `cli.journal`, `cli.setup`, `cli.tools`, `cli.top`, `text_io`, the floors below.
+Used by: none.
 """
 
 from __future__ import annotations

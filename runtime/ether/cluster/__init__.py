@@ -1,7 +1,9 @@
 """A cluster: a broker and its nodes, each a process of its own on this machine; the face is `Cluster` and its specifications.
 
-May import: `node`, `process`, `text_io`, `runtime`, the floors below.
-Used by: `cli`, `review`, `lab`; users import from `ether` or from here.
+Users import from `ether` or from here.
+
+May import: `errors`, `node`, `process`, `runtime`, `text_io`, `version`, the floors below.
+Used by: `ether`, `cli.bus`, `cli.common`, `cli.setup`, `lab.bench.roles`, `lab.soak`, `lab.torture`, `review`.
 """
 
 from __future__ import annotations

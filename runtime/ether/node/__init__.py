@@ -1,5 +1,5 @@
 """A node: one process's place on the bus, with its agents, its delegations, its observers, or an embedded broker.
 
-May import: `text_io`, the floors below.
-Used by: `runtime`, `cluster`, `testing`.
+May import: `node.connection`, `text_io`, `version`, the floors below.
+Used by: `ether`, `cluster`, `lab.bench.roles`, `runtime`, `testing`.
 """

@@ -10,6 +10,7 @@ General layout, from the bottom up:
     bus                a cluster, or everything in this process
     job                all of it in order, with exit codes
 
-May import: `review.scout`, the face, the floors below; a cluster where it is wanted.
+May import: `cluster`, `review.scout`, `review.scout.files`, `review.scout.findings`, `runtime`, `text_io`, the floors
+below.
 Used by: `cli.tools`.
 """

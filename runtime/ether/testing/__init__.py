@@ -17,7 +17,7 @@
 docs/testing.md shows them at work.
 
 May import: `node`, `runtime`, the floors below.
-Used by: tests of users, and ours.
+Used by: none.
 """
 
 from __future__ import annotations

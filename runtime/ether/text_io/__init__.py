@@ -1,5 +1,6 @@
 """Text in and out: what a terminal is shown, files that a user names, warnings.
 
 May import: the floors below.
-Used by: `cli`, `cluster`, `node`, `process`, `review`.
+Used by: `cli`, `cli.bus`, `cli.common`, `cli.journal`, `cli.setup`, `cli.top`, `cluster`, `node`, `process`, `review`,
+`runtime`.
 """

@@ -1,5 +1,5 @@
 """Selection, delivery, rejection, progress and reassignment of delegations. Sans-IO.
 
-May import: `supervisor.state`, `supervisor.registry`, `task`.
-Used by: `supervisor` and its rooms `membership`, `capabilities`, `journal`.
+May import: `supervisor.registry`, `supervisor.state`, the floor below.
+Used by: `supervisor`, `supervisor.capabilities`, `supervisor.journal`, `supervisor.membership`.
 """

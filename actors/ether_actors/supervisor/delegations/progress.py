@@ -21,8 +21,8 @@ from typing import Final
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
+from ether_actors.supervisor.state.progress_report import BURST, RATE, ProgressReport
 from ether_actors.supervisor.state.schedule import Job
-from ether_actors.task.progress_report import BURST, RATE, ProgressReport
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.transport.cost import WAITED

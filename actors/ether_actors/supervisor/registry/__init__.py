@@ -1,5 +1,6 @@
 """The registry: which agents there are, what they can do, and which of them gets a delegation. Sans-IO.
 
-May import: only the floor below.
-Used by: every other room of `supervisor`.
+May import: the floor below.
+Used by: `supervisor`, `supervisor.capabilities`, `supervisor.delegations`, `supervisor.membership`, `supervisor.state`,
+the floor above.
 """

@@ -1,5 +1,6 @@
 """The broker's state: open delegations, endings, leases and deadlines. Sans-IO.
 
-May import: `supervisor.registry`.
-Used by: every other room of `supervisor`.
+May import: `supervisor.registry`, the floor below.
+Used by: `supervisor`, `supervisor.capabilities`, `supervisor.delegations`, `supervisor.journal`,
+`supervisor.membership`.
 """

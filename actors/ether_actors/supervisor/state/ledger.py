@@ -13,7 +13,7 @@ from ether_broker.wire.frame import Flag
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Choice, Registration
-    from ether_actors.task.progress_report import ProgressReport
+    from ether_actors.supervisor.state.progress_report import ProgressReport
     from ether_broker.transport.session import Session
     from ether_broker.wire.frame import Header
 

@@ -1,5 +1,5 @@
 """Views: the envelopes in the vocabulary of each specification, converted without loss both ways; a module a vocabulary.
 
-May import: `envelope`, `encoding`.
-Used by: `wire.json_schema`, `ether.views`.
+May import: `encoding`, `envelope`, `errors`.
+Used by: `wire`, the floors above.
 """

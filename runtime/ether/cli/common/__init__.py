@@ -1,5 +1,5 @@
 """The common parts of commands: options, output, exit codes, completion, the connection to a bus.
 
-May import: `cluster`, the face.
-Used by: every other room of `cli`.
+May import: `cluster`, `runtime`, `text_io`, the floors below.
+Used by: `cli`, `cli.bus`, `cli.journal`, `cli.setup`, `cli.tools`, `cli.top`.
 """

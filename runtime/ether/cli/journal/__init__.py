@@ -1,5 +1,5 @@
 """Commands that read a journal: `ether log` and `ether trace`.
 
-May import: `cli.common`, `audit`.
-Used by: `cli.app`.
+May import: `audit`, `cli.common`, `text_io`, the floors below.
+Used by: `cli`.
 """

@@ -1,5 +1,6 @@
 """Commands of the tools: `ether review`, `ether bench`, `ether soak` and `ether torture`.
 
-May import: `cli.common`, `review`, `lab`.
-Used by: `cli.app`.
+May import: `cli.common`, `lab`, `lab.bench`, `lab.soak`, `lab.torture`, `review`, `review.scout`, `runtime`, the floors
+below.
+Used by: `cli`.
 """

@@ -1,5 +1,5 @@
 """`ether top`: sampling, rates, the screen.
 
-May import: `cli.common`, the face.
-Used by: `cli.app`.
+May import: `cli.common`, `runtime`, `text_io`, the floors below.
+Used by: `cli`.
 """

@@ -6,6 +6,6 @@ run ──► Cluster (broker with a journal, two nodes) and a Deployment of a d
  ├── a stalled observer and a stopped node, in the middle third
  └──► Report: slopes, percentiles, and whether each is within its bound
 
-May import: `lab.harness`, `lab.settings`, `lab.report`, `cluster`.
+May import: `cluster`, `lab`, `lab.harness`.
 Used by: `cli.tools`.
 """

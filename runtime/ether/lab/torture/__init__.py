@@ -8,6 +8,7 @@
 After Jepsen: clients write down what they asked and what they were told, as it happens; no answer is *unknown*, never
 *failed*; what must hold is decided afterwards, by code that shares no state with the bus.
 
-May import: its own rooms, `lab.harness`, `lab.settings`, `lab.report`, `cluster`, `process`, the floors below.
-Used by: `cli.tools`.
+May import: `cluster`, `lab`, `lab.harness`, `lab.torture.checker`, `lab.torture.history`, `process`, `runtime`, the
+floors below.
+Used by: `cli.tools`, `lab.torture.checker`, `lab.torture.history`.
 """

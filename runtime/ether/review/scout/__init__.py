@@ -12,6 +12,7 @@ General layout, from the bottom up:
 
 Nothing analysed is ever imported or run, and no file of settings of it is read.
 
-May import: its own rooms, the face, the floors below.
-Used by: `review`, and by its name any bus.
+May import: `review.scout.files`, `review.scout.findings`, `review.scout.passes`, `review.scout.python`, the floors
+below.
+Used by: `cli.tools`, `review`, `review.scout.passes`.
 """

@@ -1,5 +1,7 @@
 """The same work on NATS, zmq.proxy and raw sockets.
 
-May import: `lab.harness`.
-Used by: `lab.bench`, by name.
+`lab.bench` finds them by name.
+
+May import: `lab.harness`, the floors below.
+Used by: `lab.bench`.
 """

@@ -1,5 +1,7 @@
 """The roles: what each process of a benchmark, or of a soak, does.
 
-May import: `lab.harness`, `cluster`, `node`, the face, the floors below.
-Used by: `lab.harness.peer_main`, by name.
+`lab.harness.peer_main` finds them by name.
+
+May import: `cluster`, `lab.harness`, `node`, `runtime`, the floors below.
+Used by: none.
 """

@@ -1,5 +1,5 @@
 """The history of a campaign: what its processes wrote down, and its reader.
 
-May import: `lab.torture.fault_plan`, `lab.torture.settings`, the ground floor.
-Used by: `lab.torture` and its rooms.
+May import: `lab.torture`, the floors below.
+Used by: `lab.torture`, `lab.torture.checker`.
 """

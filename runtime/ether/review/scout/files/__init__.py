@@ -1,5 +1,5 @@
 """The files of a directory, chosen and decoded to text.
 
-May import: nothing of the review.
-Used by: `scout` and its rooms.
+May import: none.
+Used by: `review`, `review.scout`, `review.scout.passes`, `review.scout.python`.
 """
