@@ -62,8 +62,8 @@ __all__ = ["Supervisor"]
 logger = logging.getLogger("ether.supervisor")
 
 _TOP: Final = 1 << 63
-_STOOD_STILL: Final = 2.0
-"""Seconds between two steps after which it was this process that was late: it wakes four times a second."""
+_AWAKE: Final = 0.3
+"""Seconds: a little more than the longest that it sleeps."""
 _RESPONSE: Final = int(Kind.RESPONSE)
 _Take = Callable[[Session, Header, bytes], None]
 _DEAR: Final = (
@@ -160,6 +160,8 @@ class Supervisor:
             self._membership.monitors.job, self.lease_service.job, self._replay.job,
             self._observer_feed.job,
         )  # fmt: skip
+        self._late: float = max(_AWAKE, min(2.0, timing.silence / 2))
+        """Seconds between two steps after which it was this process that was late."""
         self._ticket = 0
         """Of the last step that the journal was given."""
         self._appended: deque[tuple[int, int, list[tuple[Job, int]]]] = deque()
@@ -193,7 +195,7 @@ class Supervisor:
             wall: seconds since 1970 in UTC, for people.
         """
         records = self.records
-        if now - records.now > _STOOD_STILL:
+        if now - records.now > self._late:
             if records.router.sessions:
                 records.router.stood_still(now)
             self._membership.stood_still(now, now - records.now)
@@ -208,12 +210,14 @@ class Supervisor:
             records.router.arrive(address, message, now)
         for queue, envelope in records.router.turns.take():
             self._take(queue, envelope)
-        added = schedule.run(now, records.passing) if schedule.next <= now else []
+        if schedule.next <= now:
+            schedule.run(now, records.passing)
         if records.passing:
             passing, records.passing = records.passing, []
             first = records.tap.next
             records.tap.append(passing, now)
             self._ticket = records.journal.append(first, now, wall, passing)
+            added, schedule.added = schedule.added, []
             self._appended.append((self._ticket, records.tap.next, added))
             if self._observer_feed.watching:
                 self._observer_feed.passed()

@@ -11,7 +11,7 @@ from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame
 from ether_broker.mailbox import Limits
-from ether_broker.timing import DEFAULT_TIMING
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 
@@ -567,3 +567,19 @@ def test_a_broker_that_stood_still_loses_nobody_for_that_and_those_who_stay_sile
     assert bus.events("node_down") == []
     bus.pass_time(1.0)
     assert [event["node"] for event in bus.events("node_down")] == ["nb"]
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "silence", "seconds"), [(0.3, 0.7, 0.9), (0.8, 1.7, 1.9), (1.0, 3.0, 2.9), (0.3, 0.7, 2.5)]
+)
+def test_a_broker_that_stood_still_for_a_little_longer_than_a_silence_loses_nobody(
+    heartbeat: float, silence: float, seconds: float
+) -> None:
+    bus = Bus(timing=Timing(heartbeat=heartbeat, silence=silence))
+    bus.node("na", "a")
+    bus.pass_time(0.2)
+
+    bus.now += seconds
+    bus.step()
+
+    assert bus.events("node_down") == []

@@ -58,9 +58,11 @@ def test_a_job_that_is_ahead_of_the_journal_waits_for_a_commit_unless_none_can_c
     schedule.journal.trouble = trouble
     job.wake()
 
-    assert schedule.run(1.0, passing) == [(job, OWN + 1)]
+    schedule.run(1.0, passing)
+    assert schedule.added == [(job, OWN + 1)]
     assert (schedule.next == inf) == (trouble is None)
-    assert schedule.run(1.0, passing) == ([] if trouble is None else [(job, OWN + 1)])
+    schedule.run(1.0, passing)
+    assert len(schedule.added) == (1 if trouble is None else 2)
 
     job.unwritten = 0
     schedule.committed()
@@ -90,6 +92,26 @@ def test_what_a_step_spends_its_end_gives_back_and_a_job_has_half_of_it_at_least
     assert schedule.next == 0.0
     schedule.run(1.0, [])
     assert share.left == 8
+
+
+def test_what_a_job_added_is_counted_though_a_later_one_fails() -> None:
+    passing: list[bytes] = []
+    fails = [False]
+
+    def fail() -> float:
+        if fails[0]:
+            raise ZeroDivisionError
+        return inf
+
+    schedule, (job, later) = schedule_of(lambda: passing.append(b"") or inf, fail)
+    schedule.added.clear()
+    fails[0] = True
+    job.wake()
+    later.wake()
+    with pytest.raises(ZeroDivisionError):
+        schedule.run(1.0, passing)
+    assert schedule.added == [(job, 1)]
+    assert schedule.next <= 1.0
 
 
 class Jobs(RuleBasedStateMachine):

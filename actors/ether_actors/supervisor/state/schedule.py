@@ -104,20 +104,18 @@ class Schedule:
         """Those that wait for the journal."""
         self.deferred: dict[Job, None] = {}
         """Those that wait for a step."""
+        self.added: list[tuple[Job, int]] = []
+        """Which have added envelopes that the journal was not given yet, and how many."""
         self.spent: dict[Share, None] = {}
         """Those that are not whole."""
 
-    def run(self, now: float, passing: list[bytes]) -> list[tuple[Job, int]]:
+    def run(self, now: float, passing: list[bytes]) -> None:
         """Run what is due, and begin the next step's shares.
 
         Args:
             now: seconds by the broker's clock.
             passing: to which jobs add envelopes.
-
-        Returns:
-            Which have added any, and how many.
         """
-        added: list[tuple[Job, int]] = []
         for job in self.jobs:
             if job.at > now:
                 continue
@@ -126,7 +124,7 @@ class Schedule:
                 job.at = job.run()
                 if len(passing) > before:
                     job.unwritten += len(passing) - before
-                    added.append((job, len(passing) - before))
+                    self.added.append((job, len(passing) - before))
             if job.at <= now and job.is_ahead:
                 job.at = inf
                 job.pause()
@@ -134,7 +132,6 @@ class Schedule:
             share.left = share.most
         self.spent.clear()
         self.next = min(job.at for job in self.jobs)
-        return added
 
     def begin(self) -> None:
         """Begin a step: have run in it what waits for one."""

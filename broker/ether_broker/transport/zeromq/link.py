@@ -196,26 +196,33 @@ class ZmqLink:
             if not self._lock.acquire(blocking=False):
                 return
             try:
-                send, channel = self._raw_send, self._channel
-                if not channel.session:
-                    return  # before the first WELCOME
-                while aside:
-                    send(aside[0], zmq.NOBLOCK)
-                    aside.popleft()
-                if channel.sent < channel.last:
-                    for number, frame in channel.unsent():
-                        send(frame, zmq.NOBLOCK)
-                        channel.sent = number
-                while waiting:
-                    frame, size = channel.pack(waiting)
-                    self._waiting_bytes -= size
-                    send(frame, zmq.NOBLOCK)
-                    channel.sent = channel.last
-                self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
-            except zmq.Again:
-                return
+                if not self._send_waiting():
+                    return
             finally:
                 self._lock.release()
+
+    def _send_waiting(self) -> bool:
+        """Send what waits, under the lock; whether the socket had room for all of it, and a session has begun."""
+        waiting, aside, send, channel = self._waiting, self._aside, self._raw_send, self._channel
+        if not channel.session:
+            return False  # before the first WELCOME
+        try:
+            while aside:
+                send(aside[0], zmq.NOBLOCK)
+                aside.popleft()
+            if channel.sent < channel.last:
+                for number, frame in channel.unsent():
+                    send(frame, zmq.NOBLOCK)
+                    channel.sent = number
+            while waiting:
+                frame, size = channel.pack(waiting)
+                self._waiting_bytes -= size
+                send(frame, zmq.NOBLOCK)
+                channel.sent = channel.last
+        except zmq.Again:
+            return False
+        self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
+        return True
 
     def _wake_sender(self) -> None:
         self._kicked = True
@@ -305,8 +312,8 @@ class ZmqLink:
 
     def close(self, linger: float = 1.0) -> None:
         """Send what waits within `linger` seconds, and end."""
-        self.flush()
-        with self._lock:  # whoever else sends at the moment has done so then
+        with self._lock:  # whoever else sends at the moment has done so then, and may not have looked again
+            self._send_waiting()
             self._closing = True
         self._wake_sender()
         self._wake_receiver()
