@@ -1,4 +1,4 @@
-"""What pykka does not do for us: each trap found in the design has a test here with its number. Real threads, real sockets."""
+"""What pykka does not do for its users, and the bus does. Real threads, real sockets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def ref_of(bus: Runtime, name: str) -> pykka.ActorRef:
     return agent.actor_ref
 
 
-def test_trap_1_an_exception_in_a_told_message_is_logged_and_the_agent_lives(bus: Runtime, caplog):
+def test_an_exception_in_a_told_message_is_logged_and_the_agent_lives(bus: Runtime, caplog):
     name = bus.start(Counter).name
     ref = ref_of(bus, name)
 
@@ -85,7 +85,7 @@ def test_trap_1_an_exception_in_a_told_message_is_logged_and_the_agent_lives(bus
 
 @pytest.mark.parametrize("name", ["count.fail", "count.fail_async"])
 @pytest.mark.parametrize("how", ["exit", "interrupt", "cancelled"])
-def test_trap_2_a_base_exception_in_a_handler_stops_no_other_actor_of_the_process(bus: Runtime, name: str, how: str):
+def test_a_base_exception_in_a_handler_stops_no_other_actor_of_the_process(bus: Runtime, name: str, how: str):
     plain = Plain.start()
     try:
         bus.start(Counter, name="failing")
@@ -102,7 +102,7 @@ def test_trap_2_a_base_exception_in_a_handler_stops_no_other_actor_of_the_proces
         plain.stop()
 
 
-def test_trap_2_a_base_exception_in_a_told_message_stops_no_other_actor_of_the_process(bus: Runtime):
+def test_a_base_exception_in_a_told_message_stops_no_other_actor_of_the_process(bus: Runtime):
     plain = Plain.start()
     try:
         bus.start(Counter, name="failing")
@@ -114,7 +114,7 @@ def test_trap_2_a_base_exception_in_a_told_message_stops_no_other_actor_of_the_p
         plain.stop()
 
 
-def test_trap_2_pykkas_stop_all_does_not_reach_the_bus(bus: Runtime):
+def test_pykkas_stop_all_does_not_reach_the_bus(bus: Runtime):
     bus.start(Counter)
 
     pykka.ActorRegistry.stop_all(timeout=PATIENCE)
@@ -122,7 +122,7 @@ def test_trap_2_pykkas_stop_all_does_not_reach_the_bus(bus: Runtime):
     assert bus.delegate("count.up").result(PATIENCE).ok
 
 
-def test_trap_3_no_ask_and_no_delegation_is_left_without_an_answer_when_its_actor_stops(bus: Runtime):
+def test_no_ask_and_no_delegation_is_left_without_an_answer_when_its_actor_stops(bus: Runtime):
     for turn in range(20):
         agent = bus.start(Counter, name=f"short-lived-{turn}")
         ref = ref_of(bus, agent.name)
@@ -155,7 +155,7 @@ def test_trap_3_no_ask_and_no_delegation_is_left_without_an_answer_when_its_acto
         assert set(answers) <= {"answered", "dead", "COMPLETED", "REJECTED_CAPABILITY", "FAILED_EXECUTION"}
 
 
-def test_trap_4_a_handler_is_told_that_its_delegation_timed_out_and_the_next_message_is_served(bus: Runtime):
+def test_a_handler_is_told_that_its_delegation_timed_out_and_the_next_message_is_served(bus: Runtime):
     class Patient(Agent):
         @capability("wait.for_it")
         def wait(self, task: Task) -> None:
@@ -174,7 +174,7 @@ def test_trap_4_a_handler_is_told_that_its_delegation_timed_out_and_the_next_mes
     assert after.result(PATIENCE).data == "served"
 
 
-def test_trap_4_a_handler_that_hangs_holds_up_neither_its_delegator_nor_other_agents(bus: Runtime):
+def test_a_handler_that_hangs_holds_up_neither_its_delegator_nor_other_agents(bus: Runtime):
     release = threading.Event()
 
     class Stuck(Agent):
@@ -193,7 +193,7 @@ def test_trap_4_a_handler_that_hangs_holds_up_neither_its_delegator_nor_other_ag
         release.set()
 
 
-def test_trap_4_a_handler_that_hangs_is_given_up_and_its_agent_made_anew():
+def test_a_handler_that_hangs_is_given_up_and_its_agent_made_anew():
     release = threading.Event()
 
     class Stuck(Agent):
@@ -219,7 +219,7 @@ def test_trap_4_a_handler_that_hangs_is_given_up_and_its_agent_made_anew():
 
 @pytest.mark.parametrize("where", ["__init__", "on_start"])
 @pytest.mark.parametrize("error", [ValueError("no luck"), SystemExit(3)])
-def test_trap_5_an_agent_that_cannot_start_raises_where_it_is_started_and_leaves_nothing(
+def test_an_agent_that_cannot_start_raises_where_it_is_started_and_leaves_nothing(
     bus: Runtime, where: str, error: BaseException
 ):
     def fail(self) -> None:
@@ -234,7 +234,7 @@ def test_trap_5_an_agent_that_cannot_start_raises_where_it_is_started_and_leaves
     assert bus.delegate("count.up", to="it").result(PATIENCE).ok
 
 
-def test_trap_6_agents_are_restarted_and_watched_and_are_not_in_pykkas_list(bus: Runtime):
+def test_agents_are_restarted_and_watched_and_are_not_in_pykkas_list(bus: Runtime):
     before = len(pykka.ActorRegistry.get_all())
     bus.start_many(Counter, 200)
     assert len(pykka.ActorRegistry.get_all()) == before
@@ -249,7 +249,7 @@ def test_trap_6_agents_are_restarted_and_watched_and_are_not_in_pykkas_list(bus:
     assert bus.delegate("count.up", to="counter").result(PATIENCE).data == 1  # a new one
 
 
-def test_trap_7_a_full_mailbox_refuses_and_says_when_to_try_again():
+def test_a_full_mailbox_refuses_and_says_when_to_try_again():
     release = threading.Event()
 
     class Slow(Agent):
@@ -268,7 +268,7 @@ def test_trap_7_a_full_mailbox_refuses_and_says_when_to_try_again():
         assert [handle.result(PATIENCE).ok for handle in handles[:7]] == [True] * 7
 
 
-def test_trap_7_a_full_inbox_at_the_node_refuses_too(bus: Runtime):
+def test_a_full_inbox_at_the_node_refuses_too(bus: Runtime):
     release = threading.Event()
 
     class Small(Agent):
@@ -290,7 +290,7 @@ def test_trap_7_a_full_inbox_at_the_node_refuses_too(bus: Runtime):
     assert Status.COMPLETED in statuses
 
 
-def test_trap_7_agents_that_flood_each_other_are_refused_and_never_wait_for_room(bus: Runtime):
+def test_agents_that_flood_each_other_are_refused_and_never_wait_for_room(bus: Runtime):
     class Talker(Agent):
         inbox_limit = 3
 
@@ -316,7 +316,7 @@ def test_trap_7_agents_that_flood_each_other_are_refused_and_never_wait_for_room
     proceed.set()
 
 
-def test_trap_8_nobody_sees_what_another_does_to_a_message(bus: Runtime):
+def test_nobody_sees_what_another_does_to_a_message(bus: Runtime):
     class Vandal(Agent):
         @capability("vandalise")
         def vandalise(self, params: dict) -> dict:
@@ -337,7 +337,7 @@ def test_trap_8_nobody_sees_what_another_does_to_a_message(bus: Runtime):
         handle.delegation.params["items"].append("again")
 
 
-def test_trap_9_awaiting_lets_the_event_loop_turn(bus: Runtime):
+def test_awaiting_lets_the_event_loop_turn(bus: Runtime):
     release = threading.Event()
 
     class Slow(Agent):
@@ -365,7 +365,7 @@ async def _await(handle):
     return await handle
 
 
-def test_trap_9_waiting_in_the_nodes_event_loop_is_refused_instead_of_stopping_it(bus: Runtime):
+def test_waiting_in_the_nodes_event_loop_is_refused_instead_of_stopping_it(bus: Runtime):
     class Blocking(AsyncAgent):
         @capability("block.async")
         async def asynchronous(self, task: Task) -> None:
@@ -384,7 +384,7 @@ def test_trap_9_waiting_in_the_nodes_event_loop_is_refused_instead_of_stopping_i
         assert "`await` the handle" in response.error.message
 
 
-def test_trap_9_an_async_handler_is_cancelled_and_the_loop_serves_the_next(bus: Runtime):
+def test_an_async_handler_is_cancelled_and_the_loop_serves_the_next(bus: Runtime):
     began = threading.Event()
     ended = threading.Event()
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.docs.glossary import Source, sources
+from tests.docs.glossary import DESIGN, Source, sources
 from tests.support import REPOSITORY
 
 ROOTS: Final = ("runtime/ether", "actors/ether_actors", "broker/ether_broker")
+TESTS: Final = {Path(root).name: REPOSITORY / "tests" / Path(root).parent for root in ROOTS}
 OTHER_FLOORS: Final = {
     "ether": ("the floors below", ""),
     "ether_actors": ("the floor below", "the floor above"),
@@ -79,8 +81,22 @@ def test_each_folder_of_code_is_a_package_that_says_what_lives_there() -> None:
 
 
 def test_the_design_lists_each_folder_and_nothing_else_in_the_words_of_its_docstring() -> None:
-    rows = re.findall(r"^\| `(ether[\w.]+)` \| (.+) \|$", (REPOSITORY / "docs/design.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(ether[\w.]+)` \| (.+) \|$", DESIGN.read_text(), re.MULTILINE)
     assert dict(rows) == {folder: docstring.splitlines()[0] for folder, docstring in folders().items()}
+
+
+def test_the_design_lists_the_rooms_to_come_as_the_layers_of_import_linter_do() -> None:
+    linted = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = " ".join(layer for contract in linted for layer in contract.get("layers", ()))
+    table = DESIGN.read_text().partition("| room to come |")[2].partition("\n\n")[0]
+    to_come = [room for room in re.findall(r"\((\w+)\)", layers) if f"ether.{room}" not in folders()]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == to_come
+
+
+def test_the_tests_of_each_room_stand_in_a_folder_of_its_name() -> None:
+    rooms = [room.split(".") for room in folders() if room.count(".") == 1]
+    places = {room: [TESTS[floor] / room, REPOSITORY / "tests" / room] for floor, room in rooms}
+    assert [room for room, ways in places.items() if not any(place.is_dir() for place in ways)] == []
 
 
 def test_each_folder_imports_what_it_says_and_is_used_by_whom_it_says_and_by_nobody_else() -> None:

@@ -278,6 +278,6 @@ def call_hook(hook: Callable[..., None], *args: Any) -> BaseException | None:
     """Run a hook and return what it raised, whatever that is."""
     try:
         hook(*args)
-    except BaseException as error:  # noqa: BLE001  trap 2: pykka would stop every actor in the process
+    except BaseException as error:  # noqa: BLE001  pykka would stop every actor in the process
         return error
     return None

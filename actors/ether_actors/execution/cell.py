@@ -129,7 +129,7 @@ class Cell:
         try:
             agent = agent_of(self.make())
             handlers = type(agent).encoded_handlers()
-        except BaseException as error:  # noqa: BLE001  trap 5: `start` must say what failed, whatever it is
+        except BaseException as error:  # noqa: BLE001  `start` must say what failed, whatever it is
             return error
         agent.agent_name = self.name
         if self.inbox is None:
@@ -379,7 +379,7 @@ class Cell:
                 host.loop.call(lambda: self._begin(work, handler, value))
                 return False
             self._complete(work, task, handler, value)
-        except BaseException as error:  # noqa: BLE001  trap 2: pykka would stop every actor in the process
+        except BaseException as error:  # noqa: BLE001  pykka would stop every actor in the process
             self._fail(work, error)
         return True
 
@@ -395,7 +395,7 @@ class Cell:
                 self._finish(work, self._refuse(work, Status.CANCELLED, "not_started", message))
             else:
                 self._complete(work, work.task, handler, await coroutine)
-        except BaseException as error:  # noqa: BLE001  trap 2, and a cancelled handler has to be answered for
+        except BaseException as error:  # noqa: BLE001  an exit would end the event loop, and a cancelled handler must be answered for
             self._fail(work, error)
         finally:
             if work.end():

@@ -212,7 +212,7 @@ class OutgoingDelegations:
         self.flush()
 
     def check_may_wait(self) -> None:
-        """Raise UsageError in a thread that would wait for itself (trap 9)."""
+        """Raise UsageError in the thread of the event loop, which would wait for itself."""
         if self.resources.loop.is_current:
             msg = "This waits in the event loop, which then stands still: `await` the handle instead of `.result()`."
             raise errors.UsageError(msg)

@@ -136,7 +136,7 @@ def test_pykkas_way_to_wait_at_an_inbox_is_not_for_one_with_turns():
 
 
 def test_no_message_is_lost_or_handled_twice_between_many_threads():
-    """Trap 3's race, a put beside the close: each message is handled, given back, or its putter was told."""
+    """The race of a put with the close: each message is handled, given back, or its putter was told."""
     inbox = Inbox(limit=100_000, places=2)
     turns: deque[None] = deque()
     handled: list[int] = []

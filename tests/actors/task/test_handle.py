@@ -240,7 +240,7 @@ def test_awaiting_gives_the_outcome_before_and_after_the_end():
 
 
 def test_awaiting_does_not_block_the_event_loop():
-    """Trap 9: while one awaits, the loop turns."""
+    """While one awaits, the loop turns."""
     mine = handle()
     ticks = 0
 
