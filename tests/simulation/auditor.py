@@ -430,6 +430,10 @@ class Auditor:
             code == "duplicate_request" or read_header(handle._envelope).flags & Flag.REFUSED
         ):
             return  # before its delegator had heard of the refusal, somebody who knows the id took it
+        elif code == "forged_sender" and plan.source in world.stopped:
+            if plan.request_id in world.disk.accepted:  # else it was under way when the broker died, and its agent left
+                self.fail("one outcome", f"{name} was refused and accepted")
+            return
         elif code == "outcome_removed":
             is_above = plan.request_id > max(self._past)  # all that has ended
             if world.disk.outcome(plan.request_id) or world.disk.first == 1 or is_above:

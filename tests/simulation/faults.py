@@ -186,5 +186,6 @@ class Storm:
         if life is None or not life.agent_names():
             return
         name = self._chance.choice(sorted(life.agent_names()))
+        self._world.stopped.add(name)
         life.node.supervision.stop_agent(name, 0.0)
         life.after(self._chance.choice((0.01, 0.5)), lambda: life.start_agent(name))

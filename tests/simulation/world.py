@@ -97,6 +97,8 @@ class World:
         self.processes = 0
         """Lives of members that have begun."""
         self._orders: dict[str, int] = {}
+        self.stopped: set[str] = set()
+        """Agents that were stopped for good at some time."""
         self.honest: set[bytes] = set()
         """Incarnations of the nodes that mean well."""
         self.auditor = Auditor(self)

@@ -133,6 +133,7 @@ class Supervisor:
         self._policy = DelegationPolicy(
             self.records, delivery, selection, reassignment, administration=self._administration, replay=self._replay
         )  # fmt: skip
+        self._replay.on_back = self._policy.progress.look_again
         self._membership = Membership(self.records, delivery, reassignment, self._replay, to_text(make_id()))
         self._observer_feed = ObserverFeed(self.records, tap_interval)
         self._work: dict[int, _Take] = {

@@ -382,3 +382,37 @@ def test_each_is_heard_or_told_as_folded_in_order_and_within_the_bounds(said: li
             assert place == at, "each place was heard, or told as folded into the next that was"
         assert at == places[number] + 1
         assert len(those) <= BURST + RATE * (bus.now - began) + 3
+
+
+@pytest.mark.parametrize("ends_first", [False, True])
+def test_what_is_told_while_the_delegator_is_expected_back_is_folded_until_it_asks_or_the_work_ends(
+    *, ends_first: bool
+):
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    number = d.delegate("d", timeout=60.0)
+    bus.step()
+    a.respond("a", number, Status.ACCEPTED)
+    bus.step()
+    d.took(Kind.RESPONSE)
+
+    # Given a delegator that a restarted broker waits for
+    d.session.is_expected = True
+    for place in range(3):
+        a.respond("a", number, Status.PROGRESS, summary=f"{place}:")
+        bus.step()
+    assert heard(d) == []
+
+    # When it asks for what it is owed, or the work ends
+    d.session.is_expected = False
+    if ends_first:
+        a.respond("a", number, summary="3:")
+    else:
+        entry = bus.entry(number)
+        assert entry is not None
+        assert bus.supervisor._replay.go_on(d.session, entry.request_id)
+    bus.step()
+
+    # Then it hears the newest, which says how many it stands for
+    assert heard(d) == [(2, 2), (3, 0)][: 1 + ends_first]
+    assert a.session.progress_waiting == 0

@@ -88,10 +88,16 @@ class Progress:
     def flush(self, entry: Entry) -> None:
         """Pass on what waits, as its delegation ends with the specialist's word."""
         telling = entry.progress
-        if telling is not None and telling.is_due:
+        if telling is not None and (telling.is_due or telling.envelope):
             if telling.envelope and telling.attempt == entry.attempt:
                 self._release(entry, telling)
             telling.forget(entry)
+
+    def look_again(self, entry: Entry) -> None:
+        """Pass on what waits because its delegator was expected back: it is there, or may be."""
+        telling = entry.progress
+        if telling is not None and telling.envelope and not telling.is_due:
+            self._wait(entry, telling)
 
     def _freed(self, session: Session) -> None:
         """Note that there is room for what a node hears."""
@@ -155,6 +161,7 @@ class Progress:
         return (
             telling.left > 0
             and telling.session.progress_unsettled < UNSETTLED
+            and not hears.is_expected
             and (hears.outbox_bytes + hears.channel.retained_bytes < UNHEARD or bool(hears.lost))
         )
 
@@ -197,7 +204,9 @@ class Progress:
         self._pass(entry, telling, envelope)
 
     def _wait(self, entry: Entry, telling: ProgressReport) -> None:
-        """Have it looked at again: in its time, or when the node for which it waits has room."""
+        """Have it looked at again: in its time, or when the node for which it waits has room, or is back."""
+        if entry.asking_session.is_expected:
+            return  # until it asks for its outcome, or this ends
         telling.is_due = True
         if telling.left <= 0:
             at = self._records.now + (1.0 - telling.left) / RATE

@@ -6,11 +6,13 @@ Looking them up must hold up nobody, nor must sending them: a request of a hundr
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
 from ether_actors.supervisor.registry.quota import MOST_HELD
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.ledger import Entry
 from ether_actors.supervisor.state.schedule import Job
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import INTERIM, Status
@@ -54,6 +56,8 @@ class OutcomeReplay:
         self.asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
         """{session: (what it waits for, what was on its way to it when it said so)}, the next to be served first."""
         self.job: Job = Job(records.schedule, self._serve)
+        self.on_back: Callable[[Entry], None] = lambda _entry: None
+        """Told of each delegation that is open when its delegator asks for what it is owed."""
 
     def again(self, session: Session, request_id: bytes, outcome: bytes) -> None:
         """Give a delegator the outcome of a request that it has sent again: now, or in its turn.
@@ -146,6 +150,7 @@ class OutcomeReplay:
         entry = self._records.ledger.get(request_id)
         if entry is not None and entry.source in session.agents:
             entry.asking_session = session
+            self.on_back(entry)
         return entry is not None
 
     def _look_up(self, session: Session, request_id: bytes) -> bool:
