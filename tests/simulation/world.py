@@ -305,7 +305,7 @@ class World:
         if supervisor is None:
             return "the broker is down"
         for member in self.members:
-            if not member.is_in:
+            if not member.is_in or supervisor.records.router.find(member.name) is None:
                 return f"{member.name} is not in"
             if member.owed():
                 return f"{member.name} waits for {self.auditor.name(member.owed()[0].request_id)}"
