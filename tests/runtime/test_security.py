@@ -106,7 +106,7 @@ def test_two_nodes_of_one_key_and_one_name_are_one_too_many(bus, office, laptop)
 
 
 def test_a_node_says_which_version_it_runs_and_cannot_say_which_key_it_has(bus, office, laptop, monkeypatch, tmp_path):
-    from ether.node import joining as module
+    from ether.node import node_session as module
 
     def lie(fields: dict[str, object]) -> bytes:
         return pack({**fields, "key": "beef"} if "node" in fields else fields)

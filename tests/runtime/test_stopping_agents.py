@@ -93,7 +93,7 @@ def test_an_agent_that_is_stopped_while_it_waits_for_its_restart_does_not_come_b
         wait_until(lambda: "up" in [agent["condition"] for agent in bus.agents()], what="it is back")
         crash(bus, "steady.do")
         (runner,) = bus.node.supervision._runners
-        timers = runner._tree._moves._timers
+        timers = runner._tree._transitions._timers
         wait_until(lambda: timers, what="it waits")
 
         bus.stop("steady")

@@ -47,5 +47,5 @@ def accepting(root: SupervisorState, path: ChildPath) -> SupervisorState:
     if root.state in {Lifecycle.STOPPING, Lifecycle.DONE}:
         raise Closed(f"The tree {root.id!r} is stopping or has ended, and takes no changes.")
     if child.state not in {Lifecycle.STARTING, Lifecycle.RUNNING}:
-        raise Unavailable(f"SupervisorState {text(path)} is {child.state.value}; try again when it runs.")
+        raise Unavailable(f"Supervisor {text(path)} is {child.state.value}; try again when it runs.")
     return child

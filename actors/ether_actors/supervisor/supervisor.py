@@ -161,7 +161,7 @@ class Supervisor:
             self._membership.monitors.job, self.lease_service.job, self._replay.job,
             self._observer_feed.job,
         )  # fmt: skip
-        self._late: float = max(_AWAKE, min(2.0, timing.silence / 2))
+        self._late: float = max(_AWAKE, min(2.0, timing.silence * 2 / 3))
         """Seconds between two steps after which it was this process that was late."""
         self._ticket = 0
         """Of the last step that the journal was given."""
