@@ -141,6 +141,7 @@ def test_what_is_advertised_is_what_others_reach_and_gone_after_sigterm(hosts: H
     assert "advertised on the network as default at tcp://10.77.0.1:7421" in hosts.log("alpha")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("bind", "urls"),
     [
