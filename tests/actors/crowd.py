@@ -30,7 +30,7 @@ class Crowd:
     def __init__(self, size: int, access: Access | None = None) -> None:
         self.size = size
         self.bus = Bus(limits=Limits(count=2 * size, window=128), access=access)
-        self.bus.records.journal = NullJournal()  # the fold that `Bus` keeps is not what is counted
+        self.bus.state.journal = NullJournal()  # the fold that `Bus` keeps is not what is counted
         self._names = 0
         self.boss = self.bus.delegator("boss")
         self.busy = self.join("busy.work", size)
@@ -122,7 +122,7 @@ class Crowd:
         for _ in range(3):
             self.bus.step()
             self._go_on()
-            for session in self.bus.records.router.sessions:
+            for session in self.bus.state.session_table.sessions:
                 session.channel.acknowledge(session.channel.last)  # as every node does, and this one's peers do not
 
     def _go_on(self) -> None:

@@ -29,15 +29,15 @@ def differences(supervisor: Supervisor, history: History) -> list[str]:
         history: of its journal, by its clock (`History.begin`).
     """
     found: list[str] = []
-    records = supervisor.records
+    state = supervisor.state
     for name, live, folded in (
-        ("work", _work(records), _folded_work(history)),
+        ("work", _work(state), _folded_work(history)),
         ("agents", _agents(supervisor), _folded_agents(history)),
-        ("ended", records.ended.pack(), history.ended.pack()),
-        ("deadlines", *_deadlines(records, history)),
-        ("quotas", *_quotas(records, history)),
-        ("leases", _leases(records), history.leases),
-        ("next", records.tap.next, history.next),
+        ("ended", state.ended.pack(), history.ended.pack()),
+        ("deadlines", *_deadlines(state, history)),
+        ("quotas", *_quotas(state, history)),
+        ("leases", _leases(state), history.leases),
+        ("next", state.tap.next, history.next),
     ):
         if live != folded:
             found.append(f"{name}: live {_only(live, folded)}, folded {_only(folded, live)}")
@@ -53,7 +53,7 @@ def _only(one: Any, other: Any) -> Any:
     return one
 
 
-def _work(records: BrokerState) -> list[tuple[object, ...]]:
+def _work(state: BrokerState) -> list[tuple[object, ...]]:
     return [
         (
             entry.request_id, entry.source, entry.agent.name, entry.capability, entry.attempt, entry.returns,
@@ -61,7 +61,7 @@ def _work(records: BrokerState) -> list[tuple[object, ...]]:
             NO_ID if entry.parent is None or entry.parent.is_over else entry.parent.request_id,
             [child.request_id for child in entry.children or ()],
         )
-        for entry in records.ledger.running
+        for entry in state.ledger.running
     ]  # fmt: skip
 
 
@@ -80,20 +80,20 @@ def _folded_work(history: History) -> list[tuple[object, ...]]:
     return found
 
 
-def _deadlines(records: BrokerState, history: History) -> tuple[dict[bytes, float], dict[bytes, float]]:
+def _deadlines(state: BrokerState, history: History) -> tuple[dict[bytes, float], dict[bytes, float]]:
     """{request id: deadline} as the ledger goes by them, and as folded, of those that differ; by the broker's clock.
 
     A question's is not compared: what it waits for may be over before, by its params.
     """
-    live = {entry.request_id: entry.deadline for entry in records.ledger.running if entry.agent is not records.bus}
+    live = {entry.request_id: entry.deadline for entry in state.ledger.running if entry.agent is not state.bus}
     folded = {request_id: read_header(work.envelope).deadline for request_id, work in history.open.items()}
     apart = {id_ for id_, deadline in live.items() if abs(deadline - folded.get(id_, deadline)) > _ROUNDING}
     return {id_: live[id_] for id_ in apart}, {id_: folded[id_] for id_ in apart}
 
 
-def _quotas(records: BrokerState, history: History) -> tuple[dict[str, Counter[bytes]], dict[str, Counter[bytes]]]:
+def _quotas(state: BrokerState, history: History) -> tuple[dict[str, Counter[bytes]], dict[str, Counter[bytes]]]:
     """{node: its agents' manifests} of the nodes that are in, as counted and as folded."""
-    sessions = records.router.sessions
+    sessions = state.session_table.sessions
     live = {session.node: +session.manifests for session in sessions}
     folded = {session.node: Counter(_manifest_of(history, name) for name in session.agents) for session in sessions}
     return live, folded
@@ -104,8 +104,8 @@ def _manifest_of(history: History, name: bytes) -> bytes:
     return b"" if present is None else present.manifest
 
 
-def _leases(records: BrokerState) -> dict[str, tuple[str, bytes, int]]:
-    return {held.resource: (held.agent, held.holder, held.token) for held in records.leases.after(0)}
+def _leases(state: BrokerState) -> dict[str, tuple[str, bytes, int]]:
+    return {held.resource: (held.agent, held.holder, held.token) for held in state.leases.after(0)}
 
 
 def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
@@ -117,7 +117,7 @@ def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
             agent.condition is Condition.DOWN and agent not in waiting,
             waiting.get(agent) == "left",
         )
-        for agent in supervisor.records.registry.agents
+        for agent in supervisor.state.registry.agents
     }
 
 

@@ -96,7 +96,7 @@ class Bus:
         self.history = History(remembered=options.get("remembered", REMEMBERED))
         """What a journal would tell."""
         self.supervisor = Supervisor(limits=limits, journal=_Folding(self.history), **options)
-        self.records = self.supervisor.records
+        self.state = self.supervisor.state
         self.now = now
         self.ahead = 0.0
         """Seconds that the broker's wall clock is set to be later."""
@@ -146,17 +146,17 @@ class Bus:
         _logger.addHandler(_BUGS)
         try:
             self.supervisor.step(arrivals, self.now, self.wall)
-            while self.records.router.turns.waiting or self.records.router.turns.held:
+            while self.state.session_table.turns.waiting or self.state.session_table.turns.held:
                 self.supervisor.step([], self.now, self.wall)
         finally:
             _logger.removeHandler(_BUGS)
-        for routing_id, frame in self.records.router.outgoing():
+        for routing_id, frame in self.state.session_table.outgoing():
             for envelope in read_frame(frame).envelopes:
                 for peer in self.peers:
                     if routing_id[1:] == peer.incarnation:
                         mail = peer.unheard if peer.is_dead else peer.inbox
                         mail.append(Received(read_header(envelope), envelope))
-        while (body := self.records.tap.read(self._cursor, lambda envelope: b"")) is not None:
+        while (body := self.state.tap.read(self._cursor, lambda envelope: b"")) is not None:
             batch = read_batch(body)
             self._cursor.acknowledge(batch.next)
             for number, envelope in batch.envelopes:
@@ -181,16 +181,16 @@ class Bus:
         return next(self._ids)
 
     def agent(self, name: str) -> Registration:
-        found = self.records.registry.get(name.encode())
+        found = self.state.registry.get(name.encode())
         assert found is not None
         return found
 
     def entry(self, number: int) -> Entry | None:
-        return self.records.ledger.get(request_id(number))
+        return self.state.ledger.get(request_id(number))
 
     def reasons(self) -> list[str]:
         """Why each dead letter is one, oldest first."""
-        letters = [letter for _, letter in self.records.dead_letters.below() if letter is not None]
+        letters = [letter for _, letter in self.state.dead_letters.below() if letter is not None]
         return [letter.reason.value for letter in reversed(letters)]
 
     def events(self, name: str | None = None) -> list[dict[str, Any]]:
@@ -325,5 +325,5 @@ class Peer:
 
     @property
     def session(self) -> Session:
-        (session,) = [session for session in self.bus.records.router.sessions if session.node == self.name]
+        (session,) = [session for session in self.bus.state.session_table.sessions if session.node == self.name]
         return session

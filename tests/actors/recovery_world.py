@@ -436,12 +436,12 @@ class World:
             logger.removeHandler(bugs)
         self.has_stepped = True
         assert differences(self.supervisor, self.journal.live) == [], "G2: the journal tells another state"
-        router = self.supervisor.records.router
+        session_table = self.supervisor.state.session_table
         by_id = {life.incarnation: life for life in self.lives}
-        for routing_id, frame in router.outgoing():
+        for routing_id, frame in session_table.outgoing():
             life = by_id.get(routing_id[1:])
             if life is None or life.is_dead:
-                router.unreachable(routing_id)
+                session_table.unreachable(routing_id)
             elif not life.is_mute:
                 life.inbound.append(frame)
 

@@ -270,8 +270,8 @@ class Books:
 
     def check(self) -> None:
         """Compare the supervisor with the books."""
-        records = self.bus.records
-        running = [entry for entry in records.ledger.running if entry.agent is not records.bus]
+        state = self.bus.state
+        running = [entry for entry in state.ledger.running if entry.agent is not state.bus]
         entries = {int.from_bytes(entry.request_id): entry for entry in running}
         assert set(entries) == {asked.number for asked in self.open}, "G1: what is open"
         for number, entry in entries.items():
@@ -282,7 +282,7 @@ class Books:
             asked.holder = name
             assert self.bus.now < entry.deadline + LATEST, "G4: not timed out"
         accepted = [asked for asked in self.asked.values() if asked.is_accepted]
-        assert records.accepted == len(accepted)
+        assert state.accepted == len(accepted)
         assert len(accepted) == len(entries) + sum(asked.outcome is not None for asked in accepted)
         for asked in self.asked.values():
             is_heard = not asked.is_forged
@@ -293,7 +293,7 @@ class Books:
             assert given.is_called_off == (given.asked.outcome is not None), (
                 "G4: the specialist was not told, or wrongly"
             )
-        for agent in records.registry.agents:
+        for agent in state.registry.agents:
             self._check_mailbox(agent, [entry for entry in entries.values() if entry.agent is agent])
         self._check_history()
 

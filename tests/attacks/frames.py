@@ -128,7 +128,7 @@ class Arena:
         self.bus.arrive(_ROLES[role % len(_ROLES)] + self.mallory.incarnation, self._numbered(message))
 
     def _numbered(self, message: bytes) -> bytes:
-        session = next((found for found in self.bus.records.router.sessions if found.node == "nmallory"), None)
+        session = next((found for found in self.bus.state.session_table.sessions if found.node == "nmallory"), None)
         if session is None or len(message) < PREAMBLE.size or message[8] & 1:
             return message  # half of what has a session id keeps what it says
         channel = session.channel
@@ -141,8 +141,8 @@ class Arena:
         for peer in self.honest:
             peer.send(Kind.HEARTBEAT, body={"agents": {}})
         self.bus.step()
-        router = self.bus.records.router
-        here = [session for session in router.sessions if session.node == "nmallory"]
+        session_table = self.bus.state.session_table
+        here = [session for session in session_table.sessions if session.node == "nmallory"]
         if not here or here[0].draining:
             self._join()
             self.bus.step()
@@ -154,11 +154,11 @@ class Arena:
 
     def check(self) -> None:
         """What must hold whatever mallory has sent."""
-        records, (alice, bob) = self.bus.records, self.honest
+        state, (alice, bob) = self.bus.state, self.honest
         for peer in self.honest:
             heard = {received.kind for received in peer.inbox} - {Kind.HEARTBEAT}
             assert not heard, f"{peer.name} heard {heard}"
-        sessions = {session.node: session for session in records.router.sessions}
+        sessions = {session.node: session for session in state.session_table.sessions}
         assert {"nalice", "nbob"} <= sessions.keys()
         entry = self.bus.entry(1)
         assert entry is not None, "the others' work was ended"
@@ -176,9 +176,9 @@ class Arena:
         bob.unheard.clear()
 
     def _check_ledger(self) -> None:
-        records = self.bus.records
-        ledger = records.ledger
-        for agent in records.registry.agents:
+        state = self.bus.state
+        ledger = state.ledger
+        for agent in state.registry.agents:
             work = [entry for entry in ledger.running if entry.agent is agent]
             waiting = [entry for entry in work if entry.state is State.QUEUED]
             mailbox = agent.mailbox
@@ -187,11 +187,11 @@ class Arena:
                 sum(entry.size for entry in waiting),
             )
             assert 0 <= mailbox.in_flight <= mailbox.limits.window
-        held = sum(entry.size for agent in records.registry.agents for entry in agent.held.values())
+        held = sum(entry.size for agent in state.registry.agents for entry in agent.held.values())
         assert ledger.size == held + sum(entry.size for entry in ledger.running)
-        ended = sum(count for status, count in records.outcomes.items() if status)
-        assert len(ledger) <= records.accepted <= len(ledger) + ended
-        for session in records.router.sessions:
+        ended = sum(count for status, count in state.outcomes.items() if status)
+        assert len(ledger) <= state.accepted <= len(ledger) + ended
+        for session in state.session_table.sessions:
             assert len(session.agents) <= 100_000
             assert len(session.cursors) <= 64
 

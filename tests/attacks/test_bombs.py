@@ -130,5 +130,5 @@ def test_a_million_refusals_are_twenty_lines(caplog: pytest.LogCaptureFixture):
             mallory.raw(b"garbage")
         bus.step()
 
-    assert bus.records.router.refused == 10_000
+    assert bus.state.session_table.refused == 10_000
     assert len(caplog.records) <= 28

@@ -38,7 +38,7 @@ def test_a_frame_of_names_that_are_near_to_all_there_are_holds_up_nobody(
     many = {"capabilities": [{"name": _name(number)} for number in range(512)]}
     owner.send(Kind.REGISTER, request_id=request_id(50_001), source=b"many", body=many)
     bus.step()
-    assert len(bus.records.registry) == _AGENTS + 4
+    assert len(bus.state.registry) == _AGENTS + 4
     asked = [_name(number, "x") for number in range(_ASKED)]
 
     mallory.raw(

@@ -30,7 +30,7 @@ def trio(limits: Limits | None = None) -> tuple[Bus, Peer, Peer, Peer]:
 
 
 def refused(bus: Bus) -> dict[str, int]:
-    return dict(bus.records.router.refusals.by_reason)
+    return dict(bus.state.session_table.refusals.by_reason)
 
 
 # -- who speaks --------------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def test_a_routing_id_made_of_anothers_incarnation_reaches_neither_its_session_n
     bus.arrive(stranger, b"garbage")
     bus.supervisor.step([(stranger, b"garbage")], bus.now, 0.0)
 
-    sent = [routing_id for routing_id, _ in bus.records.router.outgoing()]
+    sent = [routing_id for routing_id, _ in bus.state.session_table.outgoing()]
 
     assert sent == [stranger]  # the refusal; the one whose incarnation it is hears nothing
     assert alice.session.lost == ""
@@ -117,7 +117,7 @@ def test_a_replayed_frame_counts_once_and_one_of_an_earlier_session_never():
         alice.raw(other)
     bus.step()
 
-    assert bus.records.accepted == 2
+    assert bus.state.accepted == 2
     assert bus.entry(50) is not None
     assert bus.entry(51) is None
 
@@ -155,12 +155,12 @@ def test_who_asks_again_and_again_is_not_sent_everything_each_time():
     for _ in range(50):
         alice.delegate("alice", to="bob")
     bus.step()
-    router, session = bus.records.router, bob.session
+    session_table, session = bus.state.session_table, bob.session
     sizes = []
     for _ in range(1_000):  # 10 s
         bus.now += 0.01
         bus.supervisor.step([(b"t" + bob.incarnation, join_frame([pack_envelope(Kind.RESEND)], 0, 0))], bus.now, 0.0)
-        sizes.append(sum(len(frame) for _, frame in router.outgoing() if read_frame(frame).number))
+        sizes.append(sum(len(frame) for _, frame in session_table.outgoing() if read_frame(frame).number))
 
     assert session.channel.retained_bytes > 3_000
     assert sum(sizes) < 8 * session.channel.retained_bytes
@@ -190,7 +190,7 @@ def test_a_node_has_so_many_agents_and_no_more():
     bus.step()
 
     assert peer.refusal().code == "too_much"
-    assert bus.records.registry.get(b"one-too-many") is None
+    assert bus.state.registry.get(b"one-too-many") is None
     assert refused(bus) == {"too_much": 1}
 
 
@@ -252,7 +252,7 @@ def test_observers_that_acknowledge_nothing_have_a_bound_for_all_of_a_node():
     assert mallory.session.channel.retained_bytes + mallory.session.outbox_bytes < 80 << 20
     mallory.inbox.clear()
     mallory.send(Kind.OBSERVE, request_id=request_id(1001), body={"stop": True})
-    mallory.send(Kind.TAP_ACK, request_id=request_id(1000), body=bus.records.tap.next.to_bytes(8))
+    mallory.send(Kind.TAP_ACK, request_id=request_id(1000), body=bus.state.tap.next.to_bytes(8))
     bus.step()
     assert mallory.took(Kind.TAP), "who acknowledges gets on, whatever the others do"
     assert bob.session.lost == ""
@@ -273,9 +273,9 @@ def test_monitors_of_a_lost_node_are_forgotten_without_looking_at_all_others():
 
 def test_a_bus_lets_so_many_nodes_in_and_of_strangers_so_much_waits():
     bus = Bus()
-    router = bus.records.router
+    session_table = bus.state.session_table
     for number in range(MOST_SESSIONS):
-        router.open(b"r" + b"%16d" % number, f"n{number}", {}, bus.now)
+        session_table.open(b"r" + b"%16d" % number, f"n{number}", {}, bus.now)
     peer = Peer(bus, "late")
     peer.incarnation = b"?" * 16
     bus.peers.append(peer)
@@ -286,7 +286,7 @@ def test_a_bus_lets_so_many_nodes_in_and_of_strangers_so_much_waits():
     counts = refused(bus)
     assert counts["node_refused"] + counts["input_full"] == 2_000
     assert counts["node_refused"] < 1_000
-    assert len(router.sessions) == MOST_SESSIONS
+    assert len(session_table.sessions) == MOST_SESSIONS
 
 
 def test_the_bytes_of_all_delegations_have_a_bound_and_come_back():
@@ -296,12 +296,12 @@ def test_the_bytes_of_all_delegations_have_a_bound_and_come_back():
     bus.step()
     refusals = [received for received in alice.took(Kind.RESPONSE) if received.status is Status.REJECTED_OVERLOAD]
     assert {received.code for received in refusals} == {"broker_full"}
-    assert bus.records.ledger.size <= 4_000
+    assert bus.state.ledger.size <= 4_000
 
     for number in [1, *bob.work()]:
         bob.respond("bob", number)
     bus.step()
-    assert bus.records.ledger.size == 0
+    assert bus.state.ledger.size == 0
 
 
 # -- resuming ----------------------------------------------------------------------------------------------------

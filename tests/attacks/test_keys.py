@@ -97,7 +97,7 @@ def greeting(bus: Runtime) -> object:
 def incarnation(bus: Runtime) -> bytes:
     """The incarnation of the bus's own node, as if it had leaked."""
     supervisor = bus._broker.supervisor
-    (session,) = supervisor.ask(lambda running: running.records.router.sessions)
+    (session,) = supervisor.ask(lambda running: running.state.session_table.sessions)
     return session.incarnation
 
 

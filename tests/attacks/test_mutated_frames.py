@@ -35,7 +35,7 @@ def test_25_000_mutated_frames_change_nothing_for_others(seed: int):
                 arena.throw(role, frame)
             arena.step()
             arena.check()
-        assert arena.bus.records.router.refused > LIFE // 10
+        assert arena.bus.state.session_table.refused > LIFE // 10
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)

@@ -22,7 +22,7 @@ EVIL = HOSTILE.encode()[:200]
 def test_an_envelope_with_what_is_no_name_is_refused_and_leaves_no_trace(kind: Kind, field: str, evil: bytes) -> None:
     bus = Bus()
     mallory = bus.node("nm", "mallory")
-    passed, refused = len(bus.tapped), bus.records.router.refusals.total
+    passed, refused = len(bus.tapped), bus.state.session_table.refusals.total
     names = {"source": b"mallory", "target": b"mallory", "capability": b"x.y", field: evil}
 
     mallory.send(
@@ -34,8 +34,8 @@ def test_an_envelope_with_what_is_no_name_is_refused_and_leaves_no_trace(kind: K
     assert (refusal.number, refusal.code) == (77, "invalid_envelope")
     assert len(bus.tapped) == passed
     assert bus.reasons() == []
-    assert bus.records.router.refusals.total == refused + 1
-    assert [agent.name for agent in bus.records.registry.agents] == [b"mallory"]
+    assert bus.state.session_table.refusals.total == refused + 1
+    assert [agent.name for agent in bus.state.registry.agents] == [b"mallory"]
 
 
 @pytest.mark.parametrize("topic", [HOSTILE, "a b", "a\n", "x" * 201, "é"])
@@ -60,7 +60,7 @@ def test_no_node_has_a_name_that_is_none(node: str) -> None:
     bus.step()
 
     assert peer.refusal().code == "node_refused"
-    assert [session.node for session in bus.records.router.sessions] == ["n"]
+    assert [session.node for session in bus.state.session_table.sessions] == ["n"]
 
 
 def test_a_response_goes_on_under_the_names_of_its_delegation() -> None:

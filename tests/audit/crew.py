@@ -76,7 +76,7 @@ def play(after: Callable[[TestRuntime], None] = lambda bus: None) -> list[Commit
 
 def commits_of(bus: TestRuntime) -> Iterator[Commit]:
     """All that passed, step by step."""
-    tap, cursor = bus._moving.broker.supervisor.records.tap, Cursor()
+    tap, cursor = bus._moving.broker.supervisor.state.tap, Cursor()
     while packed := tap.read(cursor, lambda _: b""):
         batch = read_batch(packed)
         cursor.acknowledge(batch.next)

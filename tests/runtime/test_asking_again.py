@@ -56,7 +56,9 @@ class Bus:
     @property
     def agents(self) -> set[bytes]:
         """Those that the broker has."""
-        return {name for session in self.world.broker.supervisor.records.router.sessions for name in session.agents}
+        return {
+            name for session in self.world.broker.supervisor.state.session_table.sessions for name in session.agents
+        }
 
 
 WAYS = pytest.mark.parametrize("forget", [Bus.give_up, Bus.start_anew, Bus.start_anew_before_it_answers])

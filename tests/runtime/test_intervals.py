@@ -23,7 +23,7 @@ def world() -> World:
 
 def test_a_node_beats_as_its_broker_says_and_is_given_up_as_it_says(world: World):
     _, link = world.join("n")
-    (session,) = world.broker.supervisor.records.router.sessions
+    (session,) = world.broker.supervisor.state.session_table.sessions
     heard = set()
     for _ in range(240):
         world.advance(0.1)

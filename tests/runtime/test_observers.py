@@ -104,9 +104,9 @@ def fall_behind(bus: Runtime) -> None:
 
 
 def is_out_of_the_ring(supervisor: Supervisor) -> bool:
-    records = supervisor.records
-    cursors = [cursor for session in records.router.sessions for cursor in session.cursors.values()]
-    return any(cursor.position < records.tap.first for cursor in cursors)
+    state = supervisor.state
+    cursors = [cursor for session in state.session_table.sessions for cursor in session.cursors.values()]
+    return any(cursor.position < state.tap.first for cursor in cursors)
 
 
 @pytest.fixture

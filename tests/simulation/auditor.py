@@ -285,13 +285,13 @@ class Auditor:
     def stepped(self, supervisor: Supervisor) -> None:
         """Compare the supervisor's records with what passed; after each of its steps."""
         self.waits.stepped(supervisor)
-        ledger, now = supervisor.records.ledger, supervisor.records.now
+        ledger, now = supervisor.state.ledger, supervisor.state.now
         if len(ledger) != len(self.open):
             self.fail("accounting", f"{len(ledger)} are open in the ledger and {len(self.open)} by what passed")
         due = ledger.deadlines.next()
         if due < now:
             self.fail("deadline", f"the supervisor stepped at {now:.3f} and left what was due at {due:.3f}")
-        for agent in supervisor.records.registry.agents:
+        for agent in supervisor.state.registry.agents:
             mailbox = agent.mailbox
             limits = mailbox.limits
             most = limits.window if agent.condition is Condition.UP else float("inf")  # until it is back nobody knows
@@ -515,22 +515,22 @@ class Auditor:
                 )
 
     def _finish_queues(self, supervisor: Supervisor) -> None:
-        ledger = supervisor.records.ledger
+        ledger = supervisor.state.ledger
         if ledger.size or ledger._asked:
             self.fail(
                 "bounded queues", f"{ledger.size} bytes of delegations, and {len(ledger._asked)} delegators, at rest"
             )
-        for agent in supervisor.records.registry.agents:
+        for agent in supervisor.state.registry.agents:
             mailbox = agent.mailbox
             if has_work(agent) or any(not letter.is_over for letter in mailbox._waiting):
                 self.fail(
                     "liveness", f"{agent.name!r} has {mailbox.in_flight} and {mailbox.waiting_count} left at rest"
                 )
-        for session in supervisor.records.router.sessions:
-            waiting = [*session.outbox, *session.fresh, *supervisor.records.router.unsealed(session)]
+        for session in supervisor.state.session_table.sessions:
+            waiting = [*session.outbox, *session.fresh, *supervisor.state.session_table.unsealed(session)]
             channel = session.channel
             kept = channel.last - channel.first + 1 if channel.first else 0
-            if supervisor.records.now - session.heard > 2 * DEFAULT_TIMING.heartbeat:
+            if supervisor.state.now - session.heard > 2 * DEFAULT_TIMING.heartbeat:
                 kept = (
                     0  # nothing of it arrives, so no acknowledgement either: its connection is made anew, or it is lost
                 )

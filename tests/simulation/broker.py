@@ -128,13 +128,13 @@ class Broker:
         )  # fmt: skip
         supervisor.recover(self.clock.monotonic(), self.clock.wall(), self.boot)
         journal.on_commit = self.poke
-        refuse = supervisor.records.refuse_unwritten
+        refuse = supervisor.state.refuse_unwritten
 
         def refuse_unwritten(session: Session, header: Header, trouble: EtherError) -> None:
             world.auditor.refused.add(header.request_id)
             refuse(session, header, trouble)
 
-        supervisor.records.refuse_unwritten = refuse_unwritten  # type: ignore[method-assign]
+        supervisor.state.refuse_unwritten = refuse_unwritten  # type: ignore[method-assign]
         self.supervisor = supervisor
         world.auditor.waits.count(supervisor)
         if self.journal is not None:
@@ -216,17 +216,17 @@ class Broker:
 
     def _transmit(self, supervisor: Supervisor) -> None:
         world = self._world
-        router, network, full = supervisor.records.router, world.network, world.scenario.weather.full
+        session_table, network, full = supervisor.state.session_table, world.network, world.scenario.weather.full
         is_blocked = False
-        for routing_id, frame in router.outgoing():
+        for routing_id, frame in session_table.outgoing():
             connection = network.table.get(routing_id)
             if connection is None:
-                router.unreachable(routing_id)
+                session_table.unreachable(routing_id)
             elif full and world.chance.random() < full:
-                router.undelivered(routing_id, frame)
+                session_table.undelivered(routing_id, frame)
                 is_blocked = True
             else:
                 connection.down.send(frame)
         if is_blocked:
-            router.retry()
+            session_table.retry()
             self._step_at(world.timeline.now + _RETRY)

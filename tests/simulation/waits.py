@@ -37,7 +37,7 @@ class Waits:
     def arrived(self, routing_id: bytes, frame: bytes) -> None:
         """See a frame come."""
         number, supervisor = read_number(frame), self._world.broker.supervisor
-        session = None if supervisor is None else supervisor.records.router._sessions.get(routing_id)
+        session = None if supervisor is None else supervisor.state.session_table._sessions.get(routing_id)
         if not number or session is None or session.incarnation not in self._world.honest:
             return
         frames = self._waiting.setdefault(session.channel, deque())
@@ -57,7 +57,7 @@ class Waits:
 
     def stepped(self, supervisor: Supervisor) -> None:
         """See a step end."""
-        for session in supervisor.records.router.sessions:
+        for session in supervisor.state.session_table.sessions:
             frames = self._waiting.get(session.channel)
             while frames and frames[0][0] <= session.handled:
                 self.longest = max(self.longest, self.handled - frames.popleft()[1])

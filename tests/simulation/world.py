@@ -305,18 +305,18 @@ class World:
         if supervisor is None:
             return "the broker is down"
         for member in self.members:
-            if not member.is_in or supervisor.records.router.find(member.name) is None:
+            if not member.is_in or supervisor.state.session_table.find(member.name) is None:
                 return f"{member.name} is not in"
             if member.owed():
                 return f"{member.name} waits for {self.auditor.name(member.owed()[0].request_id)}"
-        records = supervisor.records
-        if len(records.ledger) or self.auditor.open:
-            return f"{len(records.ledger)} delegations have no outcome"
-        if any(has_work(agent) for agent in records.registry.agents):
+        state = supervisor.state
+        if len(state.ledger) or self.auditor.open:
+            return f"{len(state.ledger)} delegations have no outcome"
+        if any(has_work(agent) for agent in state.registry.agents):
             return "mailboxes are not empty"
         if not self.scenario.durable:
             return ""
-        if records.tap.next != self.disk.next:
+        if state.tap.next != self.disk.next:
             return "the journal is behind"
         behind = [
             watcher for member in self.members for watcher in member.watchers if watcher.position != self.disk.next

@@ -76,34 +76,34 @@ class DelegationPolicy:
     """The supervisor's rulings on work."""
 
     def __init__(
-        self, records: BrokerState, delivery: Delivery, selection: Selection, reassignment: Reassignment,
+        self, state: BrokerState, delivery: Delivery, selection: Selection, reassignment: Reassignment,
         *, administration: Administration, replay: OutcomeReplay,
     ) -> None:  # fmt: skip
-        self._records = records
+        self._state = state
         self._delivery = delivery
         self._selection = selection
         self._reassignment = reassignment
         self._administration = administration
         self._replay = replay
-        self.progress = Progress(records, delivery)
+        self.progress = Progress(state, delivery)
         """Signs of running work."""
         self._overdue: RoundRobin[str, Entry] = RoundRobin(_DUE)
         """What has passed its deadline and has not been ended yet, by whose it is (`owner_of`)."""
-        self.job: Job = Job(records.schedule, self._end_overdue)
-        records.ledger.deadlines.on_earlier = self.job.wake
+        self.job: Job = Job(state.schedule, self._end_overdue)
+        state.ledger.deadlines.on_earlier = self.job.wake
 
     # -- delegations ---------------------------------------------------------------------------------------------
 
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
-        records = self._records
+        state = self._state
         request_id = header.request_id
-        may_be_known = records.ledger.get(request_id) is not None or records.ended.may_know(request_id)
+        may_be_known = state.ledger.get(request_id) is not None or state.ended.may_know(request_id)
         is_known = may_be_known and self._is_known(session, header, envelope)
         if is_known:
             return
-        if records.journal.trouble is not None and header.capability != _RELEASE:
-            records.refuse_unwritten(session, header, records.journal.trouble)
+        if state.journal.trouble is not None and header.capability != _RELEASE:
+            state.refuse_unwritten(session, header, state.journal.trouble)
             return
         if header.attempt != 1 or header.flags & ~_DELEGATORS:
             flags = header.flags & _DELEGATORS
@@ -119,20 +119,20 @@ class DelegationPolicy:
     ) -> None:  # fmt: skip
         """Answer what is not accepted; what has another's request id, or is not to be remembered, is not journaled."""
         session.input.spend(refusal.hint())
-        records, status, error = self._records, refusal.status, refusal.error
+        state, status, error = self._state, refusal.status, refusal.error
         is_kept = refusal.is_remembered and not is_anothers
         is_question = header.capability.startswith(BUS_PREFIX)
         if is_kept:
-            records.passing.append(envelope[: header.body] + _NO_BODY)
+            state.passing.append(envelope[: header.body] + _NO_BODY)
         if refusal.reason is Reason.FORBIDDEN or not (refusal.is_remembered or refusal.reason):  # no other list has it
-            records.router.refusals.note(session.node, error.code, error.message)
+            state.session_table.refusals.note(session.node, error.code, error.message)
         if refusal.reason is not None:
-            records.bury(refusal.reason, envelope, session, error.message)
+            state.bury(refusal.reason, envelope, session, error.message)
         if not is_kept:
             session.input.spend(ANSWER)
-            self._records.tell(session, header.request_id, status, error, b"", **refusal.fields)
+            self._state.tell(session, header.request_id, status, error, b"", **refusal.fields)
             return
-        records.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **refusal.fields)
+        state.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **refusal.fields)
         if not is_question:
             self._delivery.count(status, None)
 
@@ -141,11 +141,11 @@ class DelegationPolicy:
         try:
             return self._came_before(session, header, envelope)
         except JournalUnavailable as error:
-            self._records.refuse_unwritten(session, header, error)
+            self._state.refuse_unwritten(session, header, error)
         except JournalCorrupt as error:
-            self._records.router.refusals.note(session.node, error.code, error)
+            self._state.session_table.refusals.note(session.node, error.code, error)
             unread = ErrorInfo(code=error.code, message=f"{_UNREAD} {error}")
-            self._records.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
+            self._state.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
         return True
 
     def _came_before(  # noqa: C901  each way to know of it
@@ -158,20 +158,20 @@ class DelegationPolicy:
         Returns:
             Whether it came before; None if it was refused to another, whom it is not to be taken from.
         """
-        records, request_id, resent = self._records, header.request_id, header.flags & _RESENT
+        state, request_id, resent = self._state, header.request_id, header.flags & _RESENT
         is_own, first, capability = header.source in session.agents, header.source, b""
-        entry = records.ledger.get(request_id)
+        entry = state.ledger.get(request_id)
         if entry is not None:
             first, capability = entry.source, entry.capability
             if is_own and _is_same(header, first, capability):
                 self._replay.go_on(session, request_id)
         elif self._is_free(header):
             return None
-        elif request_id in records.ended or records.journal.trouble is None:
-            outcome = records.outcome(request_id)
+        elif request_id in state.ended or state.journal.trouble is None:
+            outcome = state.outcome(request_id)
             session.input.spend(LOOK_UP)
-            if outcome is None and request_id not in records.ended:
-                if not (resent and records.may_be_removed(request_id)):
+            if outcome is None and request_id not in state.ended:
+                if not (resent and state.may_be_removed(request_id)):
                     return False
                 self._tell_removed(session, request_id)
                 return True
@@ -186,40 +186,40 @@ class DelegationPolicy:
         if is_own and what == "another":
             self._refuse_id(session, header, first, capability)
         if not resent:
-            records.bury(Reason.DUPLICATE, envelope, session, f"{what} request came before")
+            state.bury(Reason.DUPLICATE, envelope, session, f"{what} request came before")
         return True
 
     def _refuse_id(self, session: Session, header: Header, first: bytes, capability: bytes) -> None:
         yours = f"This id is that of your {name_of(capability)}: choose another request id."
         error = ErrorInfo(code="duplicate_request", message=yours if first == header.source else _ANOTHERS)
-        self._records.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
+        self._state.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
 
     def _is_free(self, header: Header) -> bool:
         """Whether a request of this id was refused to another, who has heard that: it is in nobody's way."""
-        ended, request_id = self._records.ended, header.request_id
+        ended, request_id = self._state.ended, header.request_id
         ending = ended.get(request_id)
         was_refused = ending is not None and not ending.by and ending.source not in {header.source, b""}
         return was_refused and not ended.is_uncollected(request_id)
 
     def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
-        records = self._records
-        ending = records.ended.get(request_id)
+        state = self._state
+        ending = state.ended.get(request_id)
         if outcome is not None:
             self._replay.again(session, request_id, outcome)
-        elif ending is not None and ending.number < records.durable:  # else it is not in the journal yet
+        elif ending is not None and ending.number < state.durable:  # else it is not in the journal yet
             self._tell_removed(session, request_id)
 
     def _tell_removed(self, session: Session, request_id: bytes) -> None:
         error = ErrorInfo(code="outcome_removed", message="It has ended, and its outcome is not kept any more.")
-        self._records.tell(session, request_id, Status.FAILED_EXECUTION, error)
+        self._state.tell(session, request_id, Status.FAILED_EXECUTION, error)
 
     def _accept(self, session: Session, header: Header, envelope: bytes) -> None:  # noqa: C901  on each one's way
-        records = self._records
-        now = records.now
+        state = self._state
+        now = state.now
         if header.source not in session.agents:
             raise forged(header)
-        if header.request_id > records.ended.near and not records.ended.takes(header.request_id, records.wall):
-            raise id_ahead(header, records.wall)
+        if header.request_id > state.ended.near and not state.ended.takes(header.request_id, state.wall):
+            raise id_ahead(header, state.wall)
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):
             raise Rejection(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         parent = self._selection.parent(header) if header.parent != NO_ID else None
@@ -242,21 +242,21 @@ class DelegationPolicy:
             header, envelope, session, choice, parent=parent, pinned=is_named and not header.flags & _FALLTHROUGH,
             deadline=deadline, now=now,
         )  # fmt: skip
-        if records.ledger.size + entry.size > agent.mailbox.limits.total:
-            raise broker_full(records.ledger.size)
+        if state.ledger.size + entry.size > agent.mailbox.limits.total:
+            raise broker_full(state.ledger.size)
         if is_question:
-            records.ledger.open(entry)
-            records.passing.append(envelope)
+            state.ledger.open(entry)
+            state.passing.append(envelope)
             self._administration.do(entry)
             return
         offer = agent.mailbox.offer(entry)
         if offer is _FULL:
             raise overload(agent)
-        records.ledger.open(entry)
-        records.accepted += 1
-        records.passing.append(envelope)
+        state.ledger.open(entry)
+        state.accepted += 1
+        state.passing.append(envelope)
         if not is_named and (header.target or choice.capability.name == ANY):
-            records.event(
+            state.event(
                 "fell_through", request_id=to_text(header.request_id), named=name_of(header.target) or None,
                 found="fallback" if choice.capability.name == ANY else "capability", agent=agent.manifest.agent,
                 capability=name_of(choice.name),
@@ -266,14 +266,14 @@ class DelegationPolicy:
 
     def _may_have_run(self, session: Session, header: Header) -> bool:
         """Whether a broker before this one may have given it out: what did not wait for the journal may not be in there."""
-        records = self._records
-        return records.has_recovered and not records.ended.is_new(header.request_id, session.incarnation)
+        state = self._state
+        return state.has_recovered and not state.ended.is_new(header.request_id, session.incarnation)
 
     # -- responses -----------------------------------------------------------------------------------------------
 
     def response(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take a specialist's response; what is illegal, twice or late becomes a dead letter and changes nothing."""
-        entry = self._records.ledger.get(header.request_id)
+        entry = self._state.ledger.get(header.request_id)
         status = _STATUSES.get(header.status)
         if entry is None:
             check_names(header.source, header.target, header.capability)
@@ -287,12 +287,12 @@ class DelegationPolicy:
             self._stray(session, header, envelope, entry, status)
         elif status is None or entry.state is _QUEUED:
             detail = f"status {header.status} for a delegation that is {entry.state.name}"
-            self._records.bury(Reason.ILLEGAL, envelope, session, detail)
+            self._state.bury(Reason.ILLEGAL, envelope, session, detail)
         elif status in INTERIM:
             self.progress.take(entry, status, envelope)
         elif header.flags & _HANDED_BACK:
             if entry.state is _RUNNING:
-                self._records.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
+                self._state.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
             else:
                 self._reassignment.handed_back(entry)
         else:
@@ -313,22 +313,22 @@ class DelegationPolicy:
             reason = Reason.NOT_THE_SPECIALIST if header.source in session.agents else Reason.FORGED
             if reason is not Reason.FORGED and header.attempt < entry.attempt:
                 reason = Reason.LATE  # it was given to that one too, whose node was lost
-        self._records.bury(reason, envelope, session, detail)
+        self._state.bury(reason, envelope, session, detail)
 
     def _late(self, session: Session, header: Header, envelope: bytes, status: Status | None) -> None:
-        records = self._records
+        state = self._state
         if status in INTERIM:
             return  # progress that crossed the outcome on its way
-        agent = records.registry.get(header.source)
+        agent = state.registry.get(header.source)
         held = agent.held.get(header.request_id) if agent is not None else None
         if held is not None and held.agent.session is session:
-            records.ledger.forget(held)
+            state.ledger.forget(held)
             held.agent.mailbox.release()
             self._delivery.pump(held.agent)
             if status is not _CANCELLED and not header.flags & _HANDED_BACK:
-                records.bury(Reason.LATE, envelope, session, "the delegation had ended")
+                state.bury(Reason.LATE, envelope, session, "the delegation had ended")
             return
-        ending = records.ended.get(header.request_id)
+        ending = state.ended.get(header.request_id)
         is_again = ending is not None and ending.by == header.source
         if is_again and header.flags & _RESENT:
             return  # it arrived the first time; only its receipt was lost
@@ -339,41 +339,41 @@ class DelegationPolicy:
             return  # confirms a CANCEL that crossed the answer on its way
         if header.source not in session.agents:
             reason = Reason.FORGED
-        records.bury(reason, envelope, session)
+        state.bury(reason, envelope, session)
 
     # -- endings without an answer -------------------------------------------------------------------------------
 
     def cancel(self, session: Session, header: Header, envelope: bytes) -> None:
         """Call a delegation off for its delegator; one that has ended stays as it is."""
-        entry = self._records.ledger.get(header.request_id)
+        entry = self._state.ledger.get(header.request_id)
         if entry is None:
             return
         if entry.source != header.source or header.source not in session.agents:
-            self._records.bury(Reason.FORGED, envelope, session, "only the delegator may cancel")
+            self._state.bury(Reason.FORGED, envelope, session, "only the delegator may cancel")
             return
         self._delivery.rule(entry, Status.CANCELLED, "cancelled", "The delegator called it off.")
 
     def _end_overdue(self) -> float:
         """End a share of what has passed its deadline."""
-        records, job, overdue = self._records, self.job, self._overdue
-        for entry in records.ledger.deadlines.due(records.now, _NOTICED):
+        state, job, overdue = self._state, self.job, self._overdue
+        for entry in state.ledger.deadlines.due(state.now, _NOTICED):
             overdue.put(owner_of(entry), entry)
-        is_ahead = job.unwritten > _UNWRITTEN and records.journal.trouble is None
+        is_ahead = job.unwritten > _UNWRITTEN and state.journal.trouble is None
         for entry in overdue.take(_BEHIND if is_ahead else None):
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
-            if entry.agent is records.bus:
+            if entry.agent is state.bus:
                 self._administration.late(entry)
             elif entry.state is _QUEUED:
                 self._delivery.expire(entry)
             else:
-                message = f"{entry.agent.manifest.agent} had not answered after {records.now - entry.opened:.1f} s."
+                message = f"{entry.agent.manifest.agent} had not answered after {state.now - entry.opened:.1f} s."
                 self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
         if overdue.owners and not is_ahead:
             return 0.0
         if overdue.owners:
             job.pause()
-        return records.ledger.deadlines.next()
+        return state.ledger.deadlines.next()
 
 
 def _is_same(header: Header, source: bytes, capability: bytes) -> bool:

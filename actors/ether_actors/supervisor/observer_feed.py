@@ -40,15 +40,15 @@ class ObserverFeed:
     """Sends observers what passed, each as far as it has acknowledged enough.
 
     Args:
-        records: of the broker.
+        state: of the broker.
         interval: seconds that observers may be behind while fewer than 64 envelopes wait for them, and between two shares.
     """
 
-    def __init__(self, records: BrokerState, interval: float) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState, interval: float) -> None:
+        self._state = state
         self._interval = interval
-        self._fed = records.tap.next
-        self.job: Job = Job(records.schedule, self._feed)
+        self._fed = state.tap.next
+        self.job: Job = Job(state.schedule, self._feed)
         self.watching: dict[Session, None] = {}
         """Sessions with observers; some of those that had any may be among them."""
         self._not_before = 0.0
@@ -64,8 +64,8 @@ class ObserverFeed:
 
     def passed(self) -> None:
         """Note that envelopes were added to the ring, and that somebody watches."""
-        is_much = self._records.tap.next - self._fed >= BATCH
-        self.job.wake(self._pause if is_much else self._records.now + self._interval)
+        is_much = self._state.tap.next - self._fed >= BATCH
+        self.job.wake(self._pause if is_much else self._state.now + self._interval)
 
     def acknowledge(self, session: Session, header: Header, envelope: bytes) -> None:
         """Note how far an observer has read."""
@@ -77,7 +77,7 @@ class ObserverFeed:
 
     def _feed(self) -> float:
         """Send what is due, as much as one step may."""
-        tap, now = self._records.tap, self._records.now
+        tap, now = self._state.tap, self._state.now
         self._fed = tap.next
         for session in list(self.watching):
             if session.cursors and not session.lost:
@@ -110,43 +110,43 @@ class ObserverFeed:
 
     def _send(self, session: Session, token: bytes, cursor: Cursor, batch: Batch | None = None) -> int:
         """Send the next batch, or this one; returns its points, 0 if there is none to send."""
-        records, position = self._records, cursor.position
-        if position < records.tap.first and batch is None and records.journal.identity and cursor.has_credit:
+        state, position = self._state, cursor.position
+        if position < state.tap.first and batch is None and state.journal.identity and cursor.has_credit:
             self.job.pause()  # not in the ring any more, and not in the journal yet or not to be read now
             return 0
-        body = records.tap.read(cursor, topic_of, batch)
+        body = state.tap.read(cursor, topic_of, batch)
         if body is None:
             return 0
-        records.router.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
+        state.session_table.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
         topics, count = len(cursor.topics), cursor.position - position
         matching = 1 + (count * (MATCH + topics) >> MATCHES_SHIFT) if topics else count >> PASSED_SHIFT
         return TAP_BATCH + (len(body) >> PER_8_KIB) + matching
 
     def _from_journal(self, session: Session, token: bytes, cursor: Cursor) -> int:
         """Send what has left the ring and is in the journal, if that is what an observer gets next; its points, or 0."""
-        records = self._records
-        is_in_ring = cursor.position >= records.tap.first or not records.journal.identity
-        if is_in_ring or not cursor.has_credit or cursor.position >= records.durable or records.now < self._not_before:
+        state = self._state
+        is_in_ring = cursor.position >= state.tap.first or not state.journal.identity
+        if is_in_ring or not cursor.has_credit or cursor.position >= state.durable or state.now < self._not_before:
             return 0
         try:
-            batch = records.journal.read(cursor.position)
+            batch = state.journal.read(cursor.position)
             if batch is None:  # its old part was removed, and nothing is left below what the ring has
-                cursor.position = max(cursor.position + 1, records.journal.first)
+                cursor.position = max(cursor.position + 1, state.journal.first)
                 return JOURNAL_READ
             return JOURNAL_READ + (batch.size >> PER_8_KIB) + self._send(session, token, cursor, batch)
         except JournalUnavailable as error:
-            self._not_before = records.now + _RETRY
-            records.router.refusals.note(session.node, error.code, error)
+            self._not_before = state.now + _RETRY
+            state.session_table.refusals.note(session.node, error.code, error)
         except JournalCorrupt as error:
             self._leave_out(session, token, cursor, error)
         return JOURNAL_READ
 
     def _leave_out(self, session: Session, token: bytes, cursor: Cursor, error: JournalCorrupt) -> None:
         """Go on behind what is damaged, and say so: the numbers of what comes next show the gap, too (G7)."""
-        records, first = self._records, cursor.position
-        following = error.following if first < error.following < records.tap.first else records.tap.first
+        state, first = self._state, cursor.position
+        following = error.following if first < error.following < state.tap.first else state.tap.first
         cursor.position = following
         message = f"The messages {first} to {following - 1} cannot be read and are left out. {error}"
-        records.router.refusals.note(session.node, error.code, message)
+        state.session_table.refusals.note(session.node, error.code, message)
         body = pack({"code": error.code, "message": message, "first": first, "next": following})
-        records.router.send(session, pack_envelope(Kind.ERROR, request_id=token, body=body))
+        state.session_table.send(session, pack_envelope(Kind.ERROR, request_id=token, body=body))

@@ -1,4 +1,4 @@
-"""The recovery of a broker: the history of its journal becomes the supervisor's records.
+"""The recovery of a broker: the history of its journal becomes the supervisor's state.
 
 Whatever was accepted and has no outcome goes on. What had been given to a node counts as held by it until the node is back
 and says what it holds, or has not come back in time (`Membership.expect`); so nothing runs twice that must not (G3).
@@ -50,53 +50,53 @@ def read_history(journal: Journal, *, remembered: int = REMEMBERED) -> History:
 
 
 def recover(
-    records: BrokerState, membership: Membership, administration: Administration, lease_service: LeaseService, history: History
+    state: BrokerState, membership: Membership, administration: Administration, lease_service: LeaseService, history: History
 ) -> None:  # fmt: skip
-    """Fill empty records with what a history says, by whose clock `records.now` is.
+    """Fill an empty state with what a history says, by whose clock `state.now` is.
 
     Raises:
         InvalidManifest, InvalidEnvelope: an agent's manifest is not what a broker writes.
     """
     nodes: dict[bytes, Session] = {}
-    kept, leaving = _restore_agents(records, nodes, history)
+    kept, leaving = _restore_agents(state, nodes, history)
     works: dict[bytes, list[Entry]] = {}
     turns: Counter[bytes] = Counter()
     """How many of each agent's delegations, from the oldest on, were never reassigned."""
     questions: list[Entry] = []
-    gone = Session("", b"", records.now, lost=_ANEW)
+    gone = Session("", b"", state.now, lost=_ANEW)
     history.ended.restarted()
-    history.ended.count_ahead(history.open, records.wall)
-    records.ended = history.ended  # first: what cannot go on is ended here
+    history.ended.count_ahead(history.open, state.wall)
+    state.ended = history.ended  # first: what cannot go on is ended here
     for accepted in history.open.values():
-        entry = _restore_work(records, accepted, history, nodes, gone)
-        if entry is not None and entry.agent is records.bus:
-            records.ledger.open(entry)
+        entry = _restore_work(state, accepted, history, nodes, gone)
+        if entry is not None and entry.agent is state.bus:
+            state.ledger.open(entry)
             questions.append(entry)
         elif entry is not None:
-            _place(records.ledger, entry, accepted, turns)
+            _place(state.ledger, entry, accepted, turns)
             if entry.holds_credit:
                 works.setdefault(entry.agent.name, []).append(entry)
-    _restore_leases(records, lease_service, history)
+    _restore_leases(state, lease_service, history)
     for entry in questions:
         administration.do(entry)
     membership.expect(list(nodes.values()), works, kept, leaving)
 
 
-def _restore_leases(records: BrokerState, lease_service: LeaseService, history: History) -> None:
+def _restore_leases(state: BrokerState, lease_service: LeaseService, history: History) -> None:
     """Enter the leases whose holders may still be at work; the others have ended with their holders."""
     for resource, (agent_name, holder, token) in history.leases.items():
-        entry = records.ledger.get(holder)
+        entry = state.ledger.get(holder)
         if entry is not None and entry.holds_credit:
-            records.leases.restore(resource, agent_name, holder, token, records.now)
+            state.leases.restore(resource, agent_name, holder, token, state.now)
         else:
-            held = Held(resource, agent_name, holder, token, records.now)
+            held = Held(resource, agent_name, holder, token, state.now)
             lease_service.tell_released(held, "ended" if entry is None else "redelivered")
     if history.token:
-        records.leases.begin_above(history.token)
+        state.leases.begin_above(history.token)
 
 
 def _restore_agents(
-    records: BrokerState, nodes: dict[bytes, Session], history: History
+    state: BrokerState, nodes: dict[bytes, Session], history: History
 ) -> tuple[list[Registration], dict[Registration, str]]:
     """Enter the agents, and their sessions into `nodes`; returns those whose node had been lost, and those that leave."""
     kept: list[Registration] = []
@@ -107,14 +107,14 @@ def _restore_agents(
         session = nodes.get(agent.incarnation)
         if session is None:
             session = nodes[agent.incarnation] = Session(
-                agent.node, b"", records.now, lost=_ANEW, is_expected=True, digest=agent.incarnation
+                agent.node, b"", state.now, lost=_ANEW, is_expected=True, digest=agent.incarnation
             )  # fmt: skip
         manifest = manifests.get(agent.manifest)
         if manifest is None:  # agents of one class have the same
             manifest = manifests[agent.manifest] = Manifest.parse({**unpack(agent.manifest), "agent": name})
         condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
         own = manifest.model_copy(update={"agent": name})
-        registration = records.registry.restore(own, session, condition)
+        registration = state.registry.restore(own, session, condition)
         if agent.is_down:
             session.agents.pop(registration.name, None)
             kept.append(registration)
@@ -124,27 +124,27 @@ def _restore_agents(
 
 
 def _restore_work(
-    records: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session], gone: Session
+    state: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session], gone: Session
 ) -> Entry | None:  # fmt: skip
     header = read_header(accepted.envelope)
     source = history.agents.get(header.source.decode(errors="replace"))
     delegator = gone if source is None else nodes.get(source.incarnation, gone)
-    agent = records.bus if header.target == records.bus.name else records.registry.get(accepted.agent or header.target)
+    agent = state.bus if header.target == state.bus.name else state.registry.get(accepted.agent or header.target)
     capability = accepted.capability or header.capability
-    choice = None if agent is None else records.registry.resolve(agent, capability)
-    if agent is not None and agent is not records.bus and (choice is None or choice.name != capability):
+    choice = None if agent is None else state.registry.resolve(agent, capability)
+    if agent is not None and agent is not state.bus and (choice is None or choice.name != capability):
         # It came back without this capability, and what it had been given before goes on; nobody says that it may run twice.
         declared = Capability.model_construct(name=name_of(capability))
         choice = Choice(agent, declared, capability, idempotent=False, tier=0)
     if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
         message = f"{header.target.decode(errors='replace')} is not there any more."
         error = ErrorInfo(code="agent_gone", message=message, retryable=True)
-        records.answer(delegator, accepted.envelope, Status.REJECTED_CAPABILITY, error, Flag.NONE)
+        state.answer(delegator, accepted.envelope, Status.REJECTED_CAPABILITY, error, Flag.NONE)
         return None
-    parent = records.ledger.get(header.parent)
-    if header.parent != NO_ID and parent is None and agent is not records.bus:
+    parent = state.ledger.get(header.parent)
+    if header.parent != NO_ID and parent is None and agent is not state.bus:
         error = ErrorInfo(code="parent_ended", message="The delegation that it was made for has ended.")
-        records.answer(delegator, accepted.envelope, Status.CANCELLED, error, Flag.NONE)
+        state.answer(delegator, accepted.envelope, Status.CANCELLED, error, Flag.NONE)
         return None
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(

@@ -116,26 +116,26 @@ class Supervisor:
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
         identify, refusals = (None, None) if guard is None else (guard.identify, guard.refusals)
         owner = (lambda _address: "") if guard is None else guard.key_of
-        router = SessionTable(
+        session_table = SessionTable(
             timing=timing, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
             owner=owner, most_kept=limits.backlog, addressing=addressing,
         )  # fmt: skip
-        self.records: BrokerState = BrokerState(
-            limits, tap, journal, router, make_id, identify=identify, access=access, remembered=remembered
+        self.state: BrokerState = BrokerState(
+            limits, tap, journal, session_table, make_id, identify=identify, access=access, remembered=remembered
         )  # fmt: skip
         self._remembered = remembered
-        delivery, selection = Delivery(self.records), Selection(self.records)
-        reassignment = Reassignment(self.records, delivery, selection)
-        self.lease_service: LeaseService = LeaseService(self.records, delivery)
-        self.journal_gc: JournalGc = JournalGc(self.records, delivery)
-        self._administration = Administration(self.records, delivery, self.lease_service, self.journal_gc)
-        self._replay = OutcomeReplay(self.records)
+        delivery, selection = Delivery(self.state), Selection(self.state)
+        reassignment = Reassignment(self.state, delivery, selection)
+        self.lease_service: LeaseService = LeaseService(self.state, delivery)
+        self.journal_gc: JournalGc = JournalGc(self.state, delivery)
+        self._administration = Administration(self.state, delivery, self.lease_service, self.journal_gc)
+        self._replay = OutcomeReplay(self.state)
         self._policy = DelegationPolicy(
-            self.records, delivery, selection, reassignment, administration=self._administration, replay=self._replay
+            self.state, delivery, selection, reassignment, administration=self._administration, replay=self._replay
         )  # fmt: skip
         self._replay.on_back = self._policy.progress.look_again
-        self._membership = Membership(self.records, delivery, reassignment, self._replay, to_text(make_id()))
-        self._observer_feed = ObserverFeed(self.records, tap_interval)
+        self._membership = Membership(self.state, delivery, reassignment, self._replay, to_text(make_id()))
+        self._observer_feed = ObserverFeed(self.state, tap_interval)
         self._work: dict[int, _Take] = {
             Kind.DELEGATION: self._policy.delegation,
             Kind.RESPONSE: self._policy.response,
@@ -152,11 +152,11 @@ class Supervisor:
             Kind.MONITOR: membership.monitors.monitor,
             Kind.HELLO: lambda session, header, envelope: membership.hello(session.input.address, header, envelope),
             Kind.BYE: lambda session, _header, _envelope: membership.departures.leave(session),
-            Kind.RESEND: lambda session, _header, _envelope: router.resend(session),
+            Kind.RESEND: lambda session, _header, _envelope: session_table.resend(session),
             Kind.RESUME: membership.resume,
         }
         """What takes an envelope of a kind of which the body is read, and charged before that."""
-        self.records.schedule.jobs = (
+        self.state.schedule.jobs = (
             self._policy.progress.job, delivery.job, self._policy.job, self._membership.job, self._membership.departures.job,
             self._membership.monitors.job, self.lease_service.job, self._replay.job,
             self._observer_feed.job,
@@ -179,13 +179,13 @@ class Supervisor:
         Raises:
             JournalCorrupt: the journal is not what a broker wrote.
         """
-        records = self.records
-        records.now, records.wall = now, wall
-        history = read_history(records.journal, remembered=self._remembered)
-        records.has_recovered = history.next > 1
+        state = self.state
+        state.now, state.wall = now, wall
+        history = read_history(state.journal, remembered=self._remembered)
+        state.has_recovered = history.next > 1
         history.begin(boot, now, wall)
-        recover(records, self._membership, self._administration, self.lease_service, history)
-        records.journal.put_checkpoint(history.next, history.pack())
+        recover(state, self._membership, self._administration, self.lease_service, history)
+        state.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[Address, bytes]], now: float, wall: float) -> None:
         """Take in what arrived, rule on as much of what waits as one step may cost, and on everything that is due.
@@ -195,55 +195,55 @@ class Supervisor:
             now: seconds by the broker's clock; never less than in the last step.
             wall: seconds since 1970 in UTC, for people.
         """
-        records = self.records
-        if now - records.now > self._late:
-            if records.router.sessions:
-                records.router.stood_still(now)
-            self._membership.stood_still(now, now - records.now)
-        records.now = now
-        records.wall = wall
-        schedule = records.schedule
+        state = self.state
+        if now - state.now > self._late:
+            if state.session_table.sessions:
+                state.session_table.stood_still(now)
+            self._membership.stood_still(now, now - state.now)
+        state.now = now
+        state.wall = wall
+        schedule = state.schedule
         if self._appended:
             self._release()
         if schedule.paused or schedule.deferred:
             schedule.begin()
         for address, message in arrivals:
-            records.router.arrive(address, message, now)
-        for queue, envelope in records.router.turns.take():
+            state.session_table.arrive(address, message, now)
+        for queue, envelope in state.session_table.turns.take():
             self._take(queue, envelope)
         if schedule.next <= now:
-            schedule.run(now, records.passing)
-        if records.passing:
-            passing, records.passing = records.passing, []
-            first = records.tap.next
-            records.tap.append(passing, now)
-            self._ticket = records.journal.append(first, now, wall, passing)
+            schedule.run(now, state.passing)
+        if state.passing:
+            passing, state.passing = state.passing, []
+            first = state.tap.next
+            state.tap.append(passing, now)
+            self._ticket = state.journal.append(first, now, wall, passing)
             added, schedule.added = schedule.added, []
-            self._appended.append((self._ticket, records.tap.next, added))
+            self._appended.append((self._ticket, state.tap.next, added))
             if self._observer_feed.watching:
                 self._observer_feed.passed()
-        records.router.seal(self._ticket)
+        state.session_table.seal(self._ticket)
         self._release()
 
     def _release(self) -> None:
         """Let go of what the journal has committed."""
-        records, committed = self.records, self.records.journal.committed
-        records.router.release(committed)
+        state, committed = self.state, self.state.journal.committed
+        state.session_table.release(committed)
         if self._appended and self._appended[0][0] <= committed:
             while self._appended and self._appended[0][0] <= committed:
-                _, records.durable, added = self._appended.popleft()
+                _, state.durable, added = self._appended.popleft()
                 for job, count in added:
                     job.unwritten -= count
-            if records.schedule.paused:
-                records.schedule.committed()
+            if state.schedule.paused:
+                state.schedule.committed()
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
-        records = self.records
-        turns, departures = records.router.turns, self._membership.departures.job
+        state = self.state
+        turns, departures = state.session_table.turns, self._membership.departures.job
         if turns.waiting or (turns.held and not departures.is_ahead):
-            return records.now
-        return max(records.now, records.schedule.next)
+            return state.now
+        return max(state.now, state.schedule.next)
 
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:
         session, request_id = queue.session, NO_ID
@@ -255,20 +255,20 @@ class Supervisor:
             if session is None:
                 self._greet(queue, header, envelope)
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
-                self.records.router.refuse(queue.address, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
+                self.state.session_table.refuse(queue.address, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
             elif (take := self._work.get(kind)) is not None:
                 take(session, header, envelope)
             else:
                 self._take_control(session, header, envelope)
         except EtherError as error:
-            self.records.router.refuse(queue.address, error, request_id)
+            self.state.session_table.refuse(queue.address, error, request_id)
         except Exception as bug:
             # Counted and told as refusals are: whoever has found a bug may send what shows it a million times.
             peer = session.node if session else ""
-            if self.records.router.refusals.note(peer, "internal_error", repr(bug)):
+            if self.state.session_table.refusals.note(peer, "internal_error", repr(bug)):
                 sender = queue.address[:8].hex()
                 logger.exception("an envelope of %s broke the supervisor's step; it is dropped", sender)
-        registry = self.records.registry
+        registry = self.state.registry
         if registry.index.looked:
             queue.spend(registry.looked() >> HOLDERS_SHIFT)
 
@@ -281,10 +281,10 @@ class Supervisor:
     def _take_control(self, session: Session, header: Header, envelope: bytes) -> None:
         take = self._control.get(header.kind)
         if take is None:  # nobody waits for an answer to it, so it answers no request
-            self.records.router.refuse(session.input.address, _foreign(header.kind))
+            self.state.session_table.refuse(session.input.address, _foreign(header.kind))
             return
         _charge_reading(session.input, header, envelope)
-        if self.records.router.has_lost:  # what it had is ended before anybody takes its names
+        if self.state.session_table.has_lost:  # what it had is ended before anybody takes its names
             self._membership.beat()
         if not session.lost:
             take(session, header, envelope)

@@ -81,7 +81,7 @@ class SupervisorActor(pykka.ThreadingActor):
         self._socket = socket
         self._clock = clock or SystemClock()
         self.supervisor = supervisor or Supervisor(tap_interval=TAP_INTERVAL)
-        self.supervisor.records.journal.on_commit = socket.wake  # what the commit holds may leave now
+        self.supervisor.state.journal.on_commit = socket.wake  # what the commit holds may leave now
         self.actor_inbox.attach(socket)
 
     @classmethod
@@ -108,23 +108,23 @@ class SupervisorActor(pykka.ThreadingActor):
                 result = message(supervisor)
                 message = ()
             supervisor.step(message, self._clock.monotonic(), self._clock.wall())
-            self._socket.transmit(supervisor.records.router)
+            self._socket.transmit(supervisor.state.session_table)
         except Exception:
             logger.exception("a step of the supervisor failed")
         blocked = self._socket.is_blocked
         if blocked:
-            supervisor.records.router.retry()
+            supervisor.state.session_table.retry()
         wait = supervisor.next_wake() - self._clock.monotonic()
         self.actor_inbox.timeout = min(wait, _RETRY) if blocked else max(wait, 0.0)
         return result
 
     def on_stop(self) -> None:
         """Commit and send what waits, and let go of the journal and the address."""
-        records = self.supervisor.records
+        state = self.supervisor.state
         try:
-            records.journal.close()
+            state.journal.close()
         except EtherError as error:
             logger.warning("the journal was not closed in order: %s", error)
-        records.router.release(records.journal.committed)
-        self._socket.transmit(records.router)
+        state.session_table.release(state.journal.committed)
+        self._socket.transmit(state.session_table)
         self._socket.close()

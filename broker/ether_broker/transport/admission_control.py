@@ -23,7 +23,7 @@ _KNOCKS: Final = 256 << 10
 
 
 class AdmissionControl:
-    """The router's door.
+    """The door of the session table.
 
     Args:
         owner: the key of the connection of an address; "" where there are no keys.

@@ -51,10 +51,10 @@ class Server(Protocol):
         come twice, is the session table's to see. Nothing, when the time was up or `wake` was called.
         """
 
-    def transmit(self, router: SessionTable) -> None:
-        """Send what waits in the router's outboxes; never blocks.
+    def transmit(self, session_table: SessionTable) -> None:
+        """Send what waits in the session table's outboxes; never blocks.
 
-        What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.
+        What a peer has no room for goes back to its outbox; a peer that is gone is reported to the session table.
         """
 
     def wake(self) -> None:

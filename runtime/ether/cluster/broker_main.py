@@ -128,7 +128,7 @@ def _serve(stopping: Stopping, supervisor: Any, drain: float) -> int:
             return BROKEN
     limit = time.monotonic() + drain
     while reason != "SIGINT" and stopping.signals < 2 and time.monotonic() < limit:  # noqa: PLR2004  the second
-        if not supervisor.ask(lambda running: len(running.records.router.sessions), timeout=5.0):
+        if not supervisor.ask(lambda running: len(running.state.session_table.sessions), timeout=5.0):
             break
         reason = stopping.wait(0.1) or reason
     return 0

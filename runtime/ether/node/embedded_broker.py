@@ -74,7 +74,7 @@ class EmbeddedBroker:
             with _no_collection():
                 supervisor.recover(clock.monotonic(), clock.wall(), clock.boot)
             endpoint = bind or f"inproc://ether-{next(_numbers)}"
-            refusals = supervisor.records.router.refusals
+            refusals = supervisor.state.session_table.refusals
             socket = ZmqServer(endpoint, context, security=guard, insecure=insecure, refusals=refusals)
         except BaseException:
             opened.close()
@@ -83,7 +83,7 @@ class EmbeddedBroker:
         """Its pykka ref."""
         self.refusals: RefusalLog = refusals
         """What it refused; any thread may look at it, and add to it."""
-        self.backlog: Backlog = supervisor.records.router.backlog
+        self.backlog: Backlog = supervisor.state.session_table.backlog
         """What it keeps for its nodes."""
         self.endpoint: str = socket.endpoint
         """The address that it listens at."""

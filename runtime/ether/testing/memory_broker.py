@@ -96,7 +96,7 @@ class MemoryBroker:
         return stepped or any(delivered)
 
     def _transmit(self) -> None:
-        router = self.supervisor.records.router
+        session_table = self.supervisor.state.session_table
         if self.server.is_blocked:  # in the last turn, after which links have delivered what they had
-            router.retry()
-        self.server.transmit(router)
+            session_table.retry()
+        self.server.transmit(session_table)

@@ -181,7 +181,7 @@ class World:
                 if left > 0
                 else "deadline now: its TIMEOUT comes within 0.25 s, bus.advance(0.25)"
             )
-            for entry in self.broker.supervisor.records.ledger.running
+            for entry in self.broker.supervisor.state.ledger.running
             for left in [entry.deadline - now]
         ]
         under_way = "\n".join(["Under way:", *lines[:20]]) if lines else "No delegation is under way."

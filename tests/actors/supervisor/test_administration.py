@@ -546,7 +546,7 @@ def counted(bus: Bus) -> int:
 def test_who_may_not_ask_is_refused_before_the_body_is_read(capability: str, monkeypatch: pytest.MonkeyPatch):
     bus = Bus()
     d = bus.delegator("d")
-    bus.records.access = Access(delegate=[])
+    bus.state.access = Access(delegate=[])
     monkeypatch.setattr(administration, "read", lambda *_: pytest.fail("the body was read"))
 
     d.delegate("d", f"ether.{capability}", params=[[]] * 10_000)
@@ -555,7 +555,7 @@ def test_who_may_not_ask_is_refused_before_the_body_is_read(capability: str, mon
     assert d.outcome().code == ("no_holder" if capability == "no-such" else "access_denied")
     (seen,) = [seen for seen in bus.tapped if seen.kind is Kind.DELEGATION]
     assert len(seen.envelope) == seen.header.body + 1, "an empty map"
-    assert bus.records.router.refusals.by_reason.get("access_denied", 0) == (capability != "no-such")
+    assert bus.state.session_table.refusals.by_reason.get("access_denied", 0) == (capability != "no-such")
 
 
 def test_who_may_ask_may_not_take_a_dead_letter_out():
@@ -563,7 +563,7 @@ def test_who_may_ask_may_not_take_a_dead_letter_out():
     d = bus.delegator("d")
     d.delegate("d", "no.such")
     bus.step()
-    bus.records.access = Access(delegate=[], read=["d"])
+    bus.state.access = Access(delegate=[], read=["d"])
 
     assert ask(bus, d, "dead-letter", {"number": 1, "discard": True}) == "access_denied"
     assert ask(bus, d, "dead-letter", {"number": 1})["number"] == 1

@@ -29,7 +29,7 @@ def asking() -> tuple[World, Asked]:
 
 def left(world: World, asked: Asked) -> float:
     """Seconds that a delegation still has, by the broker's clock."""
-    entry = world.supervisor.records.ledger.get(asked.number.to_bytes(16))
+    entry = world.supervisor.state.ledger.get(asked.number.to_bytes(16))
     assert entry is not None
     return entry.deadline - world.now
 

@@ -498,7 +498,7 @@ def an_observers_receipt(crowd: Crowd, _many: int) -> int:
     token = request_id(crowd.bus.next_id())
     peer.send(Kind.OBSERVE, request_id=token, body={"from": 0})
     crowd.settle()
-    number = crowd.bus.records.tap.next
+    number = crowd.bus.state.tap.next
     cost = crowd.cost(lambda: peer.send(Kind.TAP_ACK, request_id=token, body=number.to_bytes(8)))
     crowd.leave(peer)
     return cost
@@ -577,7 +577,7 @@ def newest(crowd: Crowd) -> int:
     """The number of a dead letter that is there."""
     crowd.give("nobody.does.this")
     crowd.boss.inbox.clear()
-    return next(number for number, letter in crowd.bus.records.dead_letters.below() if letter is not None)
+    return next(number for number, letter in crowd.bus.state.dead_letters.below() if letter is not None)
 
 
 @operation(Growth.EACH)

@@ -164,7 +164,7 @@ def test_a_refusal_that_its_delegator_has_not_heard_is_kept_for_it():
     bus.step()
 
     assert desk.outcome().code == "duplicate_request"
-    assert uncollected(bus.records.ended, b"hall") == [request_id(number)]
+    assert uncollected(bus.state.ended, b"hall") == [request_id(number)]
 
 
 @pytest.mark.parametrize("capability", ["x.y", "ether.nothing"])
@@ -219,7 +219,7 @@ def test_an_id_that_was_given_to_another_capability_is_refused_and_names_it(has_
     refusal = desk.outcome()
     assert (refusal.number, refusal.status, refusal.code) == (number, Status.REJECTED_CONTEXT, "duplicate_request")
     assert "your x.y:" in refusal.body["error"]["message"]
-    assert bus.records.dead_letters.get(1).detail == "another request came before"
+    assert bus.state.dead_letters.get(1).detail == "another request came before"
     if not has_ended:
         worker.respond("w", number)
         bus.step()
@@ -262,7 +262,7 @@ def test_what_ended_and_is_forgotten_does_not_run_again_whatever_the_clocks_show
     """A clock that is ahead; one that is set back while others end, and right again when the first is sent again."""
     bus = Bus(remembered=8)
     worker, desk = bus.node("w", "w"), bus.delegator("desk")
-    monkeypatch.setattr(bus.records.journal, "outcome", lambda id_: outcome_of(bus, id_), raising=False)
+    monkeypatch.setattr(bus.state.journal, "outcome", lambda id_: outcome_of(bus, id_), raising=False)
     desk.send(Kind.REGISTER, request_id=timed(bus.wall), source=b"desk", body={})
     bus.step()
     mine, ran = timed(bus.wall + ahead, 999), Counter[int]()
@@ -298,7 +298,7 @@ def test_a_stranger_that_sends_a_forgotten_id_takes_nothing_from_its_owner_whate
     """It registers with an id that ends as the owner's does and is far below it, or far above."""
     bus = Bus(remembered=8)
     worker, desk = bus.node("w", "w"), bus.delegator("desk")
-    monkeypatch.setattr(bus.records.journal, "outcome", lambda id_: outcome_of(bus, id_), raising=False)
+    monkeypatch.setattr(bus.state.journal, "outcome", lambda id_: outcome_of(bus, id_), raising=False)
     mine = timed(bus.wall, 999, process=7) if attack in {"v7", "far ahead"} else foreign_id("dlg-2025-10-06-001")
     maker = 8 if attack == "other last bytes" else int.from_bytes(mine[11:])
     desk.delegate("desk", request_id=mine)
@@ -310,7 +310,7 @@ def test_a_stranger_that_sends_a_forgotten_id_takes_nothing_from_its_owner_whate
     for number in range(40):
         desk.delegate("desk", "no.such.thing", request_id=timed(bus.wall + 1.0, number, process=2))
         bus.step()
-    assert mine not in bus.records.ended
+    assert mine not in bus.state.ended
 
     thief = bus.node("thief")
     said = timed(bus.wall + 1e9 if attack == "far ahead" else 0.0, process=maker)
@@ -336,7 +336,7 @@ def test_a_stranger_that_sends_a_forgotten_id_takes_nothing_from_its_owner_whate
 def test_what_a_stranger_says_of_its_ids_lets_it_run_what_no_journal_may_know_only_in_its_own_name() -> None:
     """Volatile work of a broker before: its owner, whom this broker has not seen make the id, is told that it was lost."""
     bus = Bus(remembered=8)
-    bus.records.has_recovered = True
+    bus.state.has_recovered = True
     worker, desk, mine = bus.node("w", "w"), bus.delegator("desk"), timed(bus.wall, 999, process=7)
     resent = int(Flag.RESENT | Flag.VOLATILE)
     thief = bus.node("thief")
@@ -369,7 +369,7 @@ def bus_that_removed(wall: float) -> tuple[Bus, Peer, Peer]:
         bus.step()
         worker.respond("w", worker.took(Kind.DELEGATION)[0].number)
         bus.step()
-    bus.records.journal.removed_until = wall
+    bus.state.journal.removed_until = wall
     desk.inbox.clear()
     return bus, worker, desk
 
@@ -412,4 +412,4 @@ def test_an_observer_and_the_journal_hear_of_a_forged_request_only_that_it_was_o
     bus.step()
 
     assert [seen.body["reason"] for seen in bus.tapped[passed:]] == ["forged"]
-    assert len(bus.records.ended.pack()["newer"]) == 0
+    assert len(bus.state.ended.pack()["newer"]) == 0

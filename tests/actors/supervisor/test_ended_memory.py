@@ -24,8 +24,8 @@ MANY: Final = 50
 
 def kept(bus: Bus) -> int:
     """How many large texts the supervisor reaches beside what counts its bytes: tap, journal, dead letters, frames."""
-    records = bus.records
-    counted = (records.tap, records.journal, records.dead_letters, records.router)
+    state = bus.state
+    counted = (state.tap, state.journal, state.dead_letters, state.session_table)
     seen = {id(thing) for thing in (*counted, *bus.peers)}
     large, found = 0, [bus.supervisor]
     for thing in found:

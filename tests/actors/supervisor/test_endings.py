@@ -67,7 +67,7 @@ def test_a_parent_and_its_child_with_the_same_deadline_both_end_at_it():
 
     assert peers["d"].outcome().status is Status.TIMEOUT
     assert peers["a"].outcome().status in (Status.TIMEOUT, Status.CANCELLED)
-    assert len(bus.records.ledger) == 0
+    assert len(bus.state.ledger) == 0
     assert bus.entry(parent) is None
 
 
@@ -85,7 +85,7 @@ def test_all_that_is_due_at_once_ends_whatever_its_kinship():
 
     assert set(d.outcomes()) == {root, alone}
     assert len(a.outcomes()) == 3
-    assert len(bus.records.ledger) == 0
+    assert len(bus.state.ledger) == 0
 
 
 def test_cancelling_reaches_the_specialists_of_the_delegation_and_of_what_it_delegated():
@@ -261,7 +261,7 @@ def test_a_parent_and_its_child_on_one_lost_node_each_end_once():
     bus.pass_time(5.0)
 
     assert d.outcomes() == {parent: Status.FAILED_EXECUTION}
-    assert (len(bus.records.ledger), "node_down" in [event["event"] for event in bus.events()]) == (0, True)
+    assert (len(bus.state.ledger), "node_down" in [event["event"] for event in bus.events()]) == (0, True)
 
 
 def test_what_an_agent_that_left_still_had_is_answered_at_once():
@@ -286,7 +286,7 @@ def test_idempotent_work_of_an_agent_that_left_is_answered_at_once_where_nobody_
 
     outcome = d.outcome()
     assert (outcome.number, outcome.status, outcome.code) == (number, Status.FAILED_EXECUTION, "node_lost")
-    assert len(bus.records.ledger) == 0
+    assert len(bus.state.ledger) == 0
 
 
 def test_redelivered_parents_and_waiting_children_of_an_agent_that_left_each_end_once():
@@ -303,7 +303,7 @@ def test_redelivered_parents_and_waiting_children_of_an_agent_that_left_each_end
 
     assert d.outcomes() == {parent: Status.FAILED_EXECUTION}
     assert set(a.outcomes()) == set(children)
-    assert (len(bus.records.ledger), bus.records.router.refused) == (0, 0)
+    assert (len(bus.state.ledger), bus.state.session_table.refused) == (0, 0)
 
 
 def test_what_waits_for_an_agent_that_comes_back_with_less_is_not_given_to_it():
@@ -388,5 +388,5 @@ def test_what_its_holders_hand_back_again_and_again_is_refused_in_the_end(holder
     assert (refusal.status, refusal.code) == (Status.REJECTED_OVERLOAD, "handed_back")
     assert refusal.body["retry_after"] > 0
     assert [(worker.work(), worker.took(Kind.CANCEL)) for worker in workers] == [([], [])] * holders
-    assert [agent.mailbox.outstanding for agent in bus.records.registry.agents] == [0] * (holders + 1)
+    assert [agent.mailbox.outstanding for agent in bus.state.registry.agents] == [0] * (holders + 1)
     assert differences(bus.supervisor, bus.history) == []

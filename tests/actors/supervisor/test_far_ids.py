@@ -110,7 +110,7 @@ def test_a_flood_of_ids_from_the_future_makes_nobody_elses_perhaps_known():
             codes[told.code] += 1
 
     assert codes == {"no_holder": MOST_AHEAD, "id_ahead": 4 * MOST_AHEAD}
-    ended = bus.records.ended
+    ended = bus.state.ended
     for number in range(20_000):  # others work meanwhile
         ended.note(timed(bus.wall - DAY, 50_000 + number), b"w", b"others", 1)
     assert ended.has_dropped
@@ -121,7 +121,7 @@ def test_a_flood_of_ids_from_the_future_makes_nobody_elses_perhaps_known():
         "a broker that is started anew has counted them"
     )
 
-    bus.records.journal.removed_until = bus.wall - 1.0
+    bus.state.journal.removed_until = bus.wall - 1.0
     assert [ask(bus, desk, id_, capability="x.y", flags=RESENT) for id_ in mine] == ["", "", ""]
     assert worker.work() == [int.from_bytes(id_) for id_ in mine]
 
@@ -145,8 +145,8 @@ def test_whatever_becomes_of_them_ids_from_the_future_have_a_bound(kind: str, fe
     assert codes == ["no_holder" if kind == "refused" else ""] * 16 + ["id_ahead"] * 184
     assert len([seen for seen in bus.tapped if seen.kind is Kind.DELEGATION]) == 16
     for process in range(200):
-        bus.records.ended.note(timed(bus.wall - DAY, 1_000 + process), b"w", b"o", 1)
-    assert not bus.records.ended.may_know(timed(bus.wall, 99_999))
+        bus.state.ended.note(timed(bus.wall - DAY, 1_000 + process), b"w", b"o", 1)
+    assert not bus.state.ended.may_know(timed(bus.wall, 99_999))
 
 
 def test_what_waits_for_its_outcome_counts_too(few: None):
@@ -175,7 +175,7 @@ def test_a_broker_that_is_started_anew_counts_what_is_open_what_has_ended_and_wh
 
     supervisor.recover(1001.0, WALL + 1.0)
 
-    ended = supervisor.records.ended
+    ended = supervisor.state.ended
     assert not ended.takes(timed(WALL + CENTURY, 16), WALL + 1.0)
     assert all(ended.takes(timed(WALL + CENTURY, process, number=1), WALL + 1.0) for process in range(16))
 
@@ -220,8 +220,8 @@ def test_the_refusal_says_which_clocks_differ_and_what_to_do_and_is_counted_and_
         "the delegator's process anew if it was its clock, as its ids only rise."
     )
     assert bus.tapped[passed:] == []
-    assert late not in bus.records.ended
-    assert bus.records.router.refusals.by_reason["id_ahead"] == 5
+    assert late not in bus.state.ended
+    assert bus.state.session_table.refusals.by_reason["id_ahead"] == 5
 
     bus.ahead = 2.0 * DAY  # it was the broker's clock
     assert ask(bus, desk, late, capability="x.y", flags=RESENT) == ""

@@ -370,4 +370,4 @@ def test_a_bus_writes_what_its_history_reads():
     assert history.ended.get(request_id(second)).by == b"b"
     assert differences(bus.supervisor, history) == []
     assert list(history.agents) == ["d", "a", "b"]
-    assert history.next == bus.records.tap.next
+    assert history.next == bus.state.tap.next

@@ -105,7 +105,7 @@ def test_agents_of_many_capabilities_are_registered_a_few_at_a_time() -> None:
         bus.step()
 
     (error,) = peer.took(Kind.ERROR)
-    assert (len(bus.records.registry), error.code) == (most, "too_much")
+    assert (len(bus.state.registry), error.code) == (most, "too_much")
 
 
 def test_who_acknowledges_nothing_is_cut_off_whatever_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_who_asks_under_anothers_request_id_does_not_hide_the_outcome_from_it() 
     b.die()
     bus.pass_time(5.0)
 
-    assert uncollected(bus.records.ended, b"a") == [request_id(777)]
+    assert uncollected(bus.state.ended, b"a") == [request_id(777)]
     again = bus.node("again")
     again.register_manifest(Manifest(agent="a"))
     bus.step()
@@ -154,7 +154,7 @@ def test_work_is_ended_before_another_node_takes_the_name_of_an_agent_whose_node
     bus.step()
     session = worker.session
     worker.is_dead = True
-    bus.records.router.unreachable(session.receiver)
+    bus.state.session_table.unreachable(session.receiver)
 
     standby.register("w")
     bus.step()
@@ -178,7 +178,7 @@ def test_a_sub_delegation_that_its_own_agent_had_is_not_kept_when_its_node_is_lo
     worker.die()
     bus.pass_time(5.0)
 
-    assert (len(bus.records.ledger), bus.records.ledger.size, bus.agent("w").held) == (0, 0, {})
+    assert (len(bus.state.ledger), bus.state.ledger.size, bus.agent("w").held) == (0, 0, {})
 
 
 def test_work_is_not_given_to_an_agent_that_waits_for_it_when_its_own_is_lost() -> None:
@@ -290,7 +290,7 @@ def test_what_a_hand_back_looks_at_is_paid_by_the_node_that_hands_back() -> None
     bus.step()
 
     assert peer.session.input.tag - before >= 400 >> HOLDERS_SHIFT
-    assert bus.records.registry.index.looked == 0
+    assert bus.state.registry.index.looked == 0
 
 
 def test_a_holder_that_only_the_second_look_finds_is_given_the_work() -> None:
@@ -462,17 +462,17 @@ def test_many_deadlines_at_once_are_ended_over_several_steps() -> None:
     for _ in range(1_500):
         d.delegate("d", timeout=1.0)
     bus.step()
-    assert len(bus.records.ledger) == 1_500
+    assert len(bus.state.ledger) == 1_500
 
     bus.now += 1.2
     bus.supervisor.step((), bus.now, bus.now)
-    assert len(bus.records.ledger) == 1_500 - 8
+    assert len(bus.state.ledger) == 1_500 - 8
     assert bus.supervisor.next_wake() == bus.now
 
     for _ in range(1_500 // 8):
         bus.step()
 
-    assert len(bus.records.ledger) == 0
+    assert len(bus.state.ledger) == 0
 
 
 def test_a_deadline_is_kept_however_many_of_others_have_passed_before_it() -> None:
@@ -489,7 +489,7 @@ def test_a_deadline_is_kept_however_many_of_others_have_passed_before_it() -> No
         bus.step()
 
     assert one.outcomes() == {number: Status.TIMEOUT}
-    assert len(bus.records.ledger) > 4_900
+    assert len(bus.state.ledger) > 4_900
 
 
 def test_who_has_few_deadlines_that_have_passed_comes_before_hundreds_of_others_who_had_them_before() -> None:
@@ -509,7 +509,7 @@ def test_who_has_few_deadlines_that_have_passed_comes_before_hundreds_of_others_
     bus.step()
 
     assert one.outcomes() == {number: Status.TIMEOUT}
-    assert len(bus.records.ledger) > 600
+    assert len(bus.state.ledger) > 600
 
 
 def test_many_delegators_deadlines_are_ended_as_many_at_once_as_few_delegators_are_not() -> None:
@@ -524,12 +524,12 @@ def test_many_delegators_deadlines_are_ended_as_many_at_once_as_few_delegators_a
     bus.now += 1.2
     bus.step()
 
-    assert len(bus.records.ledger) == 40 * 20 - 128
+    assert len(bus.state.ledger) == 40 * 20 - 128
 
 
 def test_what_the_broker_does_of_its_own_accord_waits_for_the_commits_of_what_it_has_done() -> None:
     bus = Bus(Limits(window=5_000))
-    journal = bus.records.journal = Held(bus.records.journal)
+    journal = bus.state.journal = Held(bus.state.journal)
     bus.node("n", "a")
     d = bus.delegator("d")
     for _ in range(400):
@@ -539,7 +539,7 @@ def test_what_the_broker_does_of_its_own_accord_waits_for_the_commits_of_what_it
     bus.now += 1.2
     for _ in range(40):
         bus.step()
-    left = len(bus.records.ledger)
+    left = len(bus.state.ledger)
     assert left == 400 - 25 * 8 - 15 * 4  # 192 may be unwritten; then 4 a step, for whoever has few
     assert bus.supervisor.next_wake() > bus.now
 
@@ -547,7 +547,7 @@ def test_what_the_broker_does_of_its_own_accord_waits_for_the_commits_of_what_it
     bus.step()
     bus.step()
 
-    assert len(bus.records.ledger) < left
+    assert len(bus.state.ledger) < left
     assert bus.supervisor.next_wake() == bus.now
 
 
@@ -658,7 +658,7 @@ def test_what_is_not_for_the_broker_is_answered_once_for_many_and_costs_little_m
         work[sent] = counter.work
 
     assert peer.refusal().code == "malformed_frame"
-    assert bus.records.router.refused == MOST
+    assert bus.state.session_table.refused == MOST
     assert work[kind] < 2.5 * work[Kind.CANCEL]
 
 
@@ -686,7 +686,7 @@ def test_a_dead_letter_of_what_is_refused_has_the_body_so_that_it_can_be_sent_ag
     d.delegate("d", to="nobody", params={"x": "z" * 5_000})
     bus.step()
 
-    ((_, letter),) = bus.records.dead_letters.below()
+    ((_, letter),) = bus.state.dead_letters.below()
     assert letter is not None
     assert len(letter.envelope) > 5_000
 
@@ -759,7 +759,7 @@ def test_of_a_lost_node_whose_agents_are_still_known_nothing_is_kept_that_was_un
 
 def tracked(bus: Bus) -> int:
     """Bytes of the frames that the broker keeps for its nodes, lost ones included."""
-    sessions = {id(agent.session): agent.session for agent in bus.records.registry.agents}
+    sessions = {id(agent.session): agent.session for agent in bus.state.registry.agents}
     return sum(len(envelope) for session in sessions.values() for envelope in session.unacknowledged())
 
 
@@ -775,7 +775,7 @@ def lost_crowd() -> tuple[Bus, Peer, list[int]]:
     assert len(worker.work()) == len(numbers) > 2 * SHARE
     session = worker.session
     worker.is_dead = True
-    bus.records.router.unreachable(session.receiver)
+    bus.state.session_table.unreachable(session.receiver)
     bus.supervisor.step([], bus.now, bus.now + 1e9)
     return bus, d, numbers
 
@@ -783,12 +783,12 @@ def lost_crowd() -> tuple[Bus, Peer, list[int]]:
 def test_the_work_of_a_lost_node_is_ended_a_share_a_step_and_nobody_else_waits_for_it() -> None:
     bus, d, numbers = lost_crowd()
     steps = 1
-    while bus.records.ledger:
-        before = len(bus.records.ledger)
+    while bus.state.ledger:
+        before = len(bus.state.ledger)
         assert differences(bus.supervisor, bus.history) == []
         assert bus.supervisor.next_wake() <= bus.now
         bus.supervisor.step([], bus.now, bus.now + 1e9)
-        assert before - len(bus.records.ledger) <= SHARE + 100
+        assert before - len(bus.state.ledger) <= SHARE + 100
         steps += 1
 
     bus.step()
@@ -841,9 +841,9 @@ def test_the_children_of_what_has_ended_are_called_off_a_share_a_step_and_none_i
     numbers.append(d.delegate("a", to="w", parent=parent))
     steps = 0
     while not steps or bus.supervisor.next_wake() <= bus.now:
-        before = len(bus.records.ledger)
+        before = len(bus.state.ledger)
         bus.step()
-        assert before - len(bus.records.ledger) <= 4 * CHILDREN
+        assert before - len(bus.state.ledger) <= 4 * CHILDREN
         assert differences(bus.supervisor, bus.history) == []
         steps += 1
 
@@ -863,7 +863,7 @@ def test_a_node_that_leaves_is_out_of_every_choice_at_once_and_told_bye_when_its
 
     leaves.send(Kind.BYE)
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
-    assert SHARE < len(bus.records.registry) - 2 < 3 * SHARE
+    assert SHARE < len(bus.state.registry) - 2 < 3 * SHARE
     assert differences(bus.supervisor, bus.history) == []
     numbers = [d.delegate("d", timeout=60.0) for _ in range(20)]
     by_name = d.delegate("d", to=f"l{3 * SHARE - 1}", timeout=60.0)
@@ -878,7 +878,7 @@ def test_a_node_that_leaves_is_out_of_every_choice_at_once_and_told_bye_when_its
     assert len(leaves.took(Kind.BYE)) == 1
     codes = {outcome.number: outcome.code for outcome in d.took(Kind.RESPONSE)}
     assert codes == {waiting: "node_lost", by_name: "agent_down"}
-    assert len(bus.records.registry) == 2
+    assert len(bus.state.registry) == 2
 
 
 def test_a_node_that_is_lost_while_its_agents_leave_has_left() -> None:
@@ -892,7 +892,7 @@ def test_a_node_that_is_lost_while_its_agents_leave_has_left() -> None:
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
     session = leaves.session
     leaves.is_dead = True
-    bus.records.router.unreachable(session.receiver)
+    bus.state.session_table.unreachable(session.receiver)
     while bus.supervisor.next_wake() <= bus.now:
         bus.step()
         assert differences(bus.supervisor, bus.history) == []
@@ -900,7 +900,7 @@ def test_a_node_that_is_lost_while_its_agents_leave_has_left() -> None:
     assert {event["reason"] for event in bus.events("agent_down")} == {"left"}
     assert len(bus.events("agent_down")) == 3 * SHARE
     assert len(watcher.took(Kind.DOWN)) == 1
-    assert len(bus.records.registry) == 0
+    assert len(bus.state.registry) == 0
 
 
 def test_who_monitors_a_node_that_is_back_is_not_told_of_its_earlier_loss() -> None:
@@ -908,7 +908,7 @@ def test_who_monitors_a_node_that_is_back_is_not_told_of_its_earlier_loss() -> N
     watcher = bus.node("nw")
     earlier = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
     earlier.is_dead = True
-    bus.records.router.close(earlier.session, "gone")
+    bus.state.session_table.close(earlier.session, "gone")
     bus.supervisor.step([], bus.now, bus.now)
 
     bus.node("nl")
@@ -971,7 +971,7 @@ def test_the_successor_of_a_node_that_said_bye_need_not_wait_for_what_that_leave
         bus.step()
         assert differences(bus.supervisor, bus.history) == []
 
-    assert [agent.manifest.agent for agent in bus.records.registry.agents] == ["l0"]
+    assert [agent.manifest.agent for agent in bus.state.registry.agents] == ["l0"]
     assert bus.agent("l0").condition is Condition.UP
 
 
@@ -983,13 +983,13 @@ def test_an_agent_that_came_back_and_is_lost_again_is_kept_from_that_on() -> Non
     bus.pass_time(597.0)
 
     n2.is_dead = True
-    bus.records.router.close(n2.session, "gone")
+    bus.state.session_table.close(n2.session, "gone")
     for _ in range(2):
         bus.now += 1.5
         bus.supervisor.step([], bus.now, bus.now)
 
-    assert bus.records.registry.get(b"a") is None
-    assert bus.records.registry.get(b"z") is not None
+    assert bus.state.registry.get(b"a") is None
+    assert bus.state.registry.get(b"z") is not None
     _through(bus)
     assert bus.agent("z").condition is Condition.DOWN
     assert differences(bus.supervisor, bus.history) == []
@@ -1014,7 +1014,7 @@ def test_what_has_expired_in_one_mailbox_is_ended_a_share_a_step_and_what_is_beh
     bus.now += 10.0
     worker.respond("w", first)
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
-    assert len(bus.records.ledger) > 1_000 - 4 * CHILDREN
+    assert len(bus.state.ledger) > 1_000 - 4 * CHILDREN
     _through(bus)
 
     assert worker.work() == [last]

@@ -32,7 +32,7 @@ def bus() -> Bus:
 @pytest.fixture
 def maintenance(bus: Bus) -> Asked:
     asked = Asked()
-    bus.records.journal.identity = "journal-1"
+    bus.state.journal.identity = "journal-1"
     bus.supervisor.journal_gc.attach(asked)  # type: ignore[arg-type]  # its double
     return asked
 

@@ -23,7 +23,7 @@ class Troubled:
     def __init__(self) -> None:
         self.bus = Bus()
         self.journal = StoredJournal(Disk())
-        self.bus.records.journal = self.journal
+        self.bus.state.journal = self.journal
         self.delegator, self.specialist = self.bus.delegator("d"), self.bus.node("na", "a")
         self.delegator.delegate("d", to="a", timeout=None)
         self.bus.step()
@@ -74,13 +74,21 @@ def test_work_and_questions_are_refused_at_once_with_the_cause(troubled: Trouble
 def test_twenty_minutes_of_heartbeats_and_questions_leave_nothing_behind(troubled: Troubled):
     bus, delegator = troubled.bus, troubled.delegator
     bus.pass_time(70.0)  # what is open has passed its deadline
-    before = len(bus.records.router._sealed), troubled.journal.pending, bus.records.router.sessions[0].outbox_bytes
+    before = (
+        len(bus.state.session_table._sealed),
+        troubled.journal.pending,
+        bus.state.session_table.sessions[0].outbox_bytes,
+    )
 
     for _ in range(300):
         delegator.delegate("d", capability="ether.agents")
         bus.pass_time(4.0)
 
-    after = len(bus.records.router._sealed), troubled.journal.pending, bus.records.router.sessions[0].outbox_bytes
+    after = (
+        len(bus.state.session_table._sealed),
+        troubled.journal.pending,
+        bus.state.session_table.sessions[0].outbox_bytes,
+    )
     assert after == before
 
 
@@ -124,7 +132,7 @@ def test_what_is_known_already_is_not_refused_when_it_is_sent_again(troubled: Tr
 def test_an_observer_whose_next_messages_cannot_be_read_now_gets_them_later():
     # Given a ring of four messages, and an observer that wants all
     bus = Bus(tap_count=4)
-    bus.records.journal = journal = Unreadable(Disk())
+    bus.state.journal = journal = Unreadable(Disk())
     watcher, delegator, specialist = bus.node("w"), bus.delegator("d"), bus.node("na", "a")
     for _ in range(10):
         specialist.respond("a", delegator.delegate("d", to="a"))
@@ -147,7 +155,7 @@ def test_an_observer_whose_next_messages_cannot_be_read_now_gets_them_later():
             batch = read_batch(received.envelope[received.header.body :])
             assert batch.first == position
             position = batch.next
-    assert position == bus.records.tap.next
+    assert position == bus.state.tap.next
 
 
 class Unreadable(StoredJournal):
@@ -197,7 +205,7 @@ def leave_the_ring(bus: Bus) -> None:
 def test_a_step_reads_one_batch_for_each_of_four_nodes_that_are_behind_at_most_and_charges_them():
     # Given a ring of four messages, and six nodes with 64 observers each that want all
     bus = Bus(tap_count=4)
-    bus.records.journal = journal = Damaged()
+    bus.state.journal = journal = Damaged()
     watchers, delegator, specialist = [bus.node(f"w{n}") for n in range(6)], bus.delegator("d"), bus.node("na", "a")
     for _ in range(50):
         specialist.respond("a", delegator.delegate("d", to="a"))
@@ -228,7 +236,7 @@ def test_a_step_reads_one_batch_for_each_of_four_nodes_that_are_behind_at_most_a
 
 def test_an_observer_that_acknowledges_nothing_costs_no_look_at_the_file():
     bus = Bus(tap_count=4)
-    bus.records.journal = journal = Damaged()
+    bus.state.journal = journal = Damaged()
     watcher, delegator, specialist = bus.node("w"), bus.delegator("d"), bus.node("na", "a")
     watcher.send(Kind.OBSERVE, request_id=request_id(5), body={"from": 1})
     for _ in range(100):
@@ -237,7 +245,7 @@ def test_an_observer_that_acknowledges_nothing_costs_no_look_at_the_file():
     bus.pass_time(2.0)
     (cursor,) = watcher.session.cursors.values()
     assert not cursor.has_credit
-    assert cursor.position < bus.records.tap.first
+    assert cursor.position < bus.state.tap.first
 
     before = journal.reads
     for _ in range(20):
@@ -250,7 +258,7 @@ def test_an_observer_that_acknowledges_nothing_costs_no_look_at_the_file():
 def test_an_observer_is_told_which_numbers_cannot_be_read_and_goes_on_behind_them():
     # Given messages that have left the ring, some of which are damaged in the journal
     bus = Bus(tap_count=4)
-    bus.records.journal = journal = Damaged()
+    bus.state.journal = journal = Damaged()
     watcher, other, delegator = bus.node("w"), bus.node("o"), bus.delegator("d")
     specialist = bus.node("na", "a")
     for _ in range(20):
@@ -268,13 +276,13 @@ def test_an_observer_is_told_which_numbers_cannot_be_read_and_goes_on_behind_the
     # Then one is told of the gap, which the numbers show too, and both get all the rest
     batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
     assert [n for batch in batches for n, _ in batch.envelopes] == [
-        n for n in range(1, bus.records.tap.next) if n not in journal.damaged
+        n for n in range(1, bus.state.tap.next) if n not in journal.damaged
     ]
     (told,) = watcher.took(Kind.ERROR)
     assert (told.number, told.code) == (5, "journal_corrupt")
     assert (told.body["first"], told.body["next"]) == (commit.first, behind)
     assert f"{commit.first} to {behind - 1}" in told.body["message"]
-    assert bus.records.router.refusals.by_reason["journal_corrupt"] == 1
+    assert bus.state.session_table.refusals.by_reason["journal_corrupt"] == 1
     assert other.took(Kind.ERROR) == []
     assert len(other.took(Kind.TAP)) > 0
     assert delegator.outcomes()
@@ -283,7 +291,7 @@ def test_an_observer_is_told_which_numbers_cannot_be_read_and_goes_on_behind_the
 def test_a_commit_that_is_damaged_in_its_file_is_left_out_and_named(tmp_path: Path):
     # Given a file of which one commit has lost its last byte
     bus = Bus(tap_count=4)
-    bus.records.journal = journal = SqliteJournal(tmp_path / "journal.db")
+    bus.state.journal = journal = SqliteJournal(tmp_path / "journal.db")
     watcher, delegator, specialist = bus.node("w"), bus.delegator("d"), bus.node("na", "a")
     for _ in range(10):
         specialist.respond("a", delegator.delegate("d", to="a"))
@@ -299,7 +307,7 @@ def test_a_commit_that_is_damaged_in_its_file_is_left_out_and_named(tmp_path: Pa
 
     batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
     seen = [number for batch in batches for number, _ in batch.envelopes]
-    assert seen == [number for number in range(1, bus.records.tap.next) if not first <= number < following]
+    assert seen == [number for number in range(1, bus.state.tap.next) if not first <= number < following]
     (told,) = watcher.took(Kind.ERROR)
     assert (told.body["first"], told.body["next"], told.code) == (first, following, "journal_corrupt")
     journal.close()
@@ -309,7 +317,7 @@ def test_a_commit_that_is_damaged_in_its_file_is_left_out_and_named(tmp_path: Pa
 def test_a_delegator_that_is_back_hears_of_what_cannot_be_read_and_gets_the_rest_once(error: type[EtherError]):
     # Given a delegator with three outcomes, none of them remembered, one not to be read
     bus = Bus(tap_count=1)
-    bus.records.journal = journal = Damaged()
+    bus.state.journal = journal = Damaged()
     journal.error = error
     delegator, specialist = bus.delegator("d"), bus.node("na", "a")
     asked = [delegator.delegate("d", to="a") for _ in range(3)]
@@ -333,7 +341,7 @@ def test_a_delegator_that_is_back_hears_of_what_cannot_be_read_and_gets_the_rest
         journal.lost.clear()
         bus.pass_time(1.0)
         assert delegator.outcomes() == {number: status for number, status, _ in (second, third)}
-    assert bus.records.router.refusals.by_reason[error.code] >= 1
+    assert bus.state.session_table.refusals.by_reason[error.code] >= 1
 
 
 @pytest.mark.parametrize(
@@ -344,7 +352,7 @@ def test_a_request_that_came_before_and_cannot_be_looked_up_is_refused_alone_and
     error: type[EtherError], status: Status, is_retryable: bool
 ):
     bus = Bus(tap_count=1)
-    bus.records.journal = journal = Damaged()
+    bus.state.journal = journal = Damaged()
     journal.error = error
     delegator, specialist = bus.delegator("d"), bus.node("na", "a")
     asked = delegator.delegate("d", to="a")

@@ -86,7 +86,7 @@ class LeaseBooks(Books):
     def check(self) -> None:
         super().check()
         leases = self.bus.supervisor.lease_service.leases
-        ledger = self.bus.records.ledger
+        ledger = self.bus.state.ledger
         assert {held.resource: held.token for held in leases.after(0)} == {
             resource: token for resource, (_, token) in self.held.items()
         }
@@ -96,7 +96,7 @@ class LeaseBooks(Books):
             assert entry.state is not State.QUEUED, "G5: the lease of an attempt that is over"
             assert entry.agent.name.decode() == held.agent
         assert not leases.ending
-        for asking in self.bus.records.bus.work:
+        for asking in self.bus.state.bus.work:
             claim = leases.waiting(asking.request_id)
             assert claim is not None
             assert claim in leases.line(claim.resource)
@@ -148,7 +148,7 @@ class LeasedSupervision(Supervision):
             lease_service = self.books.bus.supervisor.lease_service
             assert not list(lease_service.leases.after(0))
             assert not lease_service.leases.stakes
-            assert not self.books.bus.records.bus.work, "a claim without an answer is kept for ever"
+            assert not self.books.bus.state.bus.work, "a claim without an answer is kept for ever"
 
 
 TestLeasedSupervision = LeasedSupervision.TestCase

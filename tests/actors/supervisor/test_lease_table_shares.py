@@ -40,13 +40,13 @@ class Leased(CountedWorld):
         ]  # fmt: skip
 
     def step(self) -> None:
-        before, claims = len(self.bus.events("lease_released")), len(self.bus.records.bus.work)
+        before, claims = len(self.bus.events("lease_released")), len(self.bus.state.bus.work)
         super().step()
-        ended = claims - len(self.bus.records.bus.work)
+        ended = claims - len(self.bus.state.bus.work)
         self.told.append(len(self.bus.events("lease_released")) - before + max(0, ended))
 
     def held(self) -> int:
-        return len(list(self.bus.records.leases.after(0)))
+        return len(list(self.bus.state.leases.after(0)))
 
 
 def leased(count: int) -> Leased:
@@ -92,14 +92,14 @@ def test_a_lease_whose_holder_has_ended_is_nobodys_until_the_next_in_line_has_it
     (claim,) = world.hold("a1", last)
     world.bus.step()
     world.w.took(Kind.RESPONSE)
-    token = world.bus.records.leases.holder(last).token  # type: ignore[union-attr]
+    token = world.bus.state.leases.holder(last).token  # type: ignore[union-attr]
 
     # When a0's delegation has ended
     world.d.cancel("d", world.work["a0"])
     world.step()
 
     # Then it is not listed, cannot be released or taken for that delegation, and is a1's at the end
-    assert world.bus.records.leases.holder(last) is not None
+    assert world.bus.state.leases.holder(last) is not None
     asked = world.w.delegate("a0", "ether.leases", params={"resource": last})
     released = world.w.delegate("a0", "ether.release", parent=world.work["a0"], params={"token": token})
     claimed = world.hold("a0", "another")
@@ -111,7 +111,7 @@ def test_a_lease_whose_holder_has_ended_is_nobodys_until_the_next_in_line_has_it
     world.run()
     assert world.held() == 1
     assert [got.number for got in world.w.took(Kind.RESPONSE) if got.status is Status.COMPLETED] == [claim]
-    assert world.bus.records.leases.holder(last).holder == request_id(world.work["a1"])  # type: ignore[union-attr]
+    assert world.bus.state.leases.holder(last).holder == request_id(world.work["a1"])  # type: ignore[union-attr]
 
 
 def test_claims_that_are_late_when_the_holder_ends_are_ended_a_share_a_step_and_one_in_time_gets_the_lease() -> None:
@@ -133,7 +133,7 @@ def test_claims_that_are_late_when_the_holder_ends_are_ended_a_share_a_step_and_
 
     assert max(world.told) <= 2 * MOST
     assert {got.status for got in world.w.took(Kind.RESPONSE)} == {Status.TIMEOUT}
-    assert world.bus.records.leases.holder("r").holder == request_id(world.work["a7"])  # type: ignore[union-attr]
+    assert world.bus.state.leases.holder("r").holder == request_id(world.work["a7"])  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("flag", [Flag.NONE, Flag.HANDED_BACK])
@@ -149,5 +149,5 @@ def test_work_that_is_given_again_has_nothing_of_its_last_run_and_its_node_pays(
     world.step()
 
     assert world.held() == 0
-    assert world.bus.records.leases.stakes == {}
+    assert world.bus.state.leases.stakes == {}
     assert world.w.session.input.tag - before >= FEW

@@ -58,7 +58,7 @@ def test_a_node_with_an_impossible_name_is_told_why_it_is_not_let_in(name: Any):
     bus.step()
 
     assert peer.refusal().code == "node_refused"
-    assert bus.records.router.sessions == []
+    assert bus.state.session_table.sessions == []
 
 
 def test_a_node_whose_name_is_taken_is_told_so():
@@ -96,7 +96,7 @@ def test_observers_hear_that_a_node_has_gone_before_another_of_its_name_has_come
     if how == "left":
         peer.send(Kind.BYE)
     else:
-        bus.records.router.unreachable(peer.session.receiver)
+        bus.state.session_table.unreachable(peer.session.receiver)
     other.hello()
     other.register("a0")
     bus.step()
@@ -128,7 +128,7 @@ def test_hello_on_the_talking_side_or_with_a_made_up_routing_id_is_refused():
     bus.arrive(b"", hello)
     bus.step()
 
-    assert bus.records.router.sessions == []
+    assert bus.state.session_table.sessions == []
 
 
 def test_a_silent_node_is_lost_and_one_that_only_shows_life_is_not():
@@ -151,7 +151,7 @@ def test_a_peer_whose_connection_is_gone_is_lost_at_once():
     bus = Bus()
     bus.node("n", "a")
 
-    bus.records.router.unreachable(bus.peers[0].session.receiver)
+    bus.state.session_table.unreachable(bus.peers[0].session.receiver)
     assert bus.supervisor.next_wake() <= bus.now
     bus.step()
 
@@ -199,7 +199,7 @@ def test_a_node_that_left_is_no_event_of_a_node_going_down():
 
     assert bus.events("node_down") == []
     assert [event["reason"] for event in bus.events("agent_down")] == ["left"]
-    assert bus.records.router.sessions == []
+    assert bus.state.session_table.sessions == []
 
 
 def test_how_busy_agents_are_is_noted_from_their_own_node_only():
@@ -268,7 +268,7 @@ def test_a_manifest_that_cannot_be_is_refused_with_its_reason(name: bytes, body:
 
     refusal = peer.refusal()
     assert (refusal.number, refusal.code) == (99, code)
-    assert len(bus.records.registry) == 0
+    assert len(bus.state.registry) == 0
 
 
 def test_a_name_that_lives_elsewhere_is_refused_and_stays_where_it_is():
@@ -380,7 +380,7 @@ def test_names_that_were_there_for_a_moment_push_out_none_that_were_there_for_lo
         bus.node(f"m{number}", *(f"m{number}-{agent}" for agent in range(20))).die()
         bus.pass_time(4.0)
 
-    down = [agent for agent in bus.records.registry.agents if agent.condition is Condition.DOWN]
+    down = [agent for agent in bus.state.registry.agents if agent.condition is Condition.DOWN]
     assert len(down) == 32
     assert bus.agent("a") in down
 
@@ -391,7 +391,7 @@ def test_a_delegator_that_is_lost_is_forgotten_at_once():
     d.die()
     bus.pass_time(5.0)
 
-    assert bus.records.registry.get(b"d") is None
+    assert bus.state.registry.get(b"d") is None
 
 
 def test_an_agent_that_was_registered_anew_with_nothing_and_is_lost_is_remembered_with_the_work_that_it_has():
@@ -560,7 +560,7 @@ def test_a_broker_that_stood_still_loses_nobody_for_that_and_those_who_stay_sile
     # When it runs again
     bus.now += 20.0
     bus.step()
-    bus.records.router.unreachable(there.session.receiver)  # its connection is being made anew
+    bus.state.session_table.unreachable(there.session.receiver)  # its connection is being made anew
     bus.pass_time(2.5)
 
     # Then there is time to be heard

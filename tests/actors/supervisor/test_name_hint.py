@@ -46,7 +46,7 @@ def _bus(count: int, *, is_long: bool) -> tuple[Bus, Peer]:
     peer.send(Kind.REGISTER, source=b"many", request_id=request_id(19_999), body={"capabilities": many})
     for _ in range(count):
         bus.step()
-    assert len(bus.records.registry) == count + 2
+    assert len(bus.state.registry) == count + 2
     return bus, d
 
 

@@ -36,7 +36,7 @@ def one_step(bus: Bus) -> list[bytes]:
     arrivals, bus._arrivals = bus._arrivals, []
     bus.supervisor.step(arrivals, bus.now, bus.now)
     sent = []
-    for routing_id, frame in bus.records.router.outgoing():
+    for routing_id, frame in bus.state.session_table.outgoing():
         kinds = [read_header(envelope).kind for envelope in read_frame(frame).envelopes]
         sent += [routing_id] * kinds.count(Kind.TAP)
     return sent
@@ -138,7 +138,7 @@ def test_batches_of_which_an_observer_wants_nothing_are_told_as_one() -> None:
     bus.step()
     bus.pass_time(0.1)
     watcher.inbox.clear()
-    first = bus.records.tap.next
+    first = bus.state.tap.next
     for _ in range(20):
         worker.respond("a", delegator.delegate("d", to="a"))
         bus.step()
@@ -146,4 +146,4 @@ def test_batches_of_which_an_observer_wants_nothing_are_told_as_one() -> None:
 
     batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
     assert len(batches) <= 2
-    assert (batches[0].first, batches[-1].next) == (first, bus.records.tap.next)
+    assert (batches[0].first, batches[-1].next) == (first, bus.state.tap.next)

@@ -39,9 +39,9 @@ def bus_with(ended: int) -> tuple[Bus, Peer, Kept]:
     """A bus whose journal has the outcomes of an earlier life of the agent `d`."""
     bus = Bus()
     peer = bus.delegator("d")
-    bus.records.journal = kept = Kept(bus.records.journal)
+    bus.state.journal = kept = Kept(bus.state.journal)
     for number in range(ended):
-        bus.records.ended.keep(request_id(10_000 + number), b"d")
+        bus.state.ended.keep(request_id(10_000 + number), b"d")
     return bus, peer, kept
 
 
@@ -58,7 +58,7 @@ def test_looking_up_what_has_ended_holds_up_nobody() -> None:
         bus.step()
         assert kept.questions - before <= SHARE
     assert sorted(received.number for received in peer.inbox) == [10_000 + number for number in range(ENDED)]
-    assert len(uncollected(bus.records.ended, b"d")) == 0
+    assert len(uncollected(bus.state.ended, b"d")) == 0
 
 
 def test_looks_into_the_journal_are_paid_and_have_a_rate() -> None:
@@ -113,15 +113,15 @@ def test_what_was_asked_for_by_a_session_that_is_lost_stays_for_the_next() -> No
     peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(ENDED)]})
     bus.step()
     assert bus.supervisor.next_wake() == bus.now
-    taken = ENDED - len(uncollected(bus.records.ended, b"d"))
+    taken = ENDED - len(uncollected(bus.state.ended, b"d"))
 
     peer.is_dead = True
-    for session in bus.records.router.sessions:
+    for session in bus.state.session_table.sessions:
         session.lost = "gone"
     while bus.supervisor.next_wake() == bus.now:
         bus.step()
 
-    assert ENDED - len(uncollected(bus.records.ended, b"d")) == taken
+    assert ENDED - len(uncollected(bus.state.ended, b"d")) == taken
 
 
 def test_the_list_of_what_can_be_collected_comes_in_pages_however_much_it_is() -> None:
@@ -206,18 +206,18 @@ def test_a_place_in_the_list_that_is_anothers_or_made_up_begins_or_ends_it() -> 
 
 def test_the_order_of_what_is_owed_takes_no_more_room_than_what_is_owed() -> None:
     bus, d, s = with_open(1)
-    records = bus.records
+    state = bus.state
     for number in range(1_000):
         d.delegate("d", to="s", number=20_000 + number, timeout=1e6)
         bus.step()
         s.respond("s", 20_000 + number)
-    records.ended.keep(request_id(1), b"d", b"")
+    state.ended.keep(request_id(1), b"d", b"")
     for _ in range(1_000):
-        records.ended.keep(request_id(2), b"d", b"")
+        state.ended.keep(request_id(2), b"d", b"")
     bus.step()
 
-    assert len(list(records.ledger.asked_by(b"d"))) <= 1 + SPARE
-    assert len(list(records.ended.uncollected_of(b"d"))) <= 2 + SPARE
+    assert len(list(state.ledger.asked_by(b"d"))) <= 1 + SPARE
+    assert len(list(state.ended.uncollected_of(b"d"))) <= 2 + SPARE
 
 
 def test_what_was_on_its_way_and_has_arrived_is_given_again_to_who_asks_for_it() -> None:

@@ -62,7 +62,7 @@ def test_what_is_over_is_folded_into_the_newest_which_comes_in_its_time_and_says
     bus.step()
     first = heard(d)
     assert first == [(place, 0) for place in range(BURST - 1)]  # ACCEPTED was one
-    assert bus.records.router.refusals.by_reason["progress_folded"] == 5_000 - BURST
+    assert bus.state.session_table.refusals.by_reason["progress_folded"] == 5_000 - BURST
 
     bus.pass_time(1.0)
     assert heard(d) == [(4_999, 5_000 - BURST)]
@@ -130,7 +130,7 @@ def test_what_waits_of_one_node_is_bounded_and_what_has_no_room_is_told_as_folde
 
 def test_what_need_not_be_in_the_journal_yet_is_bounded_for_each_node():
     bus, _, a = working(count=50)
-    bus.supervisor.records.journal.append = lambda *_: 1 << 40  # type: ignore[method-assign]  # never committed
+    bus.supervisor.state.journal.append = lambda *_: 1 << 40  # type: ignore[method-assign]  # never committed
     bus.supervisor._appended.clear()
     for number in range(1, 51):
         for place in range(4):
@@ -148,7 +148,7 @@ def test_the_first_word_of_each_run_is_within_the_bounds_too_and_its_state_is_to
         d.delegate("d", to="a", number=number, timeout=1e6)
     bus.step()
     a.work()
-    bus.supervisor.records.journal.append = lambda *_: 1 << 40  # type: ignore[method-assign]  # never committed
+    bus.supervisor.state.journal.append = lambda *_: 1 << 40  # type: ignore[method-assign]  # never committed
     bus.supervisor._appended.clear()
     for number in range(1, 51):
         say(a, 7, number=number, size=900_000)
@@ -257,7 +257,7 @@ def test_what_has_waited_for_its_time_is_passed_on_a_share_a_step(monkeypatch: p
 
 def test_who_waits_for_the_journal_goes_on_when_it_has_what_was_said():
     bus, d, a = working(count=20)
-    journal = bus.supervisor.records.journal
+    journal = bus.supervisor.state.journal
     journal.append = lambda *_: 1 << 40  # type: ignore[method-assign]  # not committed yet
     for number in range(1, 21):
         say(a, 1, number=number, size=900_000)
@@ -292,7 +292,7 @@ def test_what_waits_for_room_is_forgotten_at_once_with_its_delegation(ending: st
         elif ending == "called off":
             d.cancel("d", number)
         else:
-            bus.records.ledger.hasten(entry, bus.now + 0.1)
+            bus.state.ledger.hasten(entry, bus.now + 0.1)
     bus.pass_time(1.0)
 
     assert a.session.progress_waiting == 0

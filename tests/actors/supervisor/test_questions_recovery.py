@@ -67,7 +67,7 @@ def test_claims_go_on_waiting_in_their_order():
 
     world.crash()
     back(world)
-    assert [claim.agent for claim in world.supervisor.records.leases.line("r")] == ["b", "c"]
+    assert [claim.agent for claim in world.supervisor.state.leases.line("r")] == ["b", "c"]
     assert differences(world.supervisor, folded(world)) == []
 
     writers.lives["a"].answer(writers.work["a"].number)
@@ -104,7 +104,7 @@ def test_a_claim_is_called_off_after_a_restart():
     writers.world.settle()
 
     assert claim.outcomes == [(Status.CANCELLED, "cancelled")]
-    assert [claim.agent for claim in writers.world.supervisor.records.leases.line("r")] == ["c"]
+    assert [claim.agent for claim in writers.world.supervisor.state.leases.line("r")] == ["c"]
 
 
 class JournalMaintenance:

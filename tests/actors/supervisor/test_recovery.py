@@ -140,7 +140,7 @@ def test_what_was_not_committed_is_sent_again_by_its_delegator_and_runs_once():
         a.hear()
     assert a.works == {}  # nothing leaves before the commit
     world.crash()
-    assert world.supervisor.records.ledger.running == []
+    assert world.supervisor.state.ledger.running == []
 
     back(world, d, a)
     a.answer(asked.number)
@@ -160,7 +160,7 @@ def test_what_was_committed_and_not_acknowledged_folds_into_the_first():
     back(world, d, a)
 
     assert list(a.works) == [asked.number]
-    assert len(world.supervisor.records.dead_letters) == 0
+    assert len(world.supervisor.state.dead_letters) == 0
 
 
 @pytest.mark.parametrize("capability", ["once", "twice"])
@@ -325,7 +325,7 @@ def test_a_deadline_holds_by_the_time_that_passed_meanwhile():
     left = d.ask("once", to="a", timeout=20.0)
     world.settle()
     world.crash(down=6.0, clock=77.0)
-    entry = world.supervisor.records.ledger.get(left.number.to_bytes(16))
+    entry = world.supervisor.state.ledger.get(left.number.to_bytes(16))
     assert entry is not None
     assert entry.deadline == pytest.approx(77.0 + 14.0)
 
@@ -343,7 +343,7 @@ def test_a_clock_that_was_set_back_gives_nobody_more_time():
     world.settle()
     world.crash(down=1.0, clock=77.0, jump=-3600.0)
 
-    entry = world.supervisor.records.ledger.get(asked.number.to_bytes(16))
+    entry = world.supervisor.state.ledger.get(asked.number.to_bytes(16))
 
     assert entry is not None
     assert entry.deadline == pytest.approx(82.0)
@@ -382,7 +382,7 @@ def test_what_ended_while_its_node_was_away_is_called_off_there():
     assert a.works[asked.number].is_called_off
     a.answer(asked.number, Status.CANCELLED)
     world.settle()
-    assert world.supervisor.records.registry.get(b"a").mailbox.in_flight == 0  # type: ignore[union-attr]
+    assert world.supervisor.state.registry.get(b"a").mailbox.in_flight == 0  # type: ignore[union-attr]
 
 
 def test_a_crash_at_any_commit_loses_nothing_and_runs_nothing_twice():
@@ -480,7 +480,7 @@ def test_an_outcome_that_was_under_way_to_a_lost_node_is_there_when_it_is_back()
     d.is_mute = True
     a.answer(asked.number)
     world.pass_time(4.0)
-    assert "d" not in [session.node for session in world.supervisor.records.router.sessions]
+    assert "d" not in [session.node for session in world.supervisor.state.session_table.sessions]
     d.is_mute = False
 
     back(world, d)
@@ -495,13 +495,13 @@ def test_an_outcome_that_waited_for_the_journal_when_its_node_was_lost_is_kept()
     world.settle()
     a.answer(asked.number)
     world.step()
-    router = world.supervisor.records.router
-    session = next(session for session in router.sessions if session.node == "d")
-    router.close(session, "its connection is gone")
+    session_table = world.supervisor.state.session_table
+    session = next(session for session in session_table.sessions if session.node == "d")
+    session_table.close(session, "its connection is gone")
     world.journal.sync()
     world.settle()
 
-    assert uncollected(world.supervisor.records.ended, b"d") == [asked.number.to_bytes(16)]
+    assert uncollected(world.supervisor.state.ended, b"d") == [asked.number.to_bytes(16)]
 
 
 def test_a_refusal_that_its_delegator_has_not_seen_is_said_again_and_nothing_is_begun():
@@ -649,15 +649,15 @@ def test_volatile_work_that_only_this_broker_can_have_seen_begins_though_its_ses
     assert list(a.works) == [asked.number]
 
 
-# -- what recovery makes of the records --------------------------------------------------------------------------
+# -- what recovery makes of the state ----------------------------------------------------------------------------
 
 
 def test_agents_are_known_before_their_nodes_are_back_and_take_work():
     world = World()
     d, a = pair(world)
     world.crash()
-    records = world.supervisor.records
-    assert [(agent.name, agent.condition) for agent in records.registry.agents] == [
+    state = world.supervisor.state
+    assert [(agent.name, agent.condition) for agent in state.registry.agents] == [
         (name, Condition.RESTARTING) for name in (b"d", b"na", b"a")
     ]
     back(world, d)
@@ -679,7 +679,7 @@ def test_a_second_crash_before_anybody_is_back_changes_nothing():
     world.settle()
     for clock in (1.0, 1e6, 50.0):
         world.crash(clock=clock)
-        entries = world.supervisor.records.ledger.running
+        entries = world.supervisor.state.ledger.running
         assert [entry.state for entry in entries] == [State.RUNNING, State.QUEUED]
         world.step()
     back(world, d, a)
@@ -742,7 +742,7 @@ def test_what_a_recovery_ends_itself_is_told_and_remembered():
     back(world, d)
 
     assert asked.outcomes == [(Status.REJECTED_CAPABILITY, "agent_gone")]
-    assert request_id(asked.number) in world.supervisor.records.ended
+    assert request_id(asked.number) in world.supervisor.state.ended
 
 
 def test_what_a_recovery_drops_of_the_endings_is_still_known_as_one_that_may_have_ended():
@@ -759,7 +759,7 @@ def test_what_a_recovery_drops_of_the_endings_is_still_known_as_one_that_may_hav
     supervisor.recover(1001.0, wall + 1.0)
     supervisor.step([], 1001.0, wall + 1.0)
 
-    ended = supervisor.records.ended
+    ended = supervisor.state.ended
     assert done not in ended
     assert ended.may_know(done)
     assert all(journal.outcome(id_) for id_ in (done, *left))
@@ -778,7 +778,7 @@ def test_children_that_were_still_to_be_called_off_are_so_after_a_restart(monkey
     d.cancel(parent.number)
     world.step()
     world.crash()
-    assert len(world.supervisor.records.ledger) < 20
+    assert len(world.supervisor.state.ledger) < 20
 
     back(world, d, a, w)
 
@@ -805,13 +805,13 @@ def test_the_children_of_a_run_that_was_lost_with_its_node_are_called_off_before
     world.settle()
 
     runs.is_dead = True
-    world.supervisor.records.router.close(world.supervisor.records.router.find(runs.name), "gone")
+    world.supervisor.state.session_table.close(world.supervisor.state.session_table.find(runs.name), "gone")
     world.step()
     world.step()
     world.journal.sync()
     world.crash()
 
-    ledger = world.supervisor.records.ledger
+    ledger = world.supervisor.state.ledger
     waiting = [child for child in children if ledger.get(request_id(child.number)) is not None]
     assert 0 < len(waiting) < 9  # and so the run that was lost is still the one that the bus knows
     assert parent.given == [1]
@@ -863,7 +863,7 @@ def test_an_agent_with_which_its_node_does_not_come_back_is_lost_and_the_node_is
     assert "node_down" not in {event["event"] for event in told}
     assert begun.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
     assert waits.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
-    assert [session.node for session in world.supervisor.records.router.sessions] == ["d", "na"]
+    assert [session.node for session in world.supervisor.state.session_table.sessions] == ["d", "na"]
 
 
 def test_a_node_that_is_back_has_its_time_for_each_of_its_agents():
@@ -929,16 +929,16 @@ def test_an_agent_that_left_for_good_has_left_though_brokers_die_before_all_it_h
             world.step()
         a.channel.acknowledge(a.channel.last)  # its node says no more of it
         world.crash()
-    assert len(world.supervisor.records.ledger) > 0
+    assert len(world.supervisor.state.ledger) > 0
     back(world, d, a)
     world.settle(20)
 
     assert [asked.outcomes for asked in given] == [[(Status.FAILED_EXECUTION, "node_lost")]] * 2
     assert [asked.outcomes for asked in waiting] == [[(Status.REJECTED_CAPABILITY, "agent_gone")]] * 8
     assert told(world, "agent_leaving", "agent_down") == [("agent_leaving", "a", "tired"), ("agent_down", "a", "tired")]
-    assert world.supervisor.records.registry.get(b"a") is None
+    assert world.supervisor.state.registry.get(b"a") is None
     world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
-    assert [session.node for session in world.supervisor.records.router.sessions] == ["d", "na"]
+    assert [session.node for session in world.supervisor.state.session_table.sessions] == ["d", "na"]
     assert told(world, "node_down") == []
 
     a.add("a")
@@ -983,14 +983,14 @@ def test_a_node_that_said_bye_has_left_with_all_its_agents_though_its_broker_die
         world.step()
     a.is_dead = True
     world.crash()
-    assert len(world.supervisor.records.ledger) > 0
+    assert len(world.supervisor.state.ledger) > 0
 
     back(world, d)
     world.settle(20)
 
     assert [asked.outcomes for asked in given] == [[(Status.FAILED_EXECUTION, "node_lost")]] * 6
     assert [asked.outcomes for asked in waiting] == [[(Status.REJECTED_CAPABILITY, "agent_gone")]] * 6
-    assert [agent.name for agent in world.supervisor.records.registry.agents] == [b"d"]
+    assert [agent.name for agent in world.supervisor.state.registry.agents] == [b"d"]
     assert told(world, "node_leaving") == [("node_leaving", "na", "")]
     assert {reason for _, _, reason in told(world, "agent_down")} == {"left"}
     world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
@@ -1009,7 +1009,7 @@ def test_an_agent_that_comes_behind_the_bye_of_its_node_in_the_same_step_stays_t
     a.add("late")
     world.step()  # where `World.step` compares what recovery would make of it
 
-    assert "late" in {agent.manifest.agent for agent in world.supervisor.records.registry.agents}
+    assert "late" in {agent.manifest.agent for agent in world.supervisor.state.registry.agents}
 
 
 def test_what_is_ruled_on_in_the_step_in_which_it_leaves_is_told_of_once():

@@ -246,7 +246,7 @@ class Restarts(RuleBasedStateMachine):
     def nothing_is_open_after_its_deadline(self) -> None:
         world = self.world
         if world.has_stepped:
-            for entry in world.supervisor.records.ledger.running:
+            for entry in world.supervisor.state.ledger.running:
                 asked = world.asked.get(int.from_bytes(entry.request_id))
                 assert asked is None or world.wall <= asked.until + LATEST, "G4: not timed out"
 
@@ -270,7 +270,7 @@ class Restarts(RuleBasedStateMachine):
 
     @invariant()
     def credit_is_neither_made_nor_lost(self) -> None:
-        for agent in self.world.supervisor.records.registry.agents:
+        for agent in self.world.supervisor.state.registry.agents:
             assert agent.mailbox.in_flight >= 0
 
     @invariant()
@@ -303,7 +303,7 @@ class Restarts(RuleBasedStateMachine):
             for life, number in self.working:
                 life.answer(number, Status.CANCELLED if life.works[number].is_called_off else Status.COMPLETED)
             world.pass_time(1.0)
-            if not self.open and not self.working and not world.supervisor.records.ledger.running:
+            if not self.open and not self.working and not world.supervisor.state.ledger.running:
                 break
         world.pass_time(5.0)
         self.nobody_hears_that_the_broker_was_lost()
@@ -311,13 +311,13 @@ class Restarts(RuleBasedStateMachine):
         self.order_is_kept()
         self.each_was_accepted_once_and_ended_once_at_most()
         assert not [asked.number for asked in self.open], "G1: no outcome"
-        assert world.supervisor.records.ledger.running == []
+        assert world.supervisor.state.ledger.running == []
         if self.all_lived:
             session_state = {name.encode() for life in self.living for name in (life.name, *life.agents)}
-            assert {agent.name for agent in world.supervisor.records.registry.agents} == session_state, (
+            assert {agent.name for agent in world.supervisor.state.registry.agents} == session_state, (
                 "an agent is kept that left"
             )
-        for agent in world.supervisor.records.registry.agents:
+        for agent in world.supervisor.state.registry.agents:
             in_flight = agent.mailbox.in_flight if agent.condition is Condition.UP else 0
             assert (in_flight, agent.mailbox.waiting_count) == (0, 0), "credit was lost"
         for life in self.living:

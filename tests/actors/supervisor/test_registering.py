@@ -26,7 +26,7 @@ def register(peer: Peer, names: Any, manifest: Any = MANIFEST, number: int = 1) 
 
 
 def up(bus: Bus) -> list[str]:
-    return sorted(agent.manifest.agent for agent in bus.records.registry.agents)
+    return sorted(agent.manifest.agent for agent in bus.state.registry.agents)
 
 
 def test_many_agents_of_one_manifest_come_in_by_one_word_and_take_work():
@@ -185,7 +185,7 @@ def test_names_of_a_keys_dead_make_room_for_its_living_and_those_of_another_stay
     assert not peer.took(Kind.ERROR)
     assert len([name for name in up(bus) if name.startswith("other")]) == 10
     assert len([name for name in up(bus) if name.startswith("old")]) == 12
-    assert bus.records.registry.of_key == {"another": 10, "k": 32}
+    assert bus.state.registry.of_key == {"another": 10, "k": 32}
 
 
 def test_a_node_that_crashed_comes_back_at_once_with_as_many_other_names():
@@ -197,7 +197,7 @@ def test_a_node_that_crashed_comes_back_at_once_with_as_many_other_names():
             register(peer, [f"life{life}-{number}" for number in range(first, first + MOST_AT_A_TIME)])
         bus.step()
         assert (peer.took(Kind.ERROR), len(peer.session.agents)) == ([], 384)
-        bus.records.router.unreachable(peer.session.receiver)
+        bus.state.session_table.unreachable(peer.session.receiver)
         bus.supervisor.step([], bus.now, bus.now)
         peer.die()
         peer = Peer(bus, "n")
@@ -205,7 +205,7 @@ def test_a_node_that_crashed_comes_back_at_once_with_as_many_other_names():
         peer.hello()
         bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
 
-    assert bus.records.registry.of_key == {"k": 512}
+    assert bus.state.registry.of_key == {"k": 512}
 
 
 def test_a_name_that_another_keys_node_takes_makes_room_among_its_own():
@@ -218,8 +218,8 @@ def test_a_name_that_another_keys_node_takes_makes_room_among_its_own():
     bus.step()
 
     assert not peer.took(Kind.ERROR)
-    assert bus.records.registry.of_key == {"k": 32}
-    assert len(bus.records.registry) == 32
+    assert bus.state.registry.of_key == {"k": 32}
+    assert len(bus.state.registry) == 32
     assert bus.agent("old7").session is bus.agent("other0").session is peer.session
 
 
@@ -316,11 +316,11 @@ def test_making_room_takes_what_is_forgotten_and_a_refusal_nothing_however_many_
     bus.step()
     peer.is_dead = is_dead
     bus.pass_time(5.0)
-    assert len(bus.records.registry) == 2 * half
+    assert len(bus.state.registry) == 2 * half
     register(n, ["b1", "b2", "b3"])
 
     assert calls_of_a_step(bus) < 3_000
-    assert len(bus.records.registry) == 2 * half
+    assert len(bus.state.registry) == 2 * half
     assert n.session.agents.keys() == ({b"b1", b"b2", b"b3"} if is_dead else set())
 
 

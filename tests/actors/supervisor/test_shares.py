@@ -49,10 +49,10 @@ class World:
 
     def step(self) -> None:
         """One step, and what recovery would make of it."""
-        bus, before, events = self.bus, len(self.bus.records.ledger), len(self.bus.events("reassigned"))
+        bus, before, events = self.bus, len(self.bus.state.ledger), len(self.bus.events("reassigned"))
         self.serve()
         assert differences(bus.supervisor, bus.history) == []
-        self.ended.append(before - len(bus.records.ledger))
+        self.ended.append(before - len(bus.state.ledger))
         self._hear()
         self.moved.append(len(bus.events("reassigned")) - events)
 
@@ -63,11 +63,11 @@ class World:
     def _hear(self) -> None:
         """Give the peers what has left, without a step."""
         step, self.bus.supervisor.step = self.bus.supervisor.step, lambda *_args: None
-        held, waiting = self.bus.records.router.turns.held, self.bus.records.router.turns.waiting
-        self.bus.records.router.turns.held, self.bus.records.router.turns.waiting = [], []
+        held, waiting = self.bus.state.session_table.turns.held, self.bus.state.session_table.turns.waiting
+        self.bus.state.session_table.turns.held, self.bus.state.session_table.turns.waiting = [], []
         self.bus.step()
         self.bus.supervisor.step = step
-        self.bus.records.router.turns.held, self.bus.records.router.turns.waiting = held, waiting
+        self.bus.state.session_table.turns.held, self.bus.state.session_table.turns.waiting = held, waiting
 
     def run(self) -> None:
         """Step until nothing is left to do."""
@@ -135,7 +135,7 @@ def one_comes_back_without_what_waits_for_it(count: int) -> CountedWorld:
 def a_node_is_lost(count: int) -> CountedWorld:
     world = CountedWorld("a", limits=Limits(window=4 * MANY))
     world.give(count)
-    world.bus.records.router.unreachable(world.w.session.receiver)
+    world.bus.state.session_table.unreachable(world.w.session.receiver)
     world.run()
     assert set(world.d.outcomes().values()) == {Status.FAILED_EXECUTION}
     return world
@@ -151,12 +151,12 @@ def a_run_that_has_children_is_lost(count: int) -> CountedWorld:
         world.w.delegate("p", "child.work", parent=parent, timeout=900.0)
     world.bus.step()
     standby = world.bus.node("standby", "q", idempotent=True)
-    world.bus.records.router.unreachable(world.w.session.receiver)
+    world.bus.state.session_table.unreachable(world.w.session.receiver)
     world.run()
     assert [work.number for work in standby.took(Kind.DELEGATION)] == [parent]
     entry = world.bus.entry(parent)
     assert entry is not None
-    assert (entry.attempt, len(world.bus.records.ledger)) == (2, 1)
+    assert (entry.attempt, len(world.bus.state.ledger)) == (2, 1)
     return world
 
 
@@ -210,7 +210,7 @@ def test_an_agent_that_was_registered_since_drains_and_leaves_too_when_its_node_
     world.run()
 
     assert len(world.w.took(Kind.BYE)) == 1
-    assert [agent.name for agent in world.bus.records.registry.agents if agent.session is world.w.session] == []
+    assert [agent.name for agent in world.bus.state.registry.agents if agent.session is world.w.session] == []
 
 
 def test_an_agent_that_comes_while_its_node_leaves_goes_when_that_says_so_again() -> None:
@@ -305,7 +305,7 @@ def test_the_monitors_of_lost_nodes_are_forgotten_a_share_a_step_and_nobody_is_t
 
     for watcher, session in zip(watchers, sessions, strict=True):
         watcher.die()
-        world.bus.records.router.close(session, "lost")
+        world.bus.state.session_table.close(session, "lost")
     while left[-1]:
         world.step()
         left.append(sum(len(session.monitors) for session in sessions))
@@ -322,7 +322,7 @@ def test_who_takes_a_name_waits_until_the_work_of_its_former_holder_has_ended_an
     world = World("a")
     numbers = world.give(MANY)
     standby, other = world.bus.node("standby"), world.bus.node("other")
-    world.bus.records.router.unreachable(world.w.session.receiver)
+    world.bus.state.session_table.unreachable(world.w.session.receiver)
     world.step()
     standby.register("a", "z.z")
     standby.register("later", "z.z")
@@ -333,7 +333,7 @@ def test_who_takes_a_name_waits_until_the_work_of_its_former_holder_has_ended_an
         world.step()
         assert len(other.took(Kind.REGISTERED)) == 1
         if world.bus.agent("a").session.node == "w":
-            assert world.bus.records.registry.get(b"later") is None
+            assert world.bus.state.registry.get(b"later") is None
     world.run()
 
     assert steps > 2
@@ -372,23 +372,23 @@ def test_a_node_speaks_no_more_for_an_agent_that_left_and_has_much_to_be_answere
     assert world.w.outcome().code == "forged_sender"
     assert len(world.w.took(Kind.BYE)) == 1
     assert len(world.d.outcomes()) == MANY
-    assert [*world.bus.records.registry.agents] == [world.bus.agent("d")]
+    assert [*world.bus.state.registry.agents] == [world.bus.agent("d")]
 
 
 def test_a_node_that_is_lost_while_it_waits_for_a_name_does_not_get_it() -> None:
     world = World("a")
     world.give(MANY)
     standby = world.bus.node("standby")
-    world.bus.records.router.unreachable(world.w.session.receiver)
+    world.bus.state.session_table.unreachable(world.w.session.receiver)
     world.step()
     standby.register("a")
     world.step()
-    assert world.bus.records.router.turns.held != []
-    world.bus.records.router.close(standby.session, "its connection is gone")
+    assert world.bus.state.session_table.turns.held != []
+    world.bus.state.session_table.close(standby.session, "its connection is gone")
     world.run()
 
     assert world.bus.agent("a").session.node == "w"
-    assert world.bus.records.router.turns.held == []
+    assert world.bus.state.session_table.turns.held == []
 
 
 # -- who pays, and what finds no room ----------------------------------------------------------------------------
@@ -462,7 +462,7 @@ def test_what_ran_for_an_agent_that_left_is_not_ended_by_its_node_while_what_wai
     world.give(2 * FEW)
 
     world.w.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
-    while world.bus.records.registry.get(b"a") is not None:
+    while world.bus.state.registry.get(b"a") is not None:
         world.step()
         for stopped in world.w.took(Kind.CANCEL):
             world.w.respond("a", stopped.number, Status.CANCELLED)

@@ -25,7 +25,7 @@ def test_nobody_but_a_newcomer_with_hello_is_listened_to():
     bus.step()
 
     assert stranger.refusal().code == "no_session"
-    assert (bus.records.router.refused, bus.records.accepted) == (1, 0)
+    assert (bus.state.session_table.refused, bus.state.accepted) == (1, 0)
 
 
 def test_several_envelopes_of_one_frame_are_taken_in_their_order():
@@ -53,7 +53,7 @@ def test_one_bad_envelope_of_a_frame_does_not_cost_the_others():
     bus.step()
 
     assert a.work() == [900]
-    assert (d.refusal().code, bus.records.router.refused) == ("malformed_frame", 2)
+    assert (d.refusal().code, bus.state.session_table.refused) == ("malformed_frame", 2)
 
 
 def test_a_newer_protocol_is_refused_with_the_fix():
@@ -77,7 +77,7 @@ def test_an_envelope_over_the_limit_of_the_bus_is_passed_on_to_nobody():
 
     refusal = d.refusal()
     assert (refusal.code, refusal.number) == ("payload_too_large", number)
-    assert (a.work(), bus.records.accepted) == ([], 0)
+    assert (a.work(), bus.state.accepted) == ([], 0)
 
 
 def test_an_accepted_delegation_and_its_outcome_pass_the_tap_once_and_in_order():
@@ -119,7 +119,7 @@ def test_an_observer_gets_numbered_batches_and_no_more_than_it_acknowledges():
         bus.step()
         batches = watcher.took(Kind.TAP)
 
-    assert position == bus.records.tap.next
+    assert position == bus.state.tap.next
 
 
 def test_an_observer_of_some_topics_sees_those():
@@ -136,7 +136,7 @@ def test_an_observer_of_some_topics_sees_those():
     batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
 
     assert [read_header(envelope).capability for batch in batches for _, envelope in batch.envelopes] == [b"x.y"]
-    assert batches[-1].next == bus.records.tap.next
+    assert batches[-1].next == bus.state.tap.next
 
 
 def test_it_wakes_for_deadlines_and_signs_of_life_and_for_nothing_else():
@@ -167,17 +167,17 @@ def busy_bus() -> tuple[Bus, Peer]:
 
 def state_of(bus: Bus) -> object:
     """What must not change by what is refused."""
-    records = bus.records
+    state = bus.state
     return (
-        [(entry.request_id, entry.state, entry.agent.name, entry.attempt) for entry in records.ledger.running],
+        [(entry.request_id, entry.state, entry.agent.name, entry.attempt) for entry in state.ledger.running],
         [
             (a.name, a.session.node, a.condition, a.mailbox.waiting_count, a.mailbox.in_flight)
-            for a in records.registry.agents
+            for a in state.registry.agents
         ],
-        [session.node for session in records.router.sessions],
-        records.accepted,
-        records.tap.next,
-        len(records.dead_letters),
+        [session.node for session in state.session_table.sessions],
+        state.accepted,
+        state.tap.next,
+        len(state.dead_letters),
     )
 
 
@@ -185,14 +185,14 @@ def state_of(bus: Bus) -> object:
 @given(st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=120)), max_size=4))
 def test_any_bytes_from_anybody_are_refused_and_counted_and_change_nothing(messages):
     bus, evil = busy_bus()
-    before, refused = state_of(bus), bus.records.router.refused
+    before, refused = state_of(bus), bus.state.session_table.refused
 
     for routing_id, message in messages:
         bus.arrive(routing_id, message)
         evil.raw(message)
     bus.step()
 
-    assert bus.records.router.refused == refused + 2 * len(messages)
+    assert bus.state.session_table.refused == refused + 2 * len(messages)
     assert state_of(bus) == before
 
 
@@ -221,7 +221,7 @@ headers = st.fixed_dictionaries(
 @given(st.lists(headers, min_size=1, max_size=6), st.booleans())
 def test_no_well_formed_envelope_whatever_it_says_raises_or_touches_the_work_of_others(fields, reverse):
     bus, evil = busy_bus()
-    work = {entry.request_id: entry.agent.name for entry in bus.records.ledger.running}
+    work = {entry.request_id: entry.agent.name for entry in bus.state.ledger.running}
     envelopes = [pack_envelope(**header) for header in fields]
 
     for envelope in envelopes[:: -1 if reverse else 1]:
@@ -231,7 +231,7 @@ def test_no_well_formed_envelope_whatever_it_says_raises_or_touches_the_work_of_
     bus.pass_time(0.5)
 
     for number, agent in work.items():
-        entry = bus.records.ledger.get(number)
+        entry = bus.state.ledger.get(number)
         assert entry is not None
         assert entry.agent.name == agent or entry.state is State.QUEUED
     assert bus.agent("a").session.node == "na"
@@ -259,7 +259,7 @@ def test_a_mutated_frame_of_a_real_peer_does_not_raise(data):
     bus.step()
     bus.pass_time(1.0)
 
-    assert all(entry.deadline > bus.now - 0.25 for entry in bus.records.ledger.running)
+    assert all(entry.deadline > bus.now - 0.25 for entry in bus.state.ledger.running)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.EVENT, Kind.TAP, Kind.WELCOME)])

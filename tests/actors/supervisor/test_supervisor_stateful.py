@@ -65,7 +65,7 @@ class Supervision(RuleBasedStateMachine):
 
     def free_names(self) -> list[str]:
         """Names that a node may register: nobody has them, or who had them is known to be down."""
-        registry = self.bus.records.registry
+        registry = self.bus.state.registry
         known = {name: registry.get(name.encode()) for name in AGENTS}
         return [name for name, agent in known.items() if agent is None or agent.condition is Condition.DOWN]
 

@@ -13,31 +13,31 @@ MEGABYTE = bytes(1 << 20)
 
 
 class Nodes:
-    """A router with nodes, whose names begin with their keys."""
+    """A session table with nodes, whose names begin with their keys."""
 
     def __init__(self, most: int, *, keys: bool = True) -> None:
         self.owners: dict[bytes, str] = {}
-        self.router = SessionTable(owner=lambda routing_id: self.owners.get(routing_id, ""), most_kept=most)
+        self.session_table = SessionTable(owner=lambda routing_id: self.owners.get(routing_id, ""), most_kept=most)
         self.keys = keys
 
     def enter(self, node: str) -> Session:
         incarnation = node.encode().ljust(INCARNATION, b"_")
         if self.keys:
             self.owners[b"r" + incarnation] = node.partition("/")[0]
-        return self.router.open(b"r" + incarnation, node, {}, 1.0)
+        return self.session_table.open(b"r" + incarnation, node, {}, 1.0)
 
     def send(self, session: Session, megabytes: int = 1) -> None:
         """Send so much in a step that is committed; the socket takes it all."""
         for _ in range(megabytes):
-            self.router.send(session, MEGABYTE)
-        self.router.seal(1)
-        self.router.release(1)
-        for _ in self.router.outgoing():
+            self.session_table.send(session, MEGABYTE)
+        self.session_table.seal(1)
+        self.session_table.release(1)
+        for _ in self.session_table.outgoing():
             pass
 
     def acknowledge(self, session: Session) -> None:
         channel = session.channel
-        self.router.arrive(b"t" + session.incarnation, join_frame([], channel.session, 0, channel.last), 1.0)
+        self.session_table.arrive(b"t" + session.incarnation, join_frame([], channel.session, 0, channel.last), 1.0)
 
 
 def test_of_the_nodes_of_a_key_that_acknowledge_nothing_the_one_with_most_is_cut_off() -> None:
@@ -50,10 +50,10 @@ def test_of_the_nodes_of_a_key_that_acknowledge_nothing_the_one_with_most_is_cut
     for session in greedy:
         nodes.send(session, 2)
 
-    lost = nodes.router.expire(1.0)
+    lost = nodes.session_table.expire(1.0)
     assert lost == [greedy[3]]
     assert "does not read" in lost[0].lost
-    assert nodes.router.backlog.size <= 30 << 20
+    assert nodes.session_table.backlog.size <= 30 << 20
 
 
 def test_in_all_too_much_is_paid_for_by_the_key_for_which_most_is_kept() -> None:
@@ -64,10 +64,10 @@ def test_in_all_too_much_is_paid_for_by_the_key_for_which_most_is_kept() -> None
     for session in many:
         nodes.send(session)
 
-    lost = nodes.router.expire(1.0)
+    lost = nodes.session_table.expire(1.0)
     assert lost
     assert {session.owner for session in lost} <= {"m1", "m2"}
-    assert nodes.router.backlog.size <= 40 << 20
+    assert nodes.session_table.backlog.size <= 40 << 20
     nodes.send(few)
     assert not few.lost
 
@@ -77,11 +77,11 @@ def test_without_keys_the_bound_is_for_all_nodes_together() -> None:
     sessions = [nodes.enter(f"n{number}") for number in range(19)]
     for session in sessions:
         nodes.send(session)
-    assert not nodes.router.has_lost
+    assert not nodes.session_table.has_lost
 
     nodes.send(sessions[0], 3)
 
-    assert nodes.router.expire(1.0) == [sessions[0]]
+    assert nodes.session_table.expire(1.0) == [sessions[0]]
 
 
 def test_what_is_acknowledged_counts_no_more_and_so_does_what_is_kept_for_who_is_gone() -> None:
@@ -92,10 +92,10 @@ def test_what_is_acknowledged_counts_no_more_and_so_does_what_is_kept_for_who_is
             nodes.send(session, 2)
             nodes.acknowledge(session)
     nodes.send(other, 2)
-    nodes.router.close(other, "gone")
+    nodes.session_table.close(other, "gone")
     nodes.send(other, 2)
 
-    backlog = nodes.router.backlog
+    backlog = nodes.session_table.backlog
     assert (one.lost, backlog.size, backlog.most_of_one, backlog._of) == ("", 0, 0, {})
 
 
@@ -103,8 +103,8 @@ def test_what_waits_for_the_journal_counts_too() -> None:
     nodes = Nodes(20 << 20)
     session = nodes.enter("k/1")
     for ticket in range(1, 30):
-        nodes.router.send(session, MEGABYTE)
-        nodes.router.seal(ticket)  # which is never committed
+        nodes.session_table.send(session, MEGABYTE)
+        nodes.session_table.seal(ticket)  # which is never committed
 
     assert "does not read" in session.lost
 
@@ -113,11 +113,11 @@ def test_little_that_is_kept_is_not_even_counted() -> None:
     nodes = Nodes(20 << 20)
     session = nodes.enter("k/1")
     for _ in range(10):
-        nodes.router.send(session, bytes(GRAIN // 20))
-        nodes.router.seal(1)
-        nodes.router.release(1)
+        nodes.session_table.send(session, bytes(GRAIN // 20))
+        nodes.session_table.seal(1)
+        nodes.session_table.release(1)
 
-    assert (session.counted, nodes.router.backlog.size) == (0, 0)
+    assert (session.counted, nodes.session_table.backlog.size) == (0, 0)
 
 
 def test_when_memory_is_short_the_node_with_most_goes_and_one_at_a_time() -> None:

@@ -30,10 +30,10 @@ def test_each_kind_has_its_price(kind: int, points: int):
 
 def price(envelope: bytes) -> int:
     """What a session pays when the envelope has its turn, without the point for its frame."""
-    router = SessionTable()
-    session = router.open(b"r" + bytes(INCARNATION), "n", {}, 0.0)
-    router.arrive(session.receiver, join_frame([envelope]), 1.0)
-    assert [taken for _, taken in router.turns.take()] == [envelope]
+    session_table = SessionTable()
+    session = session_table.open(b"r" + bytes(INCARNATION), "n", {}, 0.0)
+    session_table.arrive(session.receiver, join_frame([envelope]), 1.0)
+    assert [taken for _, taken in session_table.turns.take()] == [envelope]
     return session.input.tag - 1
 
 

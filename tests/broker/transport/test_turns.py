@@ -23,16 +23,16 @@ BOUND = 3 * QUANTUM + DEAREST + 1 + SPENT
 """Points that each other session may be served before an honest one."""
 
 
-def enter(router: SessionTable, number: int) -> Session:
-    return router.open(b"r" + b"%16d" % number, f"n{number}", {}, 0.0)
+def enter(session_table: SessionTable, number: int) -> Session:
+    return session_table.open(b"r" + b"%16d" % number, f"n{number}", {}, 0.0)
 
 
 class Peer:
     """A session, what was put for it and what of that was handled."""
 
-    def __init__(self, router: SessionTable, number: int) -> None:
-        self.router = router
-        self.session = enter(router, number)
+    def __init__(self, session_table: SessionTable, number: int) -> None:
+        self.session_table = session_table
+        self.session = enter(session_table, number)
         self.number = 0
         self.said = 0
         self.handled: list[int] = []
@@ -46,7 +46,7 @@ class Peer:
             for place, (kind, size) in enumerate(sizes)
         ]
         self.said += len(sizes)
-        self.router.arrive(
+        self.session_table.arrive(
             b"t" + self.session.incarnation, join_frame(envelopes, self.session.channel.session, self.number), 1.0
         )
 
@@ -56,8 +56,8 @@ class Fairness(RuleBasedStateMachine):
 
     @initialize(others=st.integers(1, 6))
     def some_sessions(self, others: int) -> None:
-        self.router = SessionTable()
-        self.peers = [Peer(self.router, number) for number in range(others + 1)]
+        self.session_table = SessionTable()
+        self.peers = [Peer(self.session_table, number) for number in range(others + 1)]
         self.by_session = {peer.session: peer for peer in self.peers}
         self.waited: int | None = None
         """Points of others that were handled since the honest one's only frame came; None while it waits for nothing."""
@@ -93,8 +93,8 @@ class Fairness(RuleBasedStateMachine):
     def _step(self) -> None:
         points = last = 0
         self.steps += 1
-        had_waiting = self.router.turns.waiting
-        for queue, envelope in self.router.turns.take():
+        had_waiting = self.session_table.turns.waiting
+        for queue, envelope in self.session_table.turns.take():
             assert queue.session is not None
             cost = PRICES[envelope[0]] + (len(envelope) >> PER_8_KIB)
             peer = self.by_session[queue.session]
@@ -107,7 +107,7 @@ class Fairness(RuleBasedStateMachine):
             elif self.waited is not None:
                 self.waited += last
         assert points <= STEP + last + QUANTUM, "a step has its end"
-        if had_waiting and self.router.turns.waiting:
+        if had_waiting and self.session_table.turns.waiting:
             assert points + sum(peer.number for peer in self.peers) >= STEP, "nothing waits for nothing"
 
     @invariant()
@@ -123,22 +123,22 @@ class Fairness(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "peers"):
             return
-        while self.router.turns.waiting:
+        while self.session_table.turns.waiting:
             self._step()
         assert self.waited is None
         for peer in self.peers:
             assert len(peer.handled) == peer.said, "something was lost"
-            assert self.router.turns.handled.get(peer.session, 0) == peer.number == peer.session.channel.received
-        assert self.router.turns.size == 0
+            assert self.session_table.turns.handled.get(peer.session, 0) == peer.number == peer.session.channel.received
+        assert self.session_table.turns.size == 0
 
 
 TestFairness = Fairness.TestCase
 TestFairness.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
-def handled(router: SessionTable) -> list[str]:
+def handled(session_table: SessionTable) -> list[str]:
     """Whose envelopes one step handles."""
-    return [queue.session.node if queue.session else "" for queue, _ in router.turns.take()]
+    return [queue.session.node if queue.session else "" for queue, _ in session_table.turns.take()]
 
 
 def read_id(envelope: bytes) -> bytes:
@@ -146,27 +146,27 @@ def read_id(envelope: bytes) -> bytes:
 
 
 def test_one_that_is_alone_is_served_for_whole_steps_whatever_it_has_cost():
-    router = SessionTable()
-    alone = Peer(router, 1)
+    session_table = SessionTable()
+    alone = Peer(session_table, 1)
     for _ in range(10):
         alone.say(*[(Kind.CANCEL, 0)] * 200)
     alone.session.input.spend(100_000)
 
     taken = []
-    while router.turns.waiting:
-        taken.append(len(handled(router)))
+    while session_table.turns.waiting:
+        taken.append(len(handled(session_table)))
     assert sum(taken) == 2_000
     assert all(STEP - 40 <= count <= STEP + QUANTUM for count in taken[:-1])
 
 
 def test_what_handling_turned_out_to_cost_is_waited_for_by_who_caused_it():
-    router = SessionTable()
-    dear, cheap = Peer(router, 1), Peer(router, 2)
+    session_table = SessionTable()
+    dear, cheap = Peer(session_table, 1), Peer(session_table, 2)
     for _ in range(20):
         dear.say((Kind.DELEGATION, 0))
         cheap.say((Kind.DELEGATION, 0))
     order = []
-    for queue, _ in router.turns.take():
+    for queue, _ in session_table.turns.take():
         order.append(queue)
         if queue is dear.session.input:
             queue.spend(100)
@@ -176,145 +176,147 @@ def test_what_handling_turned_out_to_cost_is_waited_for_by_who_caused_it():
 
 
 def test_who_comes_new_waits_for_nobodys_debt():
-    router = SessionTable()
-    deep, busy, fresh = Peer(router, 1), Peer(router, 2), Peer(router, 3)
+    session_table = SessionTable()
+    deep, busy, fresh = Peer(session_table, 1), Peer(session_table, 2), Peer(session_table, 3)
     for peer in (deep, busy):
         for _ in range(100):
             peer.say(*[(Kind.DELEGATION, 0)] * 10)
-    for queue, _ in router.turns.take():
+    for queue, _ in session_table.turns.take():
         if queue is deep.session.input:
             queue.spend(100_000)
-    handled(router)
+    handled(session_table)
     fresh.say((Kind.DELEGATION, 0))
 
-    assert "n3" in handled(router)[:QUANTUM]
+    assert "n3" in handled(session_table)[:QUANTUM]
 
 
 def test_whoever_comes_first_is_first_when_nothing_waited():
-    router = SessionTable()
-    one, two = Peer(router, 1), Peer(router, 2)
+    session_table = SessionTable()
+    one, two = Peer(session_table, 1), Peer(session_table, 2)
     one.say(*[(Kind.DELEGATION, 0)] * 9)
-    assert handled(router) == ["n1"] * 9
+    assert handled(session_table) == ["n1"] * 9
     one.say((Kind.DELEGATION, 0))
     two.say((Kind.DELEGATION, 0))
 
-    assert handled(router) == ["n1", "n2"]
+    assert handled(session_table) == ["n1", "n2"]
 
 
 def test_a_frame_is_acknowledged_when_its_last_envelope_was_handled():
-    router = SessionTable()
-    peer = Peer(router, 1)
+    session_table = SessionTable()
+    peer = Peer(session_table, 1)
     peer.say(*[(Kind.CANCEL, 0)] * 900)
     peer.say((Kind.CANCEL, 0))
     for _ in range(3):
-        handled(router)
-        router.seal(1)
-        router.release(1)
+        handled(session_table)
+        session_table.seal(1)
+        session_table.release(1)
         assert peer.session.channel.settled == 0
-    handled(router)
-    router.seal(1)
-    router.release(1)
+    handled(session_table)
+    session_table.seal(1)
+    session_table.release(1)
 
     assert peer.session.channel.settled == 2
 
 
 def test_a_node_that_waits_for_its_turn_is_not_lost_for_silence_nor_with_its_connection():
-    router = SessionTable()
-    silent, cut = Peer(router, 1), Peer(router, 2)
+    session_table = SessionTable()
+    silent, cut = Peer(session_table, 1), Peer(session_table, 2)
     for peer in (silent, cut):
         peer.say(*[(Kind.CANCEL, 0)] * 1_000)
-    router.unreachable(cut.session.receiver)
+    session_table.unreachable(cut.session.receiver)
 
-    assert router.expire(DEFAULT_TIMING.silence * 10) == []
-    while router.turns.waiting:
-        handled(router)
-    assert {session.node for session in router.expire(DEFAULT_TIMING.silence * 10 + 1)} == {"n1", "n2"}
+    assert session_table.expire(DEFAULT_TIMING.silence * 10) == []
+    while session_table.turns.waiting:
+        handled(session_table)
+    assert {session.node for session in session_table.expire(DEFAULT_TIMING.silence * 10 + 1)} == {"n1", "n2"}
 
 
 def test_what_waits_of_a_lost_node_is_forgotten():
-    router = SessionTable()
-    peer = Peer(router, 1)
+    session_table = SessionTable()
+    peer = Peer(session_table, 1)
     peer.say(*[(Kind.CANCEL, 0)] * 1_000)
-    taking = router.turns.take()
+    taking = session_table.turns.take()
     next(taking)
-    router.close(peer.session, "gone")
+    session_table.close(peer.session, "gone")
 
     assert list(taking) == []
-    assert (router.turns.size, router.turns.waiting) == (0, [])
+    assert (session_table.turns.size, session_table.turns.waiting) == (0, [])
 
 
 def test_a_peer_that_was_let_in_while_its_next_frame_waited_is_no_stranger_any_more():
-    router = SessionTable()
+    session_table = SessionTable()
     for kind in (Kind.HELLO, Kind.REGISTER):
-        router.arrive(b"r" + b"1" * INCARNATION, join_frame([pack_envelope(kind)]), 1.0)
+        session_table.arrive(b"r" + b"1" * INCARNATION, join_frame([pack_envelope(kind)]), 1.0)
     seen = []
-    for queue, envelope in router.turns.take():
+    for queue, envelope in session_table.turns.take():
         seen.append((queue.session is None, envelope[0]))
         if queue.session is None:
-            router.open(queue.address, "n", {}, 1.0)
+            session_table.open(queue.address, "n", {}, 1.0)
 
     assert seen == [(True, Kind.HELLO), (False, Kind.REGISTER)]
 
 
 def test_strangers_of_one_key_share_one_queue_and_those_of_another_have_theirs():
-    router = SessionTable(owner=lambda routing_id: routing_id[:1].decode())
+    session_table = SessionTable(owner=lambda routing_id: routing_id[:1].decode())
     for number in range(5_000):
-        router.arrive(b"a%16d" % number, b"junk", 1.0)
-    router.arrive(b"b" * 17, join_frame([pack_envelope(Kind.HELLO)]), 1.0)
+        session_table.arrive(b"a%16d" % number, b"junk", 1.0)
+    session_table.arrive(b"b" * 17, join_frame([pack_envelope(Kind.HELLO)]), 1.0)
 
-    assert router.refusals.by_reason["input_full"] > 3_000
-    handled_ids = [queue.address for queue, _ in router.turns.take()]
+    assert session_table.refusals.by_reason["input_full"] > 3_000
+    handled_ids = [queue.address for queue, _ in session_table.turns.take()]
     assert handled_ids == [b"b" * 17]
 
 
 def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_come_again(monkeypatch):
     for module in (turns, router_module):
         monkeypatch.setattr(module, "MOST_WAITING", 1_000_000)
-    router = SessionTable()
-    long, short = Peer(router, 1), Peer(router, 2)
+    session_table = SessionTable()
+    long, short = Peer(session_table, 1), Peer(session_table, 2)
     short.say((Kind.DELEGATION, 1_000))
     frames = []
     for number in range(1, 13):
         frames.append(
             join_frame([pack_envelope(Kind.DELEGATION, body=bytes(90_000))], long.session.channel.session, number)
         )
-        router.arrive(b"t" + long.session.incarnation, frames[-1], 1.0)
+        session_table.arrive(b"t" + long.session.incarnation, frames[-1], 1.0)
 
-    assert router.refusals.by_reason == {"input_full": 1}
-    assert router.turns.size <= 1_000_000
+    assert session_table.refusals.by_reason == {"input_full": 1}
+    assert session_table.turns.size <= 1_000_000
     kept = long.session.channel.received
     assert 4 <= kept <= 7
-    while router.turns.waiting:
-        handled(router)
-    assert (router.turns.handled[long.session], router.turns.handled[short.session]) == (kept, 1)
-    router.arrive(b"t" + long.session.incarnation, frames[-1], 2.0)
-    assert [envelope[0] for _, frame in router.outgoing() for envelope in read_frame(frame).envelopes] == [Kind.RESEND]
+    while session_table.turns.waiting:
+        handled(session_table)
+    assert (session_table.turns.handled[long.session], session_table.turns.handled[short.session]) == (kept, 1)
+    session_table.arrive(b"t" + long.session.incarnation, frames[-1], 2.0)
+    assert [envelope[0] for _, frame in session_table.outgoing() for envelope in read_frame(frame).envelopes] == [
+        Kind.RESEND
+    ]
     for frame in frames[kept:]:
-        router.arrive(b"t" + long.session.incarnation, frame, 2.0)
-    while router.turns.waiting:
-        handled(router)
-    assert router.turns.handled[long.session] == 12
+        session_table.arrive(b"t" + long.session.incarnation, frame, 2.0)
+    while session_table.turns.waiting:
+        handled(session_table)
+    assert session_table.turns.handled[long.session] == 12
 
 
 def test_a_queue_takes_no_more_than_its_limit():
-    router = SessionTable()
-    session = enter(router, 1)
+    session_table = SessionTable()
+    session = enter(session_table, 1)
     session.input.limit = 1_000
 
     for size in (745, 744):
         body = bytes(size - len(join_frame([pack_envelope(Kind.DELEGATION)])))
         frame = join_frame([pack_envelope(Kind.DELEGATION, body=body)], session.channel.session, 1)
         assert len(frame) == size
-        router.arrive(b"t" + session.incarnation, frame, 1.0)
+        session_table.arrive(b"t" + session.incarnation, frame, 1.0)
 
-    assert [queue.session for queue, _ in router.turns.take()] == [session]
-    assert router.refused == 1
+    assert [queue.session for queue, _ in session_table.turns.take()] == [session]
+    assert session_table.refused == 1
 
 
-def step_holding(router: SessionTable, kind: Kind, free: list[bool]) -> list[tuple[str, int]]:
+def step_holding(session_table: SessionTable, kind: Kind, free: list[bool]) -> list[tuple[str, int]]:
     """Who was given which envelope in one step; those of a kind are held until `free` has something in it."""
     given = []
-    for queue, envelope in router.turns.take():
+    for queue, envelope in session_table.turns.take():
         assert queue.session is not None
         given.append((queue.session.node, int.from_bytes(read_id(envelope))))
         if envelope[0] == kind and not free:
@@ -323,46 +325,54 @@ def step_holding(router: SessionTable, kind: Kind, free: list[bool]) -> list[tup
 
 
 def test_what_is_held_is_given_again_once_it_is_free_before_all_else_of_its_queue_and_others_go_on():
-    router, free = SessionTable(), list[bool]()
-    waits, other = Peer(router, 1), Peer(router, 2)
+    session_table, free = SessionTable(), list[bool]()
+    waits, other = Peer(session_table, 1), Peer(session_table, 2)
     waits.say((Kind.CANCEL, 0), (Kind.REGISTER, 0), (Kind.CANCEL, 0))
     waits.say((Kind.CANCEL, 0))
     other.say((Kind.CANCEL, 0))
 
-    assert step_holding(router, Kind.REGISTER, free) == [("n1", 1), ("n1", 2), ("n2", 1)]
+    assert step_holding(session_table, Kind.REGISTER, free) == [("n1", 1), ("n1", 2), ("n2", 1)]
     other.say((Kind.CANCEL, 0))
-    assert step_holding(router, Kind.REGISTER, free) == [("n2", 2)]
-    assert (router.turns.waiting, router.turns.handled.get(waits.session, 0), waits.session.input.is_waiting) == (
+    assert step_holding(session_table, Kind.REGISTER, free) == [("n2", 2)]
+    assert (
+        session_table.turns.waiting,
+        session_table.turns.handled.get(waits.session, 0),
+        waits.session.input.is_waiting,
+    ) == (
         [],
         0,
         True,
     )
     free.append(True)
-    assert step_holding(router, Kind.REGISTER, free) == [("n1", 2), ("n1", 3), ("n1", 4)]
-    assert (router.turns.handled.get(waits.session, 0), router.turns.held, router.turns.size) == (2, [], 0)
+    assert step_holding(session_table, Kind.REGISTER, free) == [("n1", 2), ("n1", 3), ("n1", 4)]
+    assert (session_table.turns.handled.get(waits.session, 0), session_table.turns.held, session_table.turns.size) == (
+        2,
+        [],
+        0,
+    )
 
 
 def test_who_was_held_has_saved_no_turns_meanwhile():
-    router, free = SessionTable(), list[bool]()
-    waits, other = Peer(router, 1), Peer(router, 2)
+    session_table, free = SessionTable(), list[bool]()
+    waits, other = Peer(session_table, 1), Peer(session_table, 2)
     waits.say((Kind.REGISTER, 0), *[(Kind.CANCEL, 0)] * 1_000)
-    assert step_holding(router, Kind.REGISTER, free) == [("n1", 1)]
+    assert step_holding(session_table, Kind.REGISTER, free) == [("n1", 1)]
     for _ in range(4):
         other.say(*[(Kind.CANCEL, 0)] * 1_000)
     for _ in range(8):
-        assert {node for node, _ in step_holding(router, Kind.REGISTER, free)} == {"n2"}
+        assert {node for node, _ in step_holding(session_table, Kind.REGISTER, free)} == {"n2"}
     free.append(True)
 
-    given = [node for _ in range(3) for node, _ in step_holding(router, Kind.REGISTER, free)]
+    given = [node for _ in range(3) for node, _ in step_holding(session_table, Kind.REGISTER, free)]
     assert 0.4 < given.count("n1") / len(given) < 0.6
 
 
 def test_a_session_that_ends_while_it_is_held_leaves_nothing():
-    router = SessionTable()
-    waits = Peer(router, 1)
+    session_table = SessionTable()
+    waits = Peer(session_table, 1)
     waits.say((Kind.REGISTER, 0), (Kind.CANCEL, 0))
-    assert step_holding(router, Kind.REGISTER, []) == [("n1", 1)]
-    router.close(waits.session, "its connection is gone")
+    assert step_holding(session_table, Kind.REGISTER, []) == [("n1", 1)]
+    session_table.close(waits.session, "its connection is gone")
 
-    assert step_holding(router, Kind.REGISTER, []) == []
-    assert (router.turns.waiting, router.turns.held, router.turns.size) == ([], [], 0)
+    assert step_holding(session_table, Kind.REGISTER, []) == []
+    assert (session_table.turns.waiting, session_table.turns.held, session_table.turns.size) == ([], [], 0)

@@ -26,10 +26,10 @@ class Kept:
     def __init__(self, much: int, little: int) -> None:
         self.gone: list[str] = []
         self.backlog = Backlog(1 << 30, lambda session, _: self.gone.append(session.node))
-        router = SessionTable()
+        session_table = SessionTable()
         self.sessions: list[Session] = []
         for number, (name, size) in enumerate((("much", much), ("little", little))):
-            session = router.open(b"r" + b"%d" % number * INCARNATION, name, {}, 0.0)
+            session = session_table.open(b"r" + b"%d" % number * INCARNATION, name, {}, 0.0)
             self.sessions.append(session)
             self.backlog.count(session, size)
 

@@ -60,7 +60,7 @@ def test_a_node_joins_and_hears_nothing_before_it_opens():
     welcome, *_ = link.first(99.0)
 
     assert unpack(welcome[read_header(welcome).body :])["clock"] == 1_000_000.0
-    assert [session.node for session in broker.supervisor.records.router.sessions] == ["n"]
+    assert [session.node for session in broker.supervisor.state.session_table.sessions] == ["n"]
 
 
 def test_what_is_sent_arrives_when_a_link_is_flushed_or_the_broker_is_told_to_exchange():
@@ -99,7 +99,7 @@ def test_any_bytes_may_be_injected():
     broker.inject(b"who knows", b"junk")
     broker.exchange()
 
-    assert broker.supervisor.records.router.refused == 1
+    assert broker.supervisor.state.session_table.refused == 1
 
 
 def test_a_callback_that_flushes_moves_the_frames_without_running_in_circles():
@@ -139,7 +139,7 @@ def test_a_cut_link_loses_what_comes_keeps_what_it_sends_and_is_noticed_as_silen
     for _ in range(3):
         clock.advance(DEFAULT_TIMING.silence / 2)
         broker.exchange()
-    assert broker.supervisor.records.router.sessions == []
+    assert broker.supervisor.state.session_table.sessions == []
     assert receiver.kinds == [Kind.REGISTERED]
 
     link.mend()
@@ -179,4 +179,4 @@ def test_closing_sends_what_waits():
 
     link.close(1.0)
 
-    assert broker.supervisor.records.registry.get(b"a") is not None
+    assert broker.supervisor.state.registry.get(b"a") is not None

@@ -36,15 +36,15 @@ __all__ = ["MENDED"]
 
 def _any_parent(parent: Any) -> Any:
     def mutated(self: Selection, header: Any) -> Entry | None:
-        found = self._records.ledger.get(header.parent)
-        return None if found is None and header.parent not in self._records.ended else parent(self, header)
+        found = self._state.ledger.get(header.parent)
+        return None if found is None and header.parent not in self._state.ended else parent(self, header)
 
     return mutated
 
 
 def _ended_parent(parent: Any) -> Any:
     def mutated(self: Selection, header: Any) -> Entry | None:
-        return None if header.parent in self._records.ended else parent(self, header)
+        return None if header.parent in self._state.ended else parent(self, header)
 
     return mutated
 
@@ -64,7 +64,7 @@ def _by_wall(begin: Any) -> Any:
 def _forget_silently(_forget: Any) -> Any:
     def mutated(self: LostAgents, agent: Any) -> None:
         self.discard(agent)
-        self._records.registry.remove(agent)
+        self._state.registry.remove(agent)
 
     return mutated
 
@@ -81,8 +81,8 @@ def _nobodys_word(remove: Any) -> Any:
 
 def _silent_when_removed(look_up: Any) -> Any:
     def mutated(self: OutcomeReplay, session: Any, request_id: bytes) -> bool:
-        records = self._records
-        is_removed = records.outcome(request_id) is None and request_id in records.ended
+        state = self._state
+        is_removed = state.outcome(request_id) is None and request_id in state.ended
         return not is_removed and bool(look_up(self, session, request_id))
 
     return mutated
@@ -110,29 +110,29 @@ def _keep_all(_disown: Any) -> Any:
 class _Ring:
     """A journal whose removed part ends where the ring begins."""
 
-    def __init__(self, records: BrokerState) -> None:
-        self.read, self.identity, self.first = records.journal.read, records.journal.identity, records.tap.first
+    def __init__(self, state: BrokerState) -> None:
+        self.read, self.identity, self.first = state.journal.read, state.journal.identity, state.tap.first
 
 
 def _on_in_the_ring(from_journal: Any) -> Any:
     def mutated(self: ObserverFeed, *observer: Any) -> int:
-        records, journal = self._records, self._records.journal
-        records.journal = _Ring(records)  # type: ignore[assignment]
+        state, journal = self._state, self._state.journal
+        state.journal = _Ring(state)  # type: ignore[assignment]
         try:
             return int(from_journal(self, *observer))
         finally:
-            records.journal = journal
+            state.journal = journal
 
     return mutated
 
 
 def _forget_what_recovery_ended(recover: Any) -> Any:
-    def mutated(records: BrokerState, *more: Any) -> None:
-        recover(records, *more)
+    def mutated(state: BrokerState, *more: Any) -> None:
+        recover(state, *more)
         (history,) = (one for one in more if isinstance(one, History))
-        for request_id, (_, _, number) in list(records.ended._newer.items()):
+        for request_id, (_, _, number) in list(state.ended._newer.items()):
             if number >= history.next:
-                del records.ended._newer[request_id]
+                del state.ended._newer[request_id]
 
     return mutated
 
@@ -161,11 +161,11 @@ def _permit_all(_marks: Any) -> Any:
 
 def _tell_anybody(came_before: Any) -> Any:
     def mutated(self: DelegationPolicy, session: Any, header: Any, envelope: bytes) -> bool:
-        records = self._records
-        if header.flags & Flag.RESENT and records.ledger.get(header.request_id) is None:
-            outcome = records.outcome(header.request_id)
+        state = self._state
+        if header.flags & Flag.RESENT and state.ledger.get(header.request_id) is None:
+            outcome = state.outcome(header.request_id)
             if outcome is not None:
-                records.router.send(session, outcome)
+                state.session_table.send(session, outcome)
         return bool(came_before(self, session, header, envelope))
 
     return mutated
@@ -173,7 +173,7 @@ def _tell_anybody(came_before: Any) -> Any:
 
 def _speak_for_anybody(accept: Any) -> Any:
     def mutated(self: DelegationPolicy, session: Any, header: Any, envelope: bytes) -> None:
-        agent = self._records.registry.get(header.source)
+        agent = self._state.registry.get(header.source)
         if agent is None or header.source in session.agents:
             accept(self, session, header, envelope)
             return
@@ -255,9 +255,9 @@ def _believe_the_time(drop: Any) -> Any:
 
 def _ran_by_the_time(_may_have_run: Any) -> Any:
     def mutated(self: DelegationPolicy, _session: Any, header: Any) -> bool:
-        records, made = self._records, made_at(header.request_id)
-        began = vars(self).setdefault("began", records.wall)
-        return records.has_recovered and (made is None or made < began)
+        state, made = self._state, made_at(header.request_id)
+        began = vars(self).setdefault("began", state.wall)
+        return state.has_recovered and (made is None or made < began)
 
     return mutated
 

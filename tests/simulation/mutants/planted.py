@@ -42,12 +42,12 @@ def _forget_ended(delegation: Any) -> Any:
     """A delegation that is sent again after its outcome is taken for a new one."""
 
     def mutated(self: DelegationPolicy, session: Any, header: Any, envelope: bytes) -> None:
-        records = self._records
-        ended, records.ended = records.ended, Ended()  # the bug
+        state = self._state
+        ended, state.ended = state.ended, Ended()  # the bug
         try:
             delegation(self, session, header, envelope)
         finally:
-            records.ended = ended
+            state.ended = ended
 
     return mutated
 

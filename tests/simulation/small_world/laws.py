@@ -43,7 +43,7 @@ def broken(world: World) -> str:
 
 
 def _of_the_broker(supervisor: Supervisor, journal: SmallJournal) -> str:
-    for entry in supervisor.records.ledger.running:
+    for entry in supervisor.state.ledger.running:
         if entry.parent is not None and entry.parent.is_over:
             return f"parents: {number_of(entry.request_id)} goes on without {number_of(entry.parent.request_id)}"
     found = differences(supervisor, journal.live)
@@ -53,12 +53,12 @@ def _of_the_broker(supervisor: Supervisor, journal: SmallJournal) -> str:
 def left_over(world: World) -> str:
     """What is left at rest; empty when nothing is."""
     supervisor = world.supervisor
-    records = supervisor.records
-    if records.ledger.running:
-        return f"liveness: {[entry.request_id[-1] for entry in records.ledger.running]} never ended"
+    state = supervisor.state
+    if state.ledger.running:
+        return f"liveness: {[entry.request_id[-1] for entry in state.ledger.running]} never ended"
     if world.journal.waiting:
         return "liveness: something was never committed"
-    for agent in records.registry.agents:
+    for agent in state.registry.agents:
         if agent.mailbox.outstanding:
             return f"leak: {agent.name!r} has {agent.mailbox.in_flight} and {agent.mailbox.waiting_count} left"
     for peer in world.peers.values():
@@ -66,9 +66,11 @@ def left_over(world: World) -> str:
             return f"liveness: {peer.name} never learned of {list(peer.wanted)}"
         if peer.works:
             return f"leak: {peer.name} still has {list(peer.works)}"
-    held = [request for agent in records.registry.agents for request in (*agent.work, *agent.held)]
-    if records.ledger.size or held or records.ledger._asked or records.ledger.deadlines.next() < inf:
-        return f"leak: {records.ledger.size} bytes of delegations; {held} are with agents, {records.ledger._asked} asked for"
-    if records.leases.stakes:
+    held = [request for agent in state.registry.agents for request in (*agent.work, *agent.held)]
+    if state.ledger.size or held or state.ledger._asked or state.ledger.deadlines.next() < inf:
+        return (
+            f"leak: {state.ledger.size} bytes of delegations; {held} are with agents, {state.ledger._asked} asked for"
+        )
+    if state.leases.stakes:
         return "leak: a lease is held"
     return ""

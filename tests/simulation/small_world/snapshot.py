@@ -69,12 +69,12 @@ def _own(world: World, number: int) -> tuple[Any, ...]:
     ]
     if supervisor is None:
         return world.said.get(number), at_peers
-    records = supervisor.records
-    held = next((agent.held[request] for agent in records.registry.agents if request in agent.held), None)
-    ending = records.ended.get(request)
+    state = supervisor.state
+    held = next((agent.held[request] for agent in state.registry.agents if request in agent.held), None)
+    ending = state.ended.get(request)
     return (
         world.said.get(number), at_peers,
-        None if ending is None else (ending.by, ending.source), records.ended.is_uncollected(request),
+        None if ending is None else (ending.by, ending.source), state.ended.is_uncollected(request),
         None if held is None else (held.agent.name, held.attempt),
         bool(world.journal.outcome(request)),
     )  # fmt: skip
@@ -127,7 +127,7 @@ def _frames(world: World, frames: Iterable[bytes], other: Channel, kinds: frozen
 
 
 def _peer(world: World, peer: Peer) -> tuple[Any, ...]:
-    session = None if world.supervisor is None else world.supervisor.records.router._sessions.get(peer.receiver)
+    session = None if world.supervisor is None else world.supervisor.state.session_table._sessions.get(peer.receiver)
     far = peer.channel if session is None else session.channel
     return (
         peer.life, peer.is_dead, peer.is_in, peer.is_greeting, peer.broker, peer.channel.session,
@@ -166,20 +166,20 @@ def _children(entry: Entry) -> list[bytes]:
 
 def _supervisor(world: World) -> tuple[Any, ...]:
     supervisor = world.supervisor
-    records = supervisor.records
+    state = supervisor.state
     reconnection = supervisor._membership._reconnection
     return (
-        [_session(world, session) for session in sorted(records.router.sessions, key=_node_of)],
+        [_session(world, session) for session in sorted(state.session_table.sessions, key=_node_of)],
         [
             [(session.incarnation, envelopes) for session, (envelopes, _) in waiting.items()]
-            for _, waiting in records.router._sealed
+            for _, waiting in state.session_table._sealed
         ],
         [
             (agent.name, agent.condition.value, _session(world, agent.session), agent.mailbox.in_flight,
              [entry.request_id for entry in agent.mailbox._waiting if not entry.is_over])
-            for agent in sorted(records.registry.agents, key=_name_of)
+            for agent in sorted(state.registry.agents, key=_name_of)
         ],
-        [_entry(entry) for entry in records.ledger.running],
+        [_entry(entry) for entry in state.ledger.running],
         sorted(reconnection._expected),
         sorted((name, [work.request_id for work in works]) for name, works in reconnection._unclaimed.items()),
         [(session.incarnation, list(waiting)) for session, (waiting, _) in supervisor._replay.asked.items()],

@@ -183,7 +183,7 @@ class World:
 
     def _lost(self) -> list[Peer]:
         assert self.supervisor is not None
-        known = self.supervisor.records.router._sessions
+        known = self.supervisor.state.session_table._sessions
         return [peer for peer in self.peers.values() if peer.is_dead and peer.receiver in known]
 
     def _ends(self) -> Iterator[Action]:
@@ -236,7 +236,7 @@ class World:
 
     def _do_notice(self) -> None:
         for peer in self._lost():
-            self.supervisor.records.router.unreachable(peer.receiver)  # type: ignore[union-attr]
+            self.supervisor.state.session_table.unreachable(peer.receiver)  # type: ignore[union-attr]
         self._step()
 
     def _do_return(self) -> None:
@@ -316,10 +316,10 @@ class World:
         receivers = {peer.receiver: peer for peer in self.peers.values()}
         for _ in range(_MOST_TURNS):
             supervisor.step(arrivals, self.now, self.wall)
-            for routing_id, frame in supervisor.records.router.outgoing():
+            for routing_id, frame in supervisor.state.session_table.outgoing():
                 peer = receivers.get(b"r" + routing_id[1:])
                 if peer is None:
-                    supervisor.records.router.unreachable(routing_id)
+                    supervisor.state.session_table.unreachable(routing_id)
                 elif not peer.is_dead:
                     peer.down.append(frame)
             arrivals = []

@@ -49,13 +49,13 @@ class Administration:
     """
 
     def __init__(
-        self, records: BrokerState, delivery: Delivery, lease_service: LeaseService, journal_gc: JournalGc
+        self, state: BrokerState, delivery: Delivery, lease_service: LeaseService, journal_gc: JournalGc
     ) -> None:
-        self._records = records
+        self._state = state
         self._delivery = delivery
         self.lease_service = lease_service
         self.journal_gc = journal_gc
-        records.bus.manifest = Manifest(agent=SUPERVISOR, capabilities=tuple(map(_capability, _ACTIONS)))
+        state.bus.manifest = Manifest(agent=SUPERVISOR, capabilities=tuple(map(_capability, _ACTIONS)))
 
     def choose(self, session: Session, header: Header, envelope: bytes) -> Choice:
         """What a question asks for; the body has not been read.
@@ -63,8 +63,8 @@ class Administration:
         Raises:
             Rejection: there is no such question, who asks may not, or the body is too large to be read.
         """
-        bus, name = self._records.bus, name_of(header.capability)
-        choice = self._records.registry.resolve(bus, header.capability)
+        bus, name = self._state.bus, name_of(header.capability)
+        choice = self._state.registry.resolve(bus, header.capability)
         if choice is None or choice.tier or header.target not in {b"", bus.name}:
             message = f"The bus has no such capability.{nearest(name, _ACTIONS)}"
             raise Rejection(Status.REJECTED_CAPABILITY, "no_holder", message, reason=Reason.NO_HOLDER)
@@ -72,14 +72,14 @@ class Administration:
         size = len(envelope) - header.body
         if size > QUESTION.size:
             message = f"A question to the bus has {QUESTION.size:,} bytes at most, and this one {size:,}."
-            self._records.router.refusals.note(session.node, InvalidEnvelope.code, message)
+            self._state.session_table.refusals.note(session.node, InvalidEnvelope.code, message)
             raise Rejection(Status.REJECTED_CONTEXT, InvalidEnvelope.code, message)
         session.input.spend(reading(envelope[header.body :]))
         return choice
 
     def do(self, entry: Entry) -> None:
         """Do what was accepted; some of it ends in a later step."""
-        self._records.ledger.advance(entry, State.SENT)
+        self._state.ledger.advance(entry, State.SENT)
         name = name_of(entry.capability)
         try:
             params = self._params(entry)
@@ -104,13 +104,13 @@ class Administration:
 
     def _check_access(self, session: Session, source: bytes, name: str, *, change: bool) -> None:
         """Raise Refusal for who may not ask this, or not change something by it."""
-        if name in _ONES_OWN or self._records.access.may_administer(session.node, name_of(source), change=change):
+        if name in _ONES_OWN or self._state.access.may_administer(session.node, name_of(source), change=change):
             return
         verb = "change" if change else "ask"
         message = (
             f"{name_of(source)} on node {session.node!r} may not {verb} {name!r}: the access list does not have it."
         )
-        self._records.router.refusals.note(session.node, AccessDenied.code, message)
+        self._state.session_table.refusals.note(session.node, AccessDenied.code, message)
         raise Rejection(Status.REJECTED_CAPABILITY, AccessDenied.code, message)
 
     def _params(self, entry: Entry) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Administration:
             if isinstance(params, bytes):
                 params = read(params, QUESTION)
         except InvalidEnvelope as error:
-            self._records.router.refusals.note(entry.asking_session.node, error.code, error)
+            self._state.session_table.refusals.note(entry.asking_session.node, error.code, error)
             raise
         if params is None:
             return {}
@@ -140,7 +140,7 @@ class Administration:
         where they do not apply. Neither is a condition: a busy agent is never taken for dead, a stalled one is only when
         its node counts as lost.
         """
-        now, stalled = self._records.now, STALLED * self._records.router.timing.heartbeat
+        now, stalled = self._state.now, STALLED * self._state.session_table.timing.heartbeat
         return page(self._rows(entry, params, lambda agent: _describe(agent, now, stalled)), params)
 
     def manifests(self, entry: Entry, params: dict[str, Any]) -> Payload:
@@ -155,7 +155,7 @@ class Administration:
         self, entry: Entry, params: dict[str, Any], describe: Callable[[Registration], dict[str, Any]]
     ) -> Iterator[tuple[Place, dict[str, Any] | None]]:  # fmt: skip
         """The agents that are asked for, by name; those without capabilities only for who knows their names."""
-        registry = self._records.registry
+        registry = self._state.registry
         wanted = params.get("agents")
         if wanted is None and (one := text(params, "agent")) is not None:
             if registry.get(one.encode()) is None:
@@ -177,15 +177,15 @@ class Administration:
 
     def nodes(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Every node: name, seconds of silence, what it says of itself, its agents."""
-        router, after = self._records.router, text(params, "after")
-        return page(((node, self._node(router.find(node))) for node in router.after(after)), params)
+        session_table, after = self._state.session_table, text(params, "after")
+        return page(((node, self._node(session_table.find(node))) for node in session_table.after(after)), params)
 
     def _node(self, session: Session | None) -> dict[str, Any] | None:
         if session is None:
             return None
         return {
             "node": session.node,
-            "silent": round(self._records.now - session.heard, 3),
+            "silent": round(self._state.now - session.heard, 3),
             "agents": len(session.agents),
             "waiting_bytes": session.outbox_bytes,
             "observers": len(session.cursors),
@@ -203,16 +203,16 @@ class Administration:
 
     def _owed(self, source: bytes, after: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
         """What is open, by its number, then what has ended: so nothing ends unseen while pages are asked for."""
-        records = self._records
-        for number, asked in records.ledger.asked_by(source, after):
+        state = self._state
+        for number, asked in state.ledger.asked_by(source, after):
             item: dict[str, Any] | None = None
-            if asked is not None and asked.agent is not records.bus:
+            if asked is not None and asked.agent is not state.bus:
                 session = asked.asking_session
                 if session.lost or source not in session.agents:
-                    capability, left = name_of(asked.capability), asked.deadline - records.now
+                    capability, left = name_of(asked.capability), asked.deadline - state.now
                     item = {"request_id": asked.request_id, "capability": capability, "ended": False, "left": left}
             yield number, item
-        for number, request_id in records.ended.uncollected_of(source, after - _ENDED):
+        for number, request_id in state.ended.uncollected_of(source, after - _ENDED):
             item = {"request_id": request_id, "capability": "", "ended": True, "left": None}
             yield _ENDED + number, None if request_id is None else item
 
@@ -226,7 +226,7 @@ class Administration:
         below = None if params.get("after") is None else whole(params, "after", None)
         rows = (
             (number, _summary(letter) if letter is not None and wanted in (None, letter.reason) else None)
-            for number, letter in self._records.dead_letters.below(below)
+            for number, letter in self._state.dead_letters.below(below)
         )
         return page(rows, params)
 
@@ -238,26 +238,26 @@ class Administration:
 
     def statistics(self, _entry: Entry, _params: dict[str, Any]) -> Payload:
         """Counts since the broker started."""
-        records = self._records
+        state = self._state
         return Payload.of({
-            "accepted": records.accepted,
-            "open": len(records.ledger) - len(records.bus.work),
-            "outcomes": _by_name(records.outcomes),
-            "dead_letters": {reason.value: count for reason, count in records.dead_letters.totals.items()},
-            "dead_letters_held": len(records.dead_letters),
-            "messages_refused": records.router.refused,
-            "refused": dict(records.router.refusals.by_reason),
-            "tap_next": records.tap.next,
-            "tap_first": records.tap.first,
-            "nodes": len(records.router.sessions),
-            "agents": len(records.registry),
-            "clock": records.now,
+            "accepted": state.accepted,
+            "open": len(state.ledger) - len(state.bus.work),
+            "outcomes": _by_name(state.outcomes),
+            "dead_letters": {reason.value: count for reason, count in state.dead_letters.totals.items()},
+            "dead_letters_held": len(state.dead_letters),
+            "messages_refused": state.session_table.refused,
+            "refused": dict(state.session_table.refusals.by_reason),
+            "tap_next": state.tap.next,
+            "tap_first": state.tap.first,
+            "nodes": len(state.session_table.sessions),
+            "agents": len(state.registry),
+            "clock": state.now,
         })  # fmt: skip
 
     def dead_letter(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """One dead letter of `number`, with 256 KiB of its envelope's bytes from `offset` on; `discard` takes it out."""
         number, offset = whole(params, "number", None), whole(params, "offset", 0)
-        letters = self._records.dead_letters
+        letters = self._state.dead_letters
         letter = letters.discard(number) if params.get("discard") else letters.get(number)
         shown = letter.envelope[offset : offset + _RANGE]
         return Payload.of({**_summary(letter), "offset": offset, "envelope": shown})
@@ -273,7 +273,7 @@ class Administration:
         score = min(record.justification.score, record.justification.weighed)
         if score < THRESHOLD:
             raise InvalidEnvelope(f"The score is {score}; below {THRESHOLD:g} nothing is suggested (spec 2 §8.2).")
-        self._records.event("suggestion", **record.document())
+        self._state.event("suggestion", **record.document())
         return Payload.of({"suggestion_id": record.suggestion_id})
 
 

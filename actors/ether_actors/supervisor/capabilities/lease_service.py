@@ -51,14 +51,14 @@ _ENDED: Final = "The delegation that was to hold the lease has ended."
 class LeaseService:
     """The part of the supervisor that grants and releases leases."""
 
-    def __init__(self, records: BrokerState, delivery: Delivery) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState, delivery: Delivery) -> None:
+        self._state = state
         self._delivery = delivery
-        self.leases: Final[LeaseTable] = records.leases
-        self.job: Job = Job(records.schedule, self._go_on)
-        self._share = Share(records.schedule, SHARE)
-        records.ledger.bound = self.leases.bound
-        records.ledger.on_left = self._left
+        self.leases: Final[LeaseTable] = state.leases
+        self.job: Job = Job(state.schedule, self._go_on)
+        self._share = Share(state.schedule, SHARE)
+        state.ledger.bound = self.leases.bound
+        state.ledger.on_left = self._left
 
     # -- asked ---------------------------------------------------------------------------------------------------
 
@@ -69,15 +69,15 @@ class LeaseService:
             InvalidEnvelope: the params do not fit.
             Rejection: who asks cannot hold the lease, or not now.
         """
-        records = self._records
+        state = self._state
         resource, wait = _resource(params), _wait(params)
         holder = _holder(entry, params)
         deadline = min(entry.deadline, entry.opened + wait)
         claim = Claim(entry.request_id, resource, holder.agent.manifest.agent, holder.request_id, deadline)
         if not self.leases.token:  # microseconds since 1970, so that tokens rise over restarts without a journal too
-            self.leases.begin_above(int(records.wall * 1e6))
+            self.leases.begin_above(int(state.wall * 1e6))
         try:
-            effects = self.leases.claim(claim, records.now, may_wait=wait > 0)
+            effects = self.leases.claim(claim, state.now, may_wait=wait > 0)
         except (LeaseHeld, TooManyLeases, LeaseDeadlock) as refused:
             raise Rejection(
                 _REFUSALS[type(refused)], refused.code, str(refused), retryable=refused.retryable
@@ -85,7 +85,7 @@ class LeaseService:
         finally:
             entry.asking_session.input.spend(self.leases.looked_at >> LEASES_SHIFT)
         if not effects:
-            records.ledger.hasten(entry, deadline)
+            state.ledger.hasten(entry, deadline)
         self._apply(effects)
 
     def release(self, entry: Entry, params: dict[str, Any]) -> Payload:
@@ -100,7 +100,7 @@ class LeaseService:
             raise InvalidEnvelope(msg)
         effects: list[Effect] = []
         if holder is not None and holder.agent.session is entry.asking_session:
-            effects = self.leases.release(holder.request_id, token, self._records.now)
+            effects = self.leases.release(holder.request_id, token, self._state.now)
             entry.asking_session.input.spend(self.leases.looked_at >> LEASES_SHIFT)
         self._apply(effects)
         return Payload.of({"released": bool(effects)})
@@ -114,7 +114,7 @@ class LeaseService:
             return False
         held = self.leases.holder(claim.resource)
         by = f"; {held.agent} holds it" if held is not None else ""
-        message = f"Waited {self._records.now - claim.since:.1f} s for the lease on {claim.resource!r}{by}."
+        message = f"Waited {self._state.now - claim.since:.1f} s for the lease on {claim.resource!r}{by}."
         self._delivery.rule(entry, Status.TIMEOUT, LeaseHeld.code, message)
         return True
 
@@ -125,7 +125,7 @@ class LeaseService:
         again has nothing more when it is given out: a restart could not tell what was its earlier run's.
         """
         if not entry.is_over:
-            self._apply(self.leases.left(entry.request_id, "redelivered", self._records.now))
+            self._apply(self.leases.left(entry.request_id, "redelivered", self._state.now))
             return
         entry.agent.session.input.spend(self.leases.weight(entry.request_id))
         self._take(entry.request_id, self._share.left)
@@ -143,30 +143,30 @@ class LeaseService:
         return 0.0 if ending else inf
 
     def _take(self, holder: bytes, most: int) -> None:
-        effects = self.leases.left(holder, "ended", self._records.now, max(most, 0))
+        effects = self.leases.left(holder, "ended", self._state.now, max(most, 0))
         self._share.spend(len(effects) + (self.leases.looked_at >> LEASES_SHIFT))
         self._apply(effects)
 
     def _apply(self, effects: list[Effect]) -> None:
-        records = self._records
+        state = self._state
         for effect in effects:
             match effect:
                 case Granted(claim, held):
-                    records.event("lease_granted", **_named(held))
-                    asking = records.ledger.get(claim.ask)
+                    state.event("lease_granted", **_named(held))
+                    asking = state.ledger.get(claim.ask)
                     assert asking is not None
                     data = Payload.of({"resource": held.resource, "token": held.token})
                     self._delivery.answer(asking, Status.COMPLETED, data=data)
                 case Released(held, reason):
                     self.tell_released(held, reason)
                 case Withdrawn(claim):
-                    asking = records.ledger.get(claim.ask)
+                    asking = state.ledger.get(claim.ask)
                     if asking is not None:
                         self._delivery.rule(asking, Status.CANCELLED, "parent_ended", _ENDED)
 
     def tell_released(self, held: Held, reason: str) -> None:
         """Tell observers and the journal that a lease is not held any more."""
-        self._records.event("lease_released", **_named(held), reason=reason)
+        self._state.event("lease_released", **_named(held), reason=reason)
 
     def tell(self, resource: str | None, after: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
         """The leases with tokens above one, the oldest first, or that on one resource: who holds it, and who waits.
@@ -181,8 +181,8 @@ class LeaseService:
         return ((lease.token, None if lease.holder in ending else self._describe(lease)) for lease in held)
 
     def _describe(self, held: Held) -> dict[str, Any]:
-        now = self._records.now
-        entry = self._records.ledger.get(held.holder)
+        now = self._state.now
+        entry = self._state.ledger.get(held.holder)
         line = list(islice(self.leases.line(held.resource), _SHOWN + 1))
         return {
             **_named(held),

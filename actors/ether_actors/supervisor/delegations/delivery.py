@@ -31,15 +31,15 @@ _QUEUED, _SENT, _, _ENDED = State  # a member of an Enum costs a look-up each ti
 class Delivery:
     """The part of the supervisor that sends what was ruled, and keeps ledger, mailboxes and counts in step with it."""
 
-    def __init__(self, records: BrokerState) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
         self.orphans: RoundRobin[str, Entry] = RoundRobin(SHARE)
         """What has to be called off yet, because what it was made for has ended."""
         self.unpumped: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
-        self.job: Job = Job(records.schedule, self._go_on, most=OWN)
+        self.job: Job = Job(state.schedule, self._go_on, most=OWN)
         """Ends both."""
-        self._share = Share(records.schedule, SHARE)
+        self._share = Share(state.schedule, SHARE)
         """How much of both this step may still end."""
 
     # -- to specialists ------------------------------------------------------------------------------------------
@@ -47,17 +47,17 @@ class Delivery:
     def send(self, entry: Entry) -> None:
         """Give an entry to its agent's node; its credit has been taken."""
         entry.holds_credit = True
-        self._records.ledger.advance(entry, _SENT)
+        self._state.ledger.advance(entry, _SENT)
         if entry.is_volatile:
-            self._records.router.send_aside(entry.agent.session, entry.envelope)
+            self._state.session_table.send_aside(entry.agent.session, entry.envelope)
         else:
-            self._records.router.send(entry.agent.session, entry.envelope)
+            self._state.session_table.send(entry.agent.session, entry.envelope)
 
     def pump(self, agent: Registration) -> None:
         """Send what waits in an agent's mailbox as far as there is credit."""
         mailbox = agent.mailbox
         while (entry := mailbox.next()) is not None:
-            if entry.deadline > self._records.now:
+            if entry.deadline > self._state.now:
                 self.send(entry)
                 continue
             mailbox.release()  # its slot of time has not ended yet, but it must not be started any more (G4)
@@ -80,27 +80,27 @@ class Delivery:
             Kind.CANCEL, request_id=entry.request_id, source=SUPERVISOR.encode(), target=entry.agent.name,
             capability=entry.capability, status=status, attempt=entry.attempt,
         )  # fmt: skip
-        self._records.router.send(entry.agent.session, stop)
+        self._state.session_table.send(entry.agent.session, stop)
 
     # -- to delegators -------------------------------------------------------------------------------------------
 
     def forward(self, entry: Entry, envelope: bytes) -> None:
         """Send a delegator a response to its delegation."""
         if entry.is_volatile:
-            self._records.router.send_aside(entry.asking_session, envelope)
+            self._state.session_table.send_aside(entry.asking_session, envelope)
         else:
-            self._records.router.send(entry.asking_session, envelope)
+            self._state.session_table.send(entry.asking_session, envelope)
 
     def finish(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Give a delegation the outcome that its specialist has answered, and the specialist the next."""
-        records, agent, session = self._records, entry.agent, entry.asking_session
+        state, agent, session = self._state, entry.agent, entry.asking_session
         if entry.holds_credit:
             entry.holds_credit = False
             agent.mailbox.release()
-        records.ledger.advance(entry, _ENDED)
-        records.end(session, entry.request_id, agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
+        state.ledger.advance(entry, _ENDED)
+        state.end(session, entry.request_id, agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
         if session.lost and not session.is_expected:
-            records.bury(Reason.UNREACHABLE, envelope, agent.session, "the delegator is gone")
+            state.bury(Reason.UNREACHABLE, envelope, agent.session, "the delegator is gone")
         self.count(status, entry)
         if entry.children:
             self.end_children(entry)
@@ -149,25 +149,23 @@ class Delivery:
         **fields: object,
     ) -> None:  # fmt: skip
         """Give a delegation the supervisor's own outcome; the payer is as of `rule`."""
-        records, session, asked = self._records, entry.asking_session, entry.envelope
+        state, session, asked = self._state, entry.asking_session, entry.envelope
         was_waiting = entry.state is _QUEUED
-        records.ledger.advance(entry, _ENDED)
+        state.ledger.advance(entry, _ENDED)
         if entry.progress is not None:
             entry.progress.forget(entry)
         if was_waiting:
             entry.agent.mailbox.forget(entry)
-        envelope = records.answer(
-            session, asked, status, error, Flag.NONE, payer=payer, attempt=entry.attempt, **fields
-        )
+        envelope = state.answer(session, asked, status, error, Flag.NONE, payer=payer, attempt=entry.attempt, **fields)
         if session.lost and not session.is_expected:
-            records.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
+            state.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self.count(status, entry)
         self.end_children(entry)
 
     def expire(self, entry: Entry) -> None:
         """End what has waited in a mailbox until its deadline."""
         detail = f"waited for {entry.agent.manifest.agent} until its deadline"
-        self._records.bury(Reason.EXPIRED, entry.envelope, entry.asking_session, detail)
+        self._state.bury(Reason.EXPIRED, entry.envelope, entry.asking_session, detail)
         if entry.attempt > 1:
             message = f"Attempt {entry.attempt - 1} was lost with its node, and may have been done in part; the next {detail}."
             self.rule(entry, Status.TIMEOUT, "deadline", message)
@@ -176,13 +174,13 @@ class Delivery:
 
     def count(self, status: Status, entry: Entry | None) -> None:
         """Count an outcome, for its agent too if it was ever accepted; what the bus itself was asked counts for nobody."""
-        records = self._records
+        state = self._state
         if entry is not None:
             agent = entry.agent
-            if agent is records.bus:
+            if agent is state.bus:
                 return
             agent.ended[status] = agent.ended.get(status, 0) + 1
             if agent.recent is None:
                 agent.recent = deque(maxlen=_RECENT)
-            agent.recent.append(records.now - entry.opened)
-        records.outcomes[status] = records.outcomes.get(status, 0) + 1
+            agent.recent.append(state.now - entry.opened)
+        state.outcomes[status] = state.outcomes.get(status, 0) + 1

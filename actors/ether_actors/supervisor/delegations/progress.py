@@ -52,8 +52,8 @@ _Place = tuple[Session, bool]
 class Progress:
     """The part of the supervisor that sends the progress of work on to its delegators and observers."""
 
-    def __init__(self, records: BrokerState, delivery: Delivery) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState, delivery: Delivery) -> None:
+        self._state = state
         self._delivery = delivery
         self.timed: list[tuple[float, int, Entry]] = []
         """(when to look at it, order, delegation of which something waits), as a heap."""
@@ -64,19 +64,19 @@ class Progress:
         """The lines for which there is room, which is next first."""
         self.unsettled: deque[tuple[int, Session, int]] = deque()
         """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
-        self.job: Job = Job(records.schedule, self._due)
-        records.router.backlog.on_freed = self._freed
+        self.job: Job = Job(state.schedule, self._due)
+        state.session_table.backlog.on_freed = self._freed
 
     def take(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Pass on ACCEPTED or PROGRESS, at once or when there is room, and by then perhaps folded into a newer one."""
         telling = entry.progress
         if telling is None:
-            telling = entry.progress = ProgressReport(entry.agent.session, entry.attempt, self._records.now)
+            telling = entry.progress = ProgressReport(entry.agent.session, entry.attempt, self._state.now)
         elif telling.attempt != entry.attempt:
             self._fold(telling)
             telling.session, telling.attempt, telling.folded = entry.agent.session, entry.attempt, 0
         is_first = entry.state is not State.RUNNING
-        self._records.ledger.advance(entry, State.RUNNING)
+        self._state.ledger.advance(entry, State.RUNNING)
         if not telling.envelope and self._may_pass(entry, telling):
             self._pass(entry, telling, envelope)
             return
@@ -106,14 +106,14 @@ class Progress:
 
     def _due(self) -> float:
         """Pass on a share of what has waited for its time, and of what has waited for room that there is now."""
-        unsettled, records, lines = self.unsettled, self._records, self._lines
-        while unsettled and unsettled[0][0] < records.durable:
+        unsettled, state, lines = self.unsettled, self._state, self._lines
+        while unsettled and unsettled[0][0] < state.durable:
             _, session, size = unsettled.popleft()
             session.progress_unsettled -= size
             if lines and session.progress_unsettled < UNSETTLED and (session, False) in lines:
                 self.going[session, False] = None
         left = SHARE
-        while self.timed and self.timed[0][0] <= records.now and left > 0:
+        while self.timed and self.timed[0][0] <= state.now and left > 0:
             left -= 1
             self._look(heappop(self.timed)[2])
         left = SHARE
@@ -155,7 +155,7 @@ class Progress:
             self._wait(entry, telling)
 
     def _may_pass(self, entry: Entry, telling: ProgressReport) -> bool:
-        now, hears = self._records.now, entry.asking_session
+        now, hears = self._state.now, entry.asking_session
         telling.left = min(float(BURST), telling.left + (now - telling.at) * RATE)
         telling.at = now
         return (
@@ -166,18 +166,18 @@ class Progress:
         )
 
     def _pass(self, entry: Entry, telling: ProgressReport, envelope: bytes) -> None:
-        records, session, size = self._records, telling.session, len(envelope)
+        state, session, size = self._state, telling.session, len(envelope)
         header = read_header(envelope)
         folded = telling.folded + _folded_before(header)
         if header.deadline != folded:
             envelope = rehead(header, envelope, deadline=float(folded))
         telling.folded = 0
         telling.left -= 1 + (size >> _4_KIB)
-        self.unsettled.append((records.tap.next + len(records.passing), session, size))
+        self.unsettled.append((state.tap.next + len(state.passing), session, size))
         session.progress_unsettled += size
         self.job.defer()
         self._delivery.forward(entry, envelope)
-        records.passing.append(envelope)
+        state.passing.append(envelope)
 
     def _hold(self, entry: Entry, telling: ProgressReport, envelope: bytes) -> None:
         """Let it wait in the place of what waits."""
@@ -196,7 +196,9 @@ class Progress:
         telling.session.progress_waiting -= len(telling.envelope)
         telling.folded += 1 + _folded_before(read_header(telling.envelope))
         telling.envelope = b""
-        self._records.router.refusals.note(telling.session.node, "progress_folded", "it tells more than is passed on")
+        self._state.session_table.refusals.note(
+            telling.session.node, "progress_folded", "it tells more than is passed on"
+        )
 
     def _release(self, entry: Entry, telling: ProgressReport) -> None:
         envelope, telling.envelope = telling.envelope, b""
@@ -209,7 +211,7 @@ class Progress:
             return  # until it asks for its outcome, or this ends
         telling.is_due = True
         if telling.left <= 0:
-            at = self._records.now + (1.0 - telling.left) / RATE
+            at = self._state.now + (1.0 - telling.left) / RATE
             heappush(self.timed, (at, next(self._order), entry))
             self.job.wake(at)
             return
@@ -229,7 +231,7 @@ class Progress:
         elif not place[1]:
             self.job.pause()
         else:
-            self._records.router.backlog.awaited[place[0]] = UNHEARD
+            self._state.session_table.backlog.awaited[place[0]] = UNHEARD
 
 
 def _has_room(place: _Place) -> bool:

@@ -39,8 +39,8 @@ class Reassignment:
     goes on when it is asked for the next. Meanwhile delegations may end, and others come.
     """
 
-    def __init__(self, records: BrokerState, delivery: Delivery, selection: Selection) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState, delivery: Delivery, selection: Selection) -> None:
+        self._state = state
         self._delivery = delivery
         self._selection = selection
 
@@ -56,7 +56,7 @@ class Reassignment:
             agent: is down.
             why: for people.
         """
-        self._records.ledger.forget_held(agent)
+        self._state.ledger.forget_held(agent)
         yield from self.drained(agent)
         sent = sorted((entry for entry in agent.work if entry.state is not State.QUEUED), key=attrgetter("number"))
         moved: list[Entry] = []
@@ -166,7 +166,7 @@ class Reassignment:
             self._delivery.pump(agent)
 
     def _declared(self, agent: Registration, entry: Entry) -> Choice | None:
-        choice = self._records.registry.resolve(agent, entry.capability)
+        choice = self._state.registry.resolve(agent, entry.capability)
         return choice if choice is not None and choice.name == entry.capability else None
 
     def _undeclared(self, entry: Entry) -> None:
@@ -195,7 +195,7 @@ class Reassignment:
         self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, payer=agent.session, retry_after=_RETRY)
 
     def _lose(self, entry: Entry, why: str, message: str) -> None:
-        self._records.bury(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
+        self._state.bury(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
         self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message, payer=entry.agent.session)
 
     def reopen(self, entry: Entry, *, again: bool) -> int:
@@ -206,9 +206,9 @@ class Reassignment:
         Returns:
             How many leases it held or waited for: all of them are taken from it.
         """
-        leases = self._records.leases.weight(entry.request_id)
+        leases = self._state.leases.weight(entry.request_id)
         entry.holds_credit = False
-        self._records.ledger.advance(entry, State.QUEUED)
+        self._state.ledger.advance(entry, State.QUEUED)
         if again:
             entry.attempt += 1
             header = read_header(entry.envelope)
@@ -235,7 +235,7 @@ class Reassignment:
             return False
         entry.agent.session.input.spend(MOVED)
         header = read_header(entry.envelope)
-        self._records.ledger.move(entry, choice)
+        self._state.ledger.move(entry, choice)
         entry.envelope = rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
         (choice.agent.mailbox.put_back if first else choice.agent.mailbox.restore)(entry)
         self.tell_reassigned(entry)
@@ -247,7 +247,7 @@ class Reassignment:
         Nobody is given it before that is in the journal, or another broker would give it to somebody else (G3).
         """
         entry.is_volatile = False
-        self._records.event(
+        self._state.event(
             "reassigned", request_id=to_text(entry.request_id), agent=entry.agent.manifest.agent,
             capability=name_of(entry.capability), attempt=entry.attempt, returns=entry.returns,
         )  # fmt: skip

@@ -37,8 +37,8 @@ _SHOWN: Final = 8
 class Selection:
     """The choice of an agent for a delegation, within what the access list lets the delegator reach."""
 
-    def __init__(self, records: BrokerState) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
 
     def parent(self, header: Header) -> Entry:
         """The open delegation that a delegation is made for, as its header says.
@@ -46,10 +46,10 @@ class Selection:
         Raises:
             Rejection: its parent is unknown, has ended, is not its delegator's, or is as deep as a chain may be.
         """
-        records = self._records
-        parent = records.ledger.get(header.parent)
+        state = self._state
+        parent = state.ledger.get(header.parent)
         if parent is None:
-            if header.parent in records.ended:
+            if header.parent in state.ended:
                 message = "The delegation that this one was made for has ended, and its sub-delegations with it."
                 raise Rejection(Status.CANCELLED, "parent_ended", message)
             message = "The bus knows no delegation that this one could be made for: leave `parent` out, or ask in its handler."
@@ -75,7 +75,7 @@ class Selection:
         Raises:
             Rejection: nobody can have it.
         """
-        access, registry = self._records.access, self._records.registry
+        access, registry = self._state.access, self._state.registry
         if access.is_open and parent is None and not header.target:
             choice = registry.choose(header.capability)
             if choice is not None:
@@ -107,13 +107,13 @@ class Selection:
 
     def alternative(self, entry: Entry) -> Choice | None:
         """Who else takes what an accepted delegation asks for."""
-        access = self._records.access
+        access = self._state.access
         grant = EVERYTHING if access.is_open else access.grant(entry.asking_session.node, name_of(entry.source))
         blocked = _blocked(entry.parent) if entry.parent is not None else _NOBODY
         return self._best(entry.capability, grant, entry.parent, {entry.agent, *blocked})
 
     def _named(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
-        registry = self._records.registry
+        registry = self._state.registry
         is_free = grant is EVERYTHING
         if not is_free and not grant.knows_agent(name_of(header.target)):
             raise AccessDenied
@@ -144,7 +144,7 @@ class Selection:
         return choice
 
     def _any(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
-        registry, capability = self._records.registry, header.capability
+        registry, capability = self._state.registry, header.capability
         blocked = _blocked(parent) if parent is not None else _NOBODY
         choice = self._best(capability, grant, parent, blocked)
         if choice is not None:
@@ -172,7 +172,7 @@ class Selection:
         self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
     ) -> Choice | None:  # fmt: skip
         """The best of those that take such a delegation."""
-        return self._records.registry.choose(capability, _kind(parent), grant, without)
+        return self._state.registry.choose(capability, _kind(parent), grant, without)
 
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False,

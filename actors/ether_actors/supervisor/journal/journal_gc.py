@@ -28,8 +28,8 @@ __all__ = ["JournalGc"]
 class JournalGc:
     """The service of `ether.journal-gc`; a delegation of it whose deadline passes is done all the same."""
 
-    def __init__(self, records: BrokerState, delivery: Delivery) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState, delivery: Delivery) -> None:
+        self._state = state
         self._delivery = delivery
         self._maintenance: JournalMaintenance | None = None
         self._asked: list[tuple[float, Entry]] = []
@@ -48,17 +48,15 @@ class JournalGc:
             InvalidEnvelope: the params do not fit.
             JournalUnavailable: this broker has no such journal.
         """
-        records = self._records
+        state = self._state
         older_than, wanted = params.get("older_than"), params.get("journal")
         if isinstance(older_than, bool) or not isinstance(older_than, (int, float)) or not math.isfinite(older_than):
             msg = f"params.older_than is {str(older_than)[:80]!r} and has to be a Unix time."
             raise InvalidEnvelope(msg)
-        if not records.journal.identity:
+        if not state.journal.identity:
             raise JournalUnavailable("This broker keeps no journal: there is nothing to give up.")
-        if wanted not in {None, records.journal.identity}:
-            raise JournalUnavailable(
-                f"This broker's journal is {records.journal.identity}, and not {str(wanted)[:80]}."
-            )
+        if wanted not in {None, state.journal.identity}:
+            raise JournalUnavailable(f"This broker's journal is {state.journal.identity}, and not {str(wanted)[:80]}.")
         if self._maintenance is None:
             self._asked.append((float(older_than), entry))
         else:

@@ -44,17 +44,17 @@ class Departures:
     pays for what is done.
 
     Args:
-        records: of the broker.
+        state: of the broker.
         delivery: sends what waited.
         reassignment: rules on work.
         tell: tells those who monitor an agent, or `node:NAME`, why it went down, and has a session pay for it.
     """
 
     def __init__(
-        self, records: BrokerState, delivery: Delivery, reassignment: Reassignment,
+        self, state: BrokerState, delivery: Delivery, reassignment: Reassignment,
         tell: Callable[[bytes, str, Session], None],
     ) -> None:  # fmt: skip
-        self._records = records
+        self._state = state
         self._delivery = delivery
         self._reassignment = reassignment
         self._tell = tell
@@ -66,9 +66,9 @@ class Departures:
         """What is left to do for those of them for whom something has been done."""
         self._wanted: OrderedDict[Registration, None] = OrderedDict()
         """Those of them whose names somebody waits for; they have every other turn."""
-        self.job: Job = Job(records.schedule, self._go_on, most=OWN)
-        self._share = Share(records.schedule, SHARE)
-        self.remembered = LostAgents(records)
+        self.job: Job = Job(state.schedule, self._go_on, most=OWN)
+        self._share = Share(state.schedule, SHARE)
+        self.remembered = LostAgents(state)
         """Agents of lost nodes whose work has been ruled on."""
 
     # -- who goes, and who comes back ----------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Departures:
             if agent in self.waiting:
                 self._run(agent, min(_TURN, left))
         if leaving and session.agents:
-            self._records.event("node_leaving", node=session.node, incarnation=session.digest)
+            self._state.event("node_leaving", node=session.node, incarnation=session.digest)
         self._let_leave(session)
 
     def _newcomers(self, session: Session) -> list[Registration]:
@@ -110,16 +110,16 @@ class Departures:
 
     def _go(self, agents: list[Registration], reason: str) -> None:
         going = [agent for agent in agents if agent in self.waiting or agent.condition is not Condition.DOWN]
-        self._records.registry.condition_all(agents, Condition.DOWN)
+        self._state.registry.condition_all(agents, Condition.DOWN)
         for agent in going:
             if agent.condition is not Condition.DOWN:
-                self._records.registry.condition(agent, Condition.DOWN)
+                self._state.registry.condition(agent, Condition.DOWN)
             if self.waiting.get(agent) != _LEFT:
                 self._begin(agent, reason)
 
     def lost_alone(self, agent: Registration, why: str) -> None:
         """Rule on the work of an agent that its node has lost."""
-        self._records.registry.condition(agent, Condition.DOWN)
+        self._state.registry.condition(agent, Condition.DOWN)
         self._begin(agent, _NODE_LOST, self._lose(agent, why))
 
     def remove(self, agent: Registration, reason: str) -> None:
@@ -131,7 +131,7 @@ class Departures:
         self.take_up({agent: reason})
         self._run(agent, self._share.left)
         if agent in self.waiting:
-            self._records.event("agent_leaving", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
+            self._state.event("agent_leaving", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
 
     def take_up(self, leaving: dict[Registration, str]) -> None:
         """Take agents that leave for good out of every choice, and from their nodes; their work is ruled on a share a step.
@@ -140,14 +140,14 @@ class Departures:
             leaving: {agent: why}.
         """
         for agent, reason in leaving.items():
-            self._records.registry.condition(agent, Condition.DOWN)
+            self._state.registry.condition(agent, Condition.DOWN)
             del agent.session.agents[agent.name]
             self._begin(agent, _LEFT, self._leave(agent, reason))
 
     def drain(self, agent: Registration) -> None:
         """Give an agent nothing new; what waits for it goes to others, in this step and the next ones."""
         if agent.condition is not Condition.DRAINING and agent.condition is not Condition.DOWN:
-            self._records.registry.condition(agent, Condition.DRAINING)
+            self._state.registry.condition(agent, Condition.DRAINING)
             self._begin(agent, _DRAINS)
 
     def drain_all(self, session: Session) -> None:
@@ -163,7 +163,7 @@ class Departures:
             for agent in self._newcomers(session)
             if agent.condition is not Condition.DRAINING and agent.condition is not Condition.DOWN
         ]
-        self._records.registry.condition_all(draining, Condition.DRAINING)
+        self._state.registry.condition_all(draining, Condition.DRAINING)
         for agent in draining:
             self._begin(agent, _DRAINS)
 
@@ -206,7 +206,7 @@ class Departures:
 
     def is_waiting(self, name: bytes) -> bool:
         """Whether the work of an agent that is down has not all been ruled on."""
-        agent = self._records.registry.get(name)
+        agent = self._state.registry.get(name)
         return agent is not None and agent.condition is Condition.DOWN and agent in self.waiting
 
     def _begin(self, agent: Registration, reason: str, work: _Work | None = None) -> None:
@@ -228,7 +228,7 @@ class Departures:
         session, done, gone = agent.session, 0, 0
         try:
             while done * _RULING < share:
-                done += next(work) + (self._records.registry.looked() >> HOLDERS_SHIFT)
+                done += next(work) + (self._state.registry.looked() >> HOLDERS_SHIFT)
         except StopIteration as end:
             gone = end.value or 1
             del self.waiting[agent], self._begun[agent]
@@ -244,7 +244,7 @@ class Departures:
         return self._reassignment.returned(agent) if reason == _RETURNED else self._drain(agent)
 
     def _drain(self, agent: Registration) -> _Work:
-        self._records.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
+        self._state.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
         return self._reassignment.drained(agent)
 
     def _lose(self, agent: Registration, why: str) -> _Work:
@@ -262,19 +262,19 @@ class Departures:
         self._tell(agent.name, reason, session)
         yield from self._reassignment.gone(agent)
         self._down(agent, reason)
-        self._records.ledger.forget_held(agent)
+        self._state.ledger.forget_held(agent)
         let_go(agent)
         session.told.discard(agent.name)
-        self._records.registry.remove(agent)
+        self._state.registry.remove(agent)
         if session.is_leaving:
             self._let_leave(session)
         return agent.places
 
     def _down(self, agent: Registration, reason: str) -> None:
-        self._records.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
+        self._state.event("agent_down", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
 
     def _let_leave(self, session: Session) -> None:
         """Tell a node that leaves that it may, when the last of its agents has gone."""
         if not session.agents and not session.lost and not session.draining:
-            self._records.router.send(session, pack_envelope(Kind.BYE))
+            self._state.session_table.send(session, pack_envelope(Kind.BYE))
             session.draining = True

@@ -33,8 +33,8 @@ class LostAgents:
     An agent that is down gets no more work. Every operation takes O(log n) for each name that it enters or forgets.
     """
 
-    def __init__(self, records: BrokerState) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
         self._orders: defaultdict[str, SortedKeys[bytes]] = defaultdict(SortedKeys)
         """Those that have no work: of each key, and under the empty word all."""
         self._places: dict[bytes, bytes] = {}
@@ -48,7 +48,7 @@ class LostAgents:
 
     def add(self, agent: Registration) -> None:
         """Keep the name of an agent that is down from now on."""
-        now, registry = self._records.now, self._records.registry
+        now, registry = self._state.now, self._state.registry
         for owner in {"", agent.session.owner}:
             self._down[owner] += agent.places
         self._keep(agent, now + min(max(_KEEP, now - agent.since), _FORGET_AFTER))
@@ -71,8 +71,8 @@ class LostAgents:
         """Take out an agent that is down: its name is free, and unknown."""
         assert not agent.work
         self.discard(agent)
-        self._records.registry.remove(agent)
-        self._records.event("agent_forgotten", agent=agent.manifest.agent)
+        self._state.registry.remove(agent)
+        self._state.event("agent_forgotten", agent=agent.manifest.agent)
 
     def sweep(self) -> None:
         """Forget agents whose time is over."""
@@ -81,7 +81,7 @@ class LostAgents:
         until = self._free[""] - _A_BEAT
         while self._free[""] > until:
             first = next(self._orders[""].after(None), None)
-            if first is None or _AT.unpack_from(first)[0] > self._records.now:
+            if first is None or _AT.unpack_from(first)[0] > self._state.now:
                 break
             self._forget_first("")
 
@@ -91,7 +91,7 @@ class LostAgents:
         Raises:
             TooMuch: the node's key, or the bus, would have more than it may, and too few of them can be forgotten.
         """
-        registry, owner = self._records.registry, session.owner
+        registry, owner = self._state.registry, session.owner
         known = [registry.get(name) for name in names]
         half = registry.most // 2
         more = sum(max(0, places - _has(agent, owner)) for agent in known)
@@ -116,7 +116,7 @@ class LostAgents:
             known: who had the name before; None for a name that nobody has.
             places: that the agent takes.
         """
-        registry, owner = self._records.registry, session.owner
+        registry, owner = self._state.registry, session.owner
         if known is not None:
             self.discard(known)
         more = places - _has(known, owner)
@@ -137,7 +137,7 @@ class LostAgents:
 
     def _forget_first(self, owner: str) -> bool:
         place = next(self._orders[owner].after(None), b"")
-        agent = self._records.registry.get(place[_AT.size :])
+        agent = self._state.registry.get(place[_AT.size :])
         if agent is not None:
             self.forget(agent)
         return agent is not None

@@ -56,31 +56,31 @@ class Membership:
     """The supervisor's record of the nodes and agents on the bus."""
 
     def __init__(
-        self, records: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay, broker: str
+        self, state: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay, broker: str
     ) -> None:  # fmt: skip
-        self._records = records
+        self._state = state
         self._broker = broker
-        self.monitors = Monitors(records)
+        self.monitors = Monitors(state)
         """Who is told when one goes down."""
-        self._reconnection = Reconnection(records, delivery, reassignment, replay)
-        self.departures = Departures(records, delivery, reassignment, self.monitors.tell)
+        self._reconnection = Reconnection(state, delivery, reassignment, replay)
+        self.departures = Departures(state, delivery, reassignment, self.monitors.tell)
         """Agents that go."""
-        self.registering = Registering(records, self._reconnection, self.departures)
+        self.registering = Registering(state, self._reconnection, self.departures)
         """Takes in agents."""
         self._replay = replay
         self._identities: dict[Session, Identity] = {}
         """Whose each session is, where connections have keys."""
         self._next_beat = 0.0
         self._next_check = 0.0
-        self.job: Job = Job(records.schedule, self.beat)
+        self.job: Job = Job(state.schedule, self.beat)
         self.job.wake()
-        records.router.on_lost = self.job.wake
+        state.session_table.on_lost = self.job.wake
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def hello(self, address: Address, header: Header, envelope: bytes) -> None:
         """Let a node in, or tell it why not."""
-        records = self._records
+        state = self._state
         try:
             if len(envelope) > _HELLO:
                 raise TooMuch(f"HELLO has {len(envelope):,} bytes, and {_HELLO:,} is the most.")
@@ -90,31 +90,31 @@ class Membership:
             info = said_of_itself(said)
             _check_name(node)
             identity = self._identity(address, node)
-            session = records.router.open(address, node, info, records.now)
+            session = state.session_table.open(address, node, info, state.now)
         except EtherError as error:
-            records.router.refusals.note("", error.code, error)
+            state.session_table.refusals.note("", error.code, error)
             body = pack({"code": error.code, "message": str(error)})
-            records.router.reply(address, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            state.session_table.reply(address, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
         if session.info is info:  # else it is in already, and says HELLO again
-            if records.router.has_lost:  # who had the name before has gone before, to observers too
+            if state.session_table.has_lost:  # who had the name before has gone before, to observers too
                 self.beat()
             if identity is not None:
                 self._identities[session] = identity
                 info["key"] = identity.fingerprint
-            records.event("node_up", node=node)
+            state.event("node_up", node=node)
             self._reconnection.arrived(session)
         body = pack({
-            "broker": self._broker, "session": session.channel.session, "journal": records.journal.identity,
-            "clock": records.now, "wall": records.wall, **records.router.timing.as_dict(),
+            "broker": self._broker, "session": session.channel.session, "journal": state.journal.identity,
+            "clock": state.now, "wall": state.wall, **state.session_table.timing.as_dict(),
             "max_payload": MAX_PAYLOAD, "default_timeout": DEFAULT_TIMEOUT, "protocol": PROTOCOL_MAJOR,
             "schema_version": SCHEMA_VERSION,
         })  # fmt: skip
-        records.router.reply(address, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
+        state.session_table.reply(address, pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body))
 
     def _identity(self, address: Address, node: str) -> Identity | None:
         """Whose connection it is, if connections have keys; the key decides which node it may be (G6)."""
-        identify = self._records.identify
+        identify = self._state.identify
         if identify is None:
             return None
         identity = identify(address)
@@ -122,22 +122,22 @@ class Membership:
             raise AuthenticationFailed("The broker does not know the key of this connection, or not any more.")
         if not identity.may_be(node):
             allowed = " or ".join(map(repr, identity.nodes))
-            self._records.router.refusals.note(identity.fingerprint, NodeRefused.code, f"it wants to be {node!r}")
+            self._state.session_table.refusals.note(identity.fingerprint, NodeRefused.code, f"it wants to be {node!r}")
             raise NodeRefused(f"The key {identity.fingerprint} may be the node {allowed}, not {node!r}.")
         return identity
 
     def _throw_out(self) -> None:
         """End the sessions of nodes whose keys were revoked, or may not have their names any more."""
-        router = self._records.router
+        session_table = self._state.session_table
         for session, identity in list(self._identities.items()):
             if session.lost:
                 del self._identities[session]
             elif not identity.may_be(session.node):
                 del self._identities[session]
-                router.refusals.note(session.node, "revoked_key", f"the key {identity.fingerprint} is out")
+                session_table.refusals.note(session.node, "revoked_key", f"the key {identity.fingerprint} is out")
                 body = pack({"code": AuthenticationFailed.code, "message": "The key of this node was revoked."})
-                router.close(session, "its key was revoked")
-                router.reply(session.receiver, pack_envelope(Kind.ERROR, body=body))
+                session_table.close(session, "its key was revoked")
+                session_table.reply(session.receiver, pack_envelope(Kind.ERROR, body=body))
 
     def heartbeat(self, session: Session, header: Header, envelope: bytes) -> None:
         """Note how a node's agents are; with `more`, the rest of them is told by those that follow."""
@@ -157,7 +157,7 @@ class Membership:
                 blocking = agent.load.get("blocking")
                 if isinstance(blocking, dict) and "blocking" not in before:
                     session.input.spend(BLOCKED)
-                    self._records.event("loop_blocked", agent=agent.manifest.agent, node=session.node, **blocking)
+                    self._state.event("loop_blocked", agent=agent.manifest.agent, node=session.node, **blocking)
         if said.get("more"):
             return
         for name in session.loaded.difference(session.told):
@@ -168,27 +168,27 @@ class Membership:
 
     def beat(self) -> float:
         """Show life to every node, and end the sessions of those that show none; returns when to do that again."""
-        records = self._records
-        if records.now >= self._next_beat:
-            self._next_beat = records.now + records.router.timing.heartbeat
-            trouble = records.journal.trouble
-            records.router.beat(records.now, "" if trouble is None else str(trouble)[:_TROUBLE])
+        state = self._state
+        if state.now >= self._next_beat:
+            self._next_beat = state.now + state.session_table.timing.heartbeat
+            trouble = state.journal.trouble
+            state.session_table.beat(state.now, "" if trouble is None else str(trouble)[:_TROUBLE])
             self.departures.remembered.sweep()
-        if records.now >= self._next_check or records.router.has_lost:
-            self._next_check = records.now + _CHECK
+        if state.now >= self._next_check or state.session_table.has_lost:
+            self._next_check = state.now + _CHECK
             if self._identities:
                 self._throw_out()
-            for session in records.router.sessions:
+            for session in state.session_table.sessions:
                 if session.draining and not session.outbox_bytes and session.channel.sent == session.channel.last:
-                    records.router.close(session, "it left")
-            for session in records.router.expire(records.now):
+                    state.session_table.close(session, "it left")
+            for session in state.session_table.expire(state.now):
                 self._lost(session)
             for session, was_back in self._reconnection.overdue():
                 if was_back:
                     self.departures.left_behind(session)
                 else:
                     self._lost(session)
-        return 0.0 if records.router.has_lost else min(self._next_beat, self._next_check)
+        return 0.0 if state.session_table.has_lost else min(self._next_beat, self._next_check)
 
     def expect(
         self, sessions: list[Session], works: dict[bytes, list[Entry]], kept: list[Registration],
@@ -216,11 +216,11 @@ class Membership:
         self._reconnection.resume(session, _map(header, envelope))
 
     def _lost(self, session: Session) -> None:
-        records = self._records
+        state = self._state
         self._replay.keep_unread(session)
         session.let_go()
         if not session.draining:
-            records.event("node_down", node=session.node, reason=session.lost)
+            state.event("node_down", node=session.node, reason=session.lost)
         self.departures.lost(session)
         self.monitors.clear(session)
 
@@ -234,7 +234,7 @@ class Membership:
         if not header.source:
             self.departures.drain_all(session)
             return
-        agent = self._records.registry.get(header.source)
+        agent = self._state.registry.get(header.source)
         if agent is None or agent.condition is Condition.DOWN:
             return
         if agent.session is not session and not self._reconnection.may_speak_for(session, agent):
@@ -246,8 +246,8 @@ class Membership:
             raise InvalidEnvelope(msg)
         if state == Condition.RESTARTING.value:
             if agent.condition is not Condition.DRAINING:
-                self._records.registry.condition(agent, Condition.RESTARTING)
-            self._records.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
+                self._state.registry.condition(agent, Condition.RESTARTING)
+            self._state.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
             self.monitors.tell(agent.name, reason or "crashed", session)
         elif header.flags & Flag.HANDED_BACK:
             self.departures.drain(agent)
@@ -263,7 +263,7 @@ class Membership:
             session.cursors.pop(header.request_id, None)
             session.share_window()
             return
-        if not self._records.access.may_observe(session.node):
+        if not self._state.access.may_observe(session.node):
             raise AccessDenied(f"The node {session.node!r} may not observe: the access list does not have it.")
         since, topics = wish.get("from", 0), wish.get("topics", [])
         if type(since) is not int or since < 0:
@@ -275,12 +275,12 @@ class Membership:
         if not is_list or not all(isinstance(topic, str) and is_topic(topic) for topic in topics):
             msg = f"OBSERVE: topics is {repr(topics)[:_REASON]} and has to be a list of begins of capabilities."
             raise InvalidEnvelope(msg)
-        position = since or self._records.tap.next
+        position = since or self._state.tap.next
         session.cursors[header.request_id] = Cursor(topics=tuple(topic.encode() for topic in topics), position=position)
         session.share_window()
         body = pack({"next": position})
         answer = pack_envelope(Kind.OBSERVE, request_id=header.request_id, body=body)
-        self._records.router.send_aside(session, answer)  # what is observed waits for the journal
+        self._state.session_table.send_aside(session, answer)  # what is observed waits for the journal
 
 
 def _check_name(node: object) -> None:

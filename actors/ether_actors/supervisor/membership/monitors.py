@@ -45,15 +45,15 @@ class _Watched:
 class Monitors:
     """The monitors of all nodes."""
 
-    def __init__(self, records: BrokerState) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
         self._watched: dict[bytes, _Watched] = {}
         """By name; those that nobody monitors any more are not among them."""
         self.telling: deque[_Watched] = deque()
         """Those that went down and of which not all have been told, whose turn it is first."""
         self._lost: deque[Session] = deque()
         """Nodes that were lost, of whose monitors some are left."""
-        self.job: Job = Job(records.schedule, self._go_on)
+        self.job: Job = Job(state.schedule, self._go_on)
 
     def monitor(self, session: Session, header: Header, envelope: bytes) -> None:
         """Tell a node once when an agent, or `node:NAME`, goes down; at once when it is not there (as OTP's monitor).
@@ -72,7 +72,7 @@ class Monitors:
                 return
             check_monitor(session)
         except (AccessDenied, TooMuch) as error:
-            self._records.router.refusals.note(session.node, error.code, error)
+            self._state.session_table.refusals.note(session.node, error.code, error)
             self._send_down(session, token, target, error.code)
             return
         watched = self._watched.get(target)
@@ -130,7 +130,7 @@ class Monitors:
             del self._watched[watched.target]
 
     def _may_watch(self, session: Session, target: bytes) -> bool:
-        access, node = self._records.access, session.node
+        access, node = self._state.access, session.node
         if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
             return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
         session.input.spend(len(session.rules) >> RIGHTS_SHIFT)
@@ -138,10 +138,10 @@ class Monitors:
 
     def _is_there(self, target: bytes) -> bool:
         if target.startswith(b"node:"):
-            return self._records.router.find(target[5:].decode(errors="replace")) is not None
-        agent = self._records.registry.get(target)
+            return self._state.session_table.find(target[5:].decode(errors="replace")) is not None
+        agent = self._state.registry.get(target)
         return agent is not None and agent.condition is not Condition.DOWN
 
     def _send_down(self, session: Session, token: bytes, target: bytes, reason: str) -> None:
         body = pack({"reason": reason, "monitor": to_text(token)})
-        self._records.router.send(session, pack_envelope(Kind.DOWN, request_id=token, target=target, body=body))
+        self._state.session_table.send(session, pack_envelope(Kind.DOWN, request_id=token, target=target, body=body))

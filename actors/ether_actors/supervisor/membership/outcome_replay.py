@@ -47,15 +47,15 @@ class OutcomeReplay:
     What is still open is given to its delegator at once.
     """
 
-    def __init__(self, records: BrokerState) -> None:
-        self._records = records
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
         self._until = 0
         """The number of the outcome that has to be in the journal before anything more is given out."""
         self._not_before = 0.0
         """When more is given out: the journal could not be read, or enough was given for now."""
         self.asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
         """{session: (what it waits for, what was on its way to it when it said so)}, the next to be served first."""
-        self.job: Job = Job(records.schedule, self._serve)
+        self.job: Job = Job(state.schedule, self._serve)
         self.on_back: Callable[[Entry], None] = lambda _entry: None
         """Told of each delegation that is open when its delegator asks for what it is owed."""
 
@@ -65,7 +65,7 @@ class OutcomeReplay:
         Raises:
             TooMuch: as `ask`.
         """
-        if not self.asked and self._records.now >= self._not_before:
+        if not self.asked and self._state.now >= self._not_before:
             self._send(session, outcome)
         else:
             self._wait(self._queue(session)[0], [request_id])
@@ -99,10 +99,10 @@ class OutcomeReplay:
 
     def _serve(self) -> float:
         """Give out the next of them, as soon as it is in the journal."""
-        if self._records.durable <= self._until or self._records.journal.trouble is not None:
+        if self._state.durable <= self._until or self._state.journal.trouble is not None:
             self.job.pause()
             return inf
-        if self._records.now >= self._not_before:
+        if self._state.now >= self._not_before:
             self._serve_first()
         return self._not_before if self.asked else inf
 
@@ -114,9 +114,9 @@ class OutcomeReplay:
             return
         share = [waiting.popleft() for _ in range(min(SHARE, len(waiting)))]
         self._until = max(
-            (ending.number for id_ in share if (ending := self._records.ended.get(id_)) is not None), default=0
+            (ending.number for id_ in share if (ending := self._state.ended.get(id_)) is not None), default=0
         )
-        left = share if self._records.durable <= self._until else self._give(session, share)
+        left = share if self._state.durable <= self._until else self._give(session, share)
         waiting.extendleft(reversed(left))
         del self.asked[session]
         if waiting:
@@ -124,30 +124,30 @@ class OutcomeReplay:
 
     def _give(self, session: Session, request_ids: list[bytes]) -> list[bytes]:
         """Give a delegator that is back the outcomes that it missed; returns those for which the journal cannot be read now."""
-        refusals = self._records.router.refusals
+        refusals = self._state.session_table.refusals
         collected: list[bytes] = []
         left = deque(request_ids)
-        while left and self._records.now >= self._not_before:
+        while left and self._state.now >= self._not_before:
             request_id = left[0]
             try:
                 if not self.go_on(session, request_id) and self._look_up(session, request_id):
                     collected.append(request_id)
             except JournalUnavailable as error:
-                self._not_before = self._records.now + _RETRY
+                self._not_before = self._state.now + _RETRY
                 refusals.note(session.node, error.code, error)
                 break
             except JournalCorrupt as error:
                 refusals.note(session.node, error.code, error)
                 unread = ErrorInfo(code=error.code, message=f"{_UNREAD} {error}")
-                self._records.tell(session, request_id, Status.FAILED_EXECUTION, unread)
+                self._state.tell(session, request_id, Status.FAILED_EXECUTION, unread)
             left.popleft()
         if collected:
-            self._records.event("outcomes_collected", outcomes=collected)
+            self._state.event("outcomes_collected", outcomes=collected)
         return list(left)
 
     def go_on(self, session: Session, request_id: bytes) -> bool:
         """Let the outcome of what is still open go to its delegator where that is now; False for what is not open."""
-        entry = self._records.ledger.get(request_id)
+        entry = self._state.ledger.get(request_id)
         if entry is not None and entry.source in session.agents:
             entry.asking_session = session
             self.on_back(entry)
@@ -159,48 +159,48 @@ class OutcomeReplay:
         Returns:
             Whether it was kept for that delegator until now.
         """
-        records = self._records
-        if records.journal.identity:
+        state = self._state
+        if state.journal.identity:
             self._count(session, _LOOK)
-        outcome = records.outcome(request_id)
+        outcome = state.outcome(request_id)
         if outcome is not None:
             if read_header(outcome).target in session.agents:
                 self._send(session, outcome)
-                if records.ended.is_uncollected(request_id):
-                    records.ended.collected(request_id)
+                if state.ended.is_uncollected(request_id):
+                    state.ended.collected(request_id)
                     return True
         else:
-            is_removed = request_id in records.ended or records.may_be_removed(request_id)
+            is_removed = request_id in state.ended or state.may_be_removed(request_id)
             code, message = ("outcome_removed", _REMOVED) if is_removed else ("broker_lost", _LOST)
             error = ErrorInfo(code=code, message=message)
-            self._records.tell(session, request_id, Status.FAILED_EXECUTION, error)
+            self._state.tell(session, request_id, Status.FAILED_EXECUTION, error)
         return False
 
     def _send(self, session: Session, outcome: bytes) -> None:
         self._count(session, len(outcome))
-        self._records.router.send(session, outcome)
+        self._state.session_table.send(session, outcome)
 
     def _count(self, session: Session, size: int) -> None:
-        self._not_before = max(self._not_before, self._records.now - _BURST / _RATE) + size / _RATE
+        self._not_before = max(self._not_before, self._state.now - _BURST / _RATE) + size / _RATE
         session.input.spend(size >> AGAIN_SHIFT)
 
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them."""
-        records = self._records
+        state = self._state
         kept: list[tuple[bytes, bytes]] = []
         for header, envelope in self._unread(session):
             request_id, source = header.request_id, header.target
-            entry, ending = records.ledger.get(request_id), records.ended.get(request_id)
+            entry, ending = state.ledger.get(request_id), state.ended.get(request_id)
             if entry is not None or (ending is not None and ending.source != source):
                 continue  # what it was told of another's request is not that one's outcome
-            is_stored = bool(records.journal.identity) and ending is not None
-            records.ended.keep(request_id, source, b"" if is_stored else envelope)
+            is_stored = bool(state.journal.identity) and ending is not None
+            state.ended.keep(request_id, source, b"" if is_stored else envelope)
             kept.append((request_id, source))
         for start in range(0, len(kept), _TOLD):
-            records.event("outcomes_unread", outcomes=kept[start : start + _TOLD])
+            state.event("outcomes_unread", outcomes=kept[start : start + _TOLD])
 
     def _unread(self, session: Session) -> list[tuple[Header, bytes]]:
         """The outcomes on their way to a node, but for what `Delivery.tell` said outside the journal: that is said anew."""
-        under_way = (*session.unacknowledged(), *self._records.router.unsealed(session))
+        under_way = (*session.unacknowledged(), *self._state.session_table.unsealed(session))
         found = ((read_header(envelope), envelope) for envelope in under_way if envelope[0] == Kind.RESPONSE)
         return [(header, envelope) for header, envelope in found if header.target and header.status not in INTERIM]

@@ -29,9 +29,9 @@ class Reconnection:
     """The nodes that are expected back, and what those that are back hold and wait for."""
 
     def __init__(
-        self, records: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay
+        self, state: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay
     ) -> None:  # fmt: skip
-        self._records = records
+        self._state = state
         self._delivery = delivery
         self._reassignment = reassignment
         self._expected: dict[bytes, Session] = {}
@@ -43,8 +43,8 @@ class Reconnection:
         self._later: dict[bytes, float] = {}
         """The same of those that came back and have more agents to register."""
         self._replay = replay
-        self._silence = records.router.timing.silence
-        self._reclaim = records.router.timing.reclaim
+        self._silence = state.session_table.timing.silence
+        self._reclaim = state.session_table.timing.reclaim
         """Seconds that a node has to come back, from the broker's first step on; and then between two of its agents."""
 
     def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
@@ -61,7 +61,7 @@ class Reconnection:
         """Give a node that is back time to register its agents."""
         before = self._expected.get(session.digest)
         if before is not None and _is_same_life(before, session):
-            self._later.setdefault(session.digest, self._records.now + self._reclaim)
+            self._later.setdefault(session.digest, self._state.now + self._reclaim)
 
     def stood_still(self, now: float, seconds: float) -> None:
         """Note that this process did not run for a while: that does not count, and what came meanwhile is still to be read.
@@ -77,7 +77,7 @@ class Reconnection:
 
     def overdue(self) -> list[tuple[Session, bool]]:
         """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more."""
-        now = self._records.now
+        now = self._state.now
         if not self._expected:
             self._unclaimed.clear()
             return []
@@ -122,7 +122,7 @@ class Reconnection:
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
             self._compare(agent, works, held)
             if before.digest in self._expected:
-                self._later[before.digest] = self._records.now + self._reclaim
+                self._later[before.digest] = self._state.now + self._reclaim
             if not before.agents:
                 self._expected.pop(before.digest, None)
                 self._later.pop(before.digest, None)
@@ -140,7 +140,7 @@ class Reconnection:
             held: {request id: attempt} as the node says.
         """
         missing = []
-        self._records.ledger.forget_held(agent)
+        self._state.ledger.forget_held(agent)
         for entry in works:
             if entry.is_over or entry.agent is not agent or not entry.holds_credit:
                 continue
@@ -163,14 +163,14 @@ class Reconnection:
     def _disown(self, session: Session, agent: Registration, held: dict[bytes, int]) -> None:
         """Call off what a node that is back still holds of an agent's and that has ended, or gone to another, meanwhile."""
         for request_id, attempt in held.items():
-            entry = self._records.ledger.get(request_id)
+            entry = self._state.ledger.get(request_id)
             is_its = entry is not None and entry.agent is agent and entry.attempt == attempt and entry.holds_credit
             if not is_its:
                 stop = pack_envelope(
                     Kind.CANCEL, request_id=request_id, source=SUPERVISOR.encode(), target=agent.name, attempt=attempt,
                     status=Status.CANCELLED,
                 )  # fmt: skip
-                self._records.router.send(session, stop)
+                self._state.session_table.send(session, stop)
 
 
 def _is_same_life(before: Session, session: Session) -> bool:

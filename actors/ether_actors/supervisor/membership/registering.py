@@ -37,9 +37,9 @@ class Registering:
     """The part of the supervisor that takes REGISTER."""
 
     def __init__(
-        self, records: BrokerState, reconnection: Reconnection, departures: Departures
+        self, state: BrokerState, reconnection: Reconnection, departures: Departures
     ) -> None:  # fmt: skip
-        self._records = records
+        self._state = state
         self._reconnection = reconnection
         self._departures = departures
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
@@ -49,13 +49,13 @@ class Registering:
 
     def register(self, session: Session, header: Header, envelope: bytes) -> None:
         """Enter the agents of a REGISTER into the registry, all or none, and tell their node which."""
-        records = self._records
-        records.ended.joined(session.incarnation, header.request_id)
+        state = self._state
+        state.ended.joined(session.incarnation, header.request_id)
         try:
             names, packed = _read(header, envelope)
             session.input.spend(AGENT * len(names))
             encoded = [name.encode(errors="replace") for name in names]
-            check_agents(session, encoded, packed, records.registry.most // 2)
+            check_agents(session, encoded, packed, state.registry.most // 2)
             manifest = self._manifest(session, names[0], packed)
             places = places_of(manifest)
             self._departures.remembered.check_room(session, encoded, places)
@@ -69,32 +69,32 @@ class Registering:
         except (
             AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion, TooMuch
         ) as error:  # fmt: skip
-            records.router.refusals.note(session.node, error.code, error)
+            state.session_table.refusals.note(session.node, error.code, error)
             body = pack({"code": error.code, "message": str(error)})
-            records.router.send_aside(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            state.session_table.send_aside(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
-        records.router.send_aside(
+        state.session_table.send_aside(
             session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=header.source)
         )  # fmt: skip
         for name in names:
             said: dict[str, object] = {"manifest": packed} if name == names[0] else {"like": names[0]}
-            known = records.registry.get(name.encode())
+            known = state.registry.get(name.encode())
             self._departures.remembered.make_room(session, known, places)
             self._enter(session, known, Manifest.trusted({**vars(manifest), "agent": name}), packed, said)
 
     def _enter(
         self, session: Session, known: Registration | None, manifest: Manifest, packed: bytes, said: dict[str, object]
     ) -> None:  # fmt: skip
-        records = self._records
+        state = self._state
         before = None if known is None else known.session
         is_changed = known is not None and (before is not session or known.packed != packed)
         if known is not None:
             let_go(known)
-        agent = records.registry.register(manifest, session)
+        agent = state.registry.register(manifest, session)
         if known is None:
-            agent.since = records.now
+            agent.since = state.now
         hold(agent, packed)
-        records.event(
+        state.event(
             "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,
             incarnation=session.digest, **said,
         )  # fmt: skip
@@ -104,7 +104,7 @@ class Registering:
 
     def _is_settled(self, session: Session, name: bytes) -> bool:
         """Whether nothing of a former holder's work has to be ruled on before a node takes the name."""
-        known = self._records.registry.get(name)
+        known = self._state.registry.get(name)
         if known is None:
             return True
         if known.condition is not Condition.DOWN and self._reconnection.is_another_life(known.session, session):
@@ -117,9 +117,9 @@ class Registering:
             Manifest.parse({"agent": name})
         if name == SUPERVISOR or name.startswith("node:"):
             raise InvalidManifest(f"The name {name!r} is the bus's own: choose another.")
-        if not self._records.access.may_register(session.node, name):
+        if not self._state.access.may_register(session.node, name):
             raise AccessDenied(f"The node {session.node!r} may not host {name!r}: the access list does not have it.")
-        self._records.registry.check_free(name, session)
+        self._state.registry.check_free(name, session)
 
     def _manifest(self, session: Session, name: str, packed: bytes) -> Manifest:
         """The manifest under that name; agents of one class send the same bytes, which are read, and charged, once."""

@@ -57,7 +57,7 @@ class BrokerState:
         limits: bounds of each mailbox.
         tap: envelopes that observers can still catch up on.
         journal: where what passed is kept.
-        router: of this broker.
+        session_table: of this broker.
         make_id: makes the ids of events.
         identify: whose connection an address is, or None for one that nobody knows; None where there are no keys.
         access: who may do what; default: everybody everything.
@@ -65,10 +65,10 @@ class BrokerState:
     """
 
     def __init__(
-        self, limits: Limits, tap: Tap, journal: Journal, router: SessionTable, make_id: Callable[[], bytes], *,
+        self, limits: Limits, tap: Tap, journal: Journal, session_table: SessionTable, make_id: Callable[[], bytes], *,
         identify: Identify | None = None, access: Access | None = None, remembered: int = REMEMBERED,
     ) -> None:  # fmt: skip
-        self.router = router
+        self.session_table = session_table
         self.identify = identify
         """Whose connection an address is; None where connections have no keys."""
         self.access: Access = access or Access.open()
@@ -146,9 +146,9 @@ class BrokerState:
             envelope = mark(envelope, Flag.UNCOLLECTED)
             self.ended.keep(request_id, source, b"" if self.journal.identity else envelope)
         if is_volatile:
-            self.router.send_aside(session, envelope)
+            self.session_table.send_aside(session, envelope)
         else:
-            self.router.send(session, envelope)
+            self.session_table.send(session, envelope)
         self.ended.note(request_id, by, source, self.tap.next + len(self.passing))
         self.passing.append(envelope)
 
@@ -187,7 +187,7 @@ class BrokerState:
     ) -> None:  # fmt: skip
         """Answer a delegator at once, outside the journal and the tap; with a target it is kept for one that is lost."""
         response = self._own(request_id, status, error, **fields)
-        self.router.send_aside(session, pack_response(response, target=target))
+        self.session_table.send_aside(session, pack_response(response, target=target))
 
     def _own(self, request_id: bytes, status: Status, error: ErrorInfo | None, **fields: object) -> Response:
         """The supervisor's own response."""

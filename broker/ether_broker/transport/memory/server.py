@@ -87,15 +87,15 @@ class MemoryServer:
             self._arrivals.clear()
         return taken
 
-    def transmit(self, router: SessionTable) -> None:
+    def transmit(self, session_table: SessionTable) -> None:
         """Send what waits in the outboxes; see `Server.transmit`."""
         self.is_blocked = False
-        for address, frame in router.outgoing():
+        for address, frame in session_table.outgoing():
             link = self._links.get(address)
             if link is None:
-                router.unreachable(address)
+                session_table.unreachable(address)
             elif not link.take(frame):
-                router.undelivered(address, frame)
+                session_table.undelivered(address, frame)
                 self.is_blocked = True
 
     def wake(self) -> None:

@@ -46,7 +46,7 @@ class CurveGuard:
 
     Args:
         keyring: the broker's own pair, and whom it lets in.
-        refusals: where refusals are counted; shared with the router.
+        refusals: where refusals are counted; shared with the session table.
     """
 
     def __init__(self, keyring: Keyring, refusals: RefusalLog | None = None) -> None:

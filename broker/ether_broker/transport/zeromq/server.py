@@ -178,24 +178,24 @@ class ZmqServer:
             pass
         return taken
 
-    def transmit(self, router: SessionTable) -> None:
-        """Send what waits in the router's outboxes; never blocks.
+    def transmit(self, session_table: SessionTable) -> None:
+        """Send what waits in the session table's outboxes; never blocks.
 
-        What a peer has no room for goes back to its outbox; a peer that is gone is reported to the router.
+        What a peer has no room for goes back to its outbox; a peer that is gone is reported to the session table.
         """
         self.is_blocked = False
         send = partial(_send, self._socket)
-        for routing_id, frame in router.outgoing():
+        for routing_id, frame in session_table.outgoing():
             try:
                 send(routing_id, _DONTWAIT_MORE)
                 send(frame, _DONTWAIT)
             except zmq.Again:
-                router.undelivered(routing_id, frame)
+                session_table.undelivered(routing_id, frame)
                 self.is_blocked = True
             except zmq.ZMQError as error:
                 if error.errno != zmq.EHOSTUNREACH:
                     raise
-                router.unreachable(routing_id)
+                session_table.unreachable(routing_id)
 
     def wake(self) -> None:
         """Make a waiting `receive` return; any thread may call it."""

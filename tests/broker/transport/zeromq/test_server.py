@@ -67,12 +67,12 @@ class Peers:
             socket.close(0)
 
 
-def send(router: SessionTable, session: Session, *envelopes: bytes) -> None:
+def send(session_table: SessionTable, session: Session, *envelopes: bytes) -> None:
     """Send envelopes in a step whose journal entry is committed."""
     for envelope in envelopes:
-        router.send(session, envelope)
-    router.seal(1)
-    router.release(1)
+        session_table.send(session, envelope)
+    session_table.seal(1)
+    session_table.release(1)
 
 
 def receive(broker: ZmqServer, count: int) -> list[tuple[bytes, bytes]]:
@@ -100,14 +100,14 @@ def test_messages_come_with_the_routing_id_of_their_sender_and_in_order(broker: 
 
 
 def test_what_waits_in_the_router_is_sent_to_the_listening_socket(broker: ZmqServer, peers: Peers):
-    router = SessionTable()
+    session_table = SessionTable()
     listening = peers.connect(broker, b"r" + ONE)
     listening.send(b"hello")
     receive(broker, 1)
-    session = router.open(b"r" + ONE, "n", {}, 1.0)
-    send(router, session, b"a", b"b")
+    session = session_table.open(b"r" + ONE, "n", {}, 1.0)
+    send(session_table, session, b"a", b"b")
 
-    broker.transmit(router)
+    broker.transmit(session_table)
 
     assert read_frame(listening.recv()).envelopes == [b"a", b"b"]
 
@@ -116,26 +116,26 @@ def test_a_connection_that_is_made_anew_takes_over_its_routing_id(broker: ZmqSer
     before = peers.connect(broker, b"r" + ONE)
     before.send(b"hello")
     receive(broker, 1)
-    router = SessionTable()
-    session = router.open(b"r" + ONE, "n", {}, 1.0)
+    session_table = SessionTable()
+    session = session_table.open(b"r" + ONE, "n", {}, 1.0)
     anew = peers.connect(broker, b"r" + ONE)
     anew.send(b"hello again")
 
     assert receive(broker, 1) == [(b"r" + ONE, b"hello again")]
-    send(router, session, b"a")
-    broker.transmit(router)
+    send(session_table, session, b"a")
+    broker.transmit(session_table)
 
     assert read_frame(anew.recv()).envelopes == [b"a"]
 
 
 def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: ZmqServer):
-    router = SessionTable()
-    session = router.open(b"r" + ONE, "n", {}, 1.0)
-    send(router, session, b"a")
+    session_table = SessionTable()
+    session = session_table.open(b"r" + ONE, "n", {}, 1.0)
+    send(session_table, session, b"a")
 
-    broker.transmit(router)
+    broker.transmit(session_table)
 
-    assert router.expire(1.0) == [session]
+    assert session_table.expire(1.0) == [session]
     assert session.lost == "its connection is gone"
 
 
@@ -165,25 +165,28 @@ def test_a_receive_without_patience_returns_at_once(broker: ZmqServer):
 
 def test_a_peer_that_does_not_read_blocks_nobody_and_gets_all_of_it_later(context, peers: Peers):
     broker = ZmqServer("inproc://small", context)
-    router = SessionTable()
+    session_table = SessionTable()
     slow, quick = peers.connect(broker, b"r" + ONE, RCVHWM=1), peers.connect(broker, b"r" + TWO)
     for socket in (slow, quick):
         socket.send(b"hello")
     receive(broker, 2)
-    to_slow, to_quick = router.open(b"r" + ONE, "slow", {}, 1.0), router.open(b"r" + TWO, "quick", {}, 1.0)
+    to_slow, to_quick = (
+        session_table.open(b"r" + ONE, "slow", {}, 1.0),
+        session_table.open(b"r" + TWO, "quick", {}, 1.0),
+    )
     sent = [b"%d" % number for number in range(100_000)]
-    send(router, to_slow, *sent)
-    send(router, to_quick, b"x")
+    send(session_table, to_slow, *sent)
+    send(session_table, to_quick, b"x")
 
-    broker.transmit(router)
+    broker.transmit(session_table)
     assert broker.is_blocked
     assert read_frame(quick.recv()).envelopes == [b"x"]
 
     got: list[bytes] = []
     while len(got) < len(sent):
         got += read_frame(slow.recv()).envelopes
-        router.retry()
-        broker.transmit(router)
+        session_table.retry()
+        broker.transmit(session_table)
     assert got == sent
     broker.close(0.0)
 

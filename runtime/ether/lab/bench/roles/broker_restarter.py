@@ -59,7 +59,7 @@ class Restarter(Role):
         before, cpu = time.perf_counter(), time.thread_time()
         host = EmbeddedBroker("tcp://127.0.0.1:*", self._context, None, journal)
         first, used = time.perf_counter() - before, time.thread_time() - cpu
-        open_ = host.supervisor.ask(lambda running: len(running.records.ledger))
+        open_ = host.supervisor.ask(lambda running: len(running.state.ledger))
         host.stop()
         before = time.perf_counter()
         host = EmbeddedBroker("tcp://127.0.0.1:*", self._context, None, journal)

@@ -74,13 +74,13 @@ class _Bus:
         return sum(_seconds(lambda frame=frame: self._step([frame])) for frame in frames)  # type: ignore[misc]  # a default
 
     def _step(self, arrivals: list[tuple[Address, bytes]]) -> None:
-        supervisor, router = self._supervisor, self._supervisor.records.router
+        supervisor, session_table = self._supervisor, self._supervisor.state.session_table
         supervisor.step(arrivals, _NOW, _NOW)
         while supervisor.next_wake() <= _NOW:
             supervisor.step((), _NOW, _NOW)
-        for _ in router.outgoing():
+        for _ in session_table.outgoing():
             pass
-        for session in router.sessions:
+        for session in session_table.sessions:
             session.channel.acknowledge(session.channel.last)
 
     def expect(self, count: int) -> None:
@@ -89,7 +89,7 @@ class _Bus:
         Raises:
             InternalError: there are more, or fewer.
         """
-        found = len(self._supervisor.records.ledger)
+        found = len(self._supervisor.state.ledger)
         if found != count:
             raise InternalError(f"{found:,} delegations are open on the bus, and {count:,} should be.")
 
