@@ -284,7 +284,7 @@ class Supervisor:
             self.state.session_table.refuse(session.input.address, _foreign(header.kind))
             return
         _charge_reading(session.input, header, envelope)
-        if self.state.session_table.has_lost:  # what it had is ended before anybody takes its names
+        if self.state.session_table.lost:  # what it had is ended before anybody takes its names
             self._membership.beat()
         if not session.lost:
             take(session, header, envelope)

@@ -85,11 +85,10 @@ class SessionTable:
         self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]]]] = deque()
         """(ticket, {session: what it is sent, the last frame that it is told was settled})."""
         self._gone: list[Session] = []
-        self._lost: list[Session] = []
+        self.lost: list[Session] = []
+        """Those that were lost since the last `expire`."""
         self.on_lost: Callable[[], None] = lambda: None
-        """Told when a session is lost; `expire` says which."""
-        self.has_lost: bool = False
-        """Whether a session was lost since the last `expire`."""
+        """Told when a session is lost."""
         self._admission = AdmissionControl(owner)
         self.backlog: Backlog = Backlog(most_kept, self.close)
         """What is kept for them."""
@@ -250,8 +249,7 @@ class SessionTable:
             self._order.remove(session.node)
         self._ready.pop(session.receiver, None)
         self.turns.clear(session.input)
-        self._lost.append(session)
-        self.has_lost = True
+        self.lost.append(session)
         self.on_lost()
 
     def resend(self, session: Session) -> None:
@@ -406,7 +404,7 @@ class SessionTable:
             is_silent = now - session.heard > silence and now >= self._lenient_until
             if is_silent and not session.input.is_waiting:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
-        lost, self._lost, self.has_lost = self._lost, [], False
+        lost, self.lost = self.lost, []
         for session in lost:
             session.input.session = None  # a circle would keep what was under way to it until the collector comes
         return lost

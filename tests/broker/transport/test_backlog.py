@@ -77,7 +77,7 @@ def test_without_keys_the_bound_is_for_all_nodes_together() -> None:
     sessions = [nodes.enter(f"n{number}") for number in range(19)]
     for session in sessions:
         nodes.send(session)
-    assert not nodes.session_table.has_lost
+    assert not nodes.session_table.lost
 
     nodes.send(sessions[0], 3)
 

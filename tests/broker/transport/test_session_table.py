@@ -409,13 +409,13 @@ def test_a_node_is_lost_once_by_silence_or_by_its_connection():
     session_table.unreachable(b"r" + TWO)
     session_table.unreachable(b"r" + TWO)
     session_table.unreachable(b"unknown")
-    assert session_table.has_lost
+    assert session_table.lost
 
     assert session_table.expire(10.0 + DEFAULT_TIMING.silence) == [cut]
     assert session_table.expire(10.0 + DEFAULT_TIMING.silence + 0.1) == [silent]
     assert session_table.expire(99.0) == []
     assert (cut.lost, silent.lost) == ("its connection is gone", "silent for 3.1 s")
-    assert not session_table.has_lost
+    assert not session_table.lost
 
 
 def test_hello_is_a_sign_of_life_until_the_session_has_begun():

@@ -47,6 +47,8 @@ _MOST_FOLDED: Final = 1 << 20
 
 _Place = tuple[Session, bool]
 """Of a line: (the node that must have room, whether for what it hears; else for what it says)."""
+_Lines = dict[Session, OrderedDict[Entry, None]]
+"""{the node that must have room: delegations, the first in line first}."""
 
 
 class Progress:
@@ -58,8 +60,8 @@ class Progress:
         self.timed: list[tuple[float, int, Entry]] = []
         """(when to look at it, order, delegation of which something waits), as a heap."""
         self._order = itertools.count()
-        self._lines: dict[_Place, OrderedDict[Entry, None]] = {}
-        """Delegations of which something waits for room, the first in line first."""
+        self._lines: tuple[_Lines, _Lines] = ({}, {})
+        """Delegations of which something waits for room: for what a node says, and for what one hears."""
         self.going: OrderedDict[_Place, None] = OrderedDict()
         """The lines for which there is room, which is next first."""
         self.unsettled: deque[tuple[int, Session, int]] = deque()
@@ -101,16 +103,16 @@ class Progress:
 
     def _freed(self, session: Session) -> None:
         """Note that there is room for what a node hears."""
-        if (place := (session, True)) in self._lines:
-            self._stand(place)
+        if session in self._lines[True]:
+            self._stand((session, True))
 
     def _due(self) -> float:
         """Pass on a share of what has waited for its time, and of what has waited for room that there is now."""
-        unsettled, state, lines = self.unsettled, self._state, self._lines
+        unsettled, state, lines = self.unsettled, self._state, self._lines[False]
         while unsettled and unsettled[0][0] < state.durable:
             _, session, size = unsettled.popleft()
             session.progress_unsettled -= size
-            if lines and session.progress_unsettled < UNSETTLED and (session, False) in lines:
+            if session in lines and session.progress_unsettled < UNSETTLED:
                 self.going[session, False] = None
         left = SHARE
         while self.timed and self.timed[0][0] <= state.now and left > 0:
@@ -119,7 +121,7 @@ class Progress:
         left = SHARE
         while self.going and left > 0:
             left -= self._go_on(self.going.popitem(last=False)[0], min(_TURN, left))
-        if any(not hears for _, hears in lines):
+        if lines:
             self.job.pause()
         elif unsettled:
             self.job.defer()
@@ -129,7 +131,8 @@ class Progress:
 
     def _go_on(self, place: _Place, most: int) -> int:
         """Look at the first in a line while there is room; returns at how many, or 1 if there was none."""
-        line, done = self._lines[place], 0
+        session, hears = place
+        line, done = self._lines[hears][session], 0
         while line and done < most and _has_room(place):
             entry = line.popitem(last=False)[0]
             assert entry.progress is not None
@@ -139,7 +142,7 @@ class Progress:
         if line:
             self._stand(place)
         else:
-            del self._lines[place]
+            del self._lines[hears][session]
         return done or 1
 
     def _look(self, entry: Entry) -> None:
@@ -216,9 +219,10 @@ class Progress:
             self.job.wake(at)
             return
         place = (entry.asking_session, True) if _has_room((telling.session, False)) else (telling.session, False)
-        line = self._lines.get(place)
+        lines = self._lines[place[1]]
+        line = lines.get(place[0])
         if line is None:
-            line = self._lines[place] = OrderedDict()
+            line = lines[place[0]] = OrderedDict()
             self._stand(place)
         line[entry] = None
         telling.line = line

@@ -97,7 +97,7 @@ class Membership:
             state.session_table.reply(address, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
             return
         if session.info is info:  # else it is in already, and says HELLO again
-            if state.session_table.has_lost:  # who had the name before has gone before, to observers too
+            if state.session_table.lost:  # who had the name before has gone before, to observers too
                 self.beat()
             if identity is not None:
                 self._identities[session] = identity
@@ -174,7 +174,7 @@ class Membership:
             trouble = state.journal.trouble
             state.session_table.beat(state.now, "" if trouble is None else str(trouble)[:_TROUBLE])
             self.departures.remembered.sweep()
-        if state.now >= self._next_check or state.session_table.has_lost:
+        if state.now >= self._next_check or state.session_table.lost:
             self._next_check = state.now + _CHECK
             if self._identities:
                 self._throw_out()
@@ -188,7 +188,7 @@ class Membership:
                     self.departures.left_behind(session)
                 else:
                     self._lost(session)
-        return 0.0 if state.session_table.has_lost else min(self._next_beat, self._next_check)
+        return 0.0 if state.session_table.lost else min(self._next_beat, self._next_check)
 
     def expect(
         self, sessions: list[Session], works: dict[bytes, list[Entry]], kept: list[Registration],
