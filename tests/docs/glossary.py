@@ -1,4 +1,4 @@
-"""The glossary of docs/design.md: every class that a folder shows to others, with the first sentence of its docstring.
+"""The glossary of docs/design.md: every class and module that a folder shows to others, with its docstring's first sentence.
 
 `python -m tests.docs.glossary` writes it anew; a test compares.
 """
@@ -15,14 +15,15 @@ from typing import Final, NamedTuple
 from tests.public import PUBLIC
 from tests.support import REPOSITORY
 
-__all__ = ["BEGIN", "DESIGN", "Row", "Source", "glossary", "rows", "sources"]
+__all__ = ["BEGIN", "DESIGN", "Row", "Source", "glossary", "modules", "rows", "sources"]
 
 ROOTS: Final = ("runtime", "actors", "broker")
 DESIGN: Final = REPOSITORY / "docs/design.md"
 BEGIN: Final = "## Glossary\n"
-_INTRODUCTION: Final = (
+_CLASSES: Final = (
     "The classes that a folder shows to others, and where each stands. The errors are all in `ether_broker.errors`.\n"
 )
+_MODULES: Final = "The modules that a folder shows to others, and what is in each.\n"
 
 
 class Source(NamedTuple):
@@ -57,18 +58,12 @@ def sources() -> dict[str, Source]:
 
 
 def rows() -> list[Row]:
-    """What is imported from another folder, or may be by users; in the order of the names."""
-    modules = sources()
-    shown: set[tuple[str, str]] = set()
+    """The classes that are imported from another folder, or may be by users; in the order of the names."""
+    shown = _shown()
     public = {name for names in PUBLIC.values() for name in names}
-    for source in modules.values():
-        for node in ast.walk(source.tree):
-            known = modules.get(node.module or "") if isinstance(node, ast.ImportFrom) else None
-            if isinstance(node, ast.ImportFrom) and known is not None and known.path.parent != source.path.parent:
-                shown.update((str(node.module), alias.name) for alias in node.names)
     found = [
         Row(one.name, module, _first_sentence(one))
-        for module, source in modules.items()
+        for module, source in sources().items()
         if module != "ether_broker.errors"
         for one in source.classes
         if (module, one.name) in shown or (one.name in public and not one.name.startswith("_"))
@@ -76,13 +71,36 @@ def rows() -> list[Row]:
     return sorted(found, key=lambda row: (row.name.lower(), row.module))
 
 
+def modules() -> dict[str, str]:
+    """{module that another folder imports from, or users may: what is in it}."""
+    shown = {module for module, _ in _shown()} | set(PUBLIC)
+    return {module: _first_sentence(source.tree) for module, source in sources().items() if module in shown}
+
+
 def glossary() -> str:
     """The section of the page."""
-    lines = [f"| `{row.name}` | `{row.module}` | {row.meaning} |" for row in rows()]
-    return "\n".join([BEGIN, _INTRODUCTION, "| name | module | meaning |", "|---|---|---|", *lines]) + "\n"
+    classes = [f"| `{row.name}` | `{row.module}` | {row.meaning} |" for row in rows()]
+    parts = [f"| `{module}` | {meaning} |" for module, meaning in modules().items()]
+    return (
+        "\n".join([BEGIN, _CLASSES, "| name | module | meaning |", "|---|---|---|", *classes, ""])
+        + "\n".join(["", _MODULES, "| module | what is in it |", "|---|---|", *parts, ""])
+    )  # fmt: skip
 
 
-def _first_sentence(one: ast.ClassDef) -> str:
+def _shown() -> set[tuple[str, str]]:
+    """(module, name) of each import from another folder."""
+    known = sources()
+    return {
+        (node.module, alias.name)
+        for source in known.values()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom) and node.module in known
+        if known[node.module].path.parent != source.path.parent
+        for alias in node.names
+    }
+
+
+def _first_sentence(one: ast.ClassDef | ast.Module) -> str:
     first = (ast.get_docstring(one) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
     sentence = re.split(r"(?<=[.;])\s", first, maxsplit=1)[0].rstrip(".;")
     return sentence.replace("|", "\\|")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.docs.glossary import BEGIN, DESIGN, glossary, rows
+from tests.docs.glossary import BEGIN, DESIGN, glossary, modules, rows
 
 
 def test_the_glossary_has_what_folders_show_to_others_and_nothing_else() -> None:
@@ -12,8 +12,9 @@ def test_the_glossary_has_what_folders_show_to_others_and_nothing_else() -> None
     assert written == glossary(), "write it anew: python -m tests.docs.glossary"
 
 
-def test_each_class_says_what_it_is() -> None:
+def test_each_class_and_module_says_what_it_is() -> None:
     assert [row.name for row in rows() if not row.meaning] == []
+    assert [module for module, meaning in modules().items() if not meaning] == []
 
 
 def test_a_name_that_folders_show_to_others_means_one_thing() -> None:
