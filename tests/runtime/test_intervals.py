@@ -37,6 +37,18 @@ def test_a_node_beats_as_its_broker_says_and_is_given_up_as_it_says(world: World
     assert (was_lost, session.lost[:6]) == (False, "silent")
 
 
+def test_ticks_that_come_late_make_heartbeats_no_rarer():
+    world = World(ManualClock(0.0), timing=Timing(heartbeat=0.2, silence=1.0))
+    node, _ = world.join("n")
+    beats: list[float] = []
+    node._session.show_life = lambda _loads: beats.append(world.clock.monotonic())
+    for _ in range(91):  # 10 s
+        world.clock.advance(0.11)
+        node.ticked()
+
+    assert 48 <= len(beats) <= 51
+
+
 def test_a_node_says_hello_again_only_when_its_broker_was_silent_for_as_long_as_it_says(world: World):
     _, link = world.join("n")
     greeted: list[float] = []

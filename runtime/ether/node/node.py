@@ -90,8 +90,7 @@ class Node:
         )  # fmt: skip
         self._loop_watch = EventLoopWatch(self.agent_host, resources)
         self._sender = sender
-        self._next_look = 0.0
-        self._is_beat = False
+        self._next_accepted = self._next_beat = 0.0
 
     @property
     def endpoint(self) -> str:
@@ -196,17 +195,16 @@ class Node:
             self._show_life(now)
         for call in self._timers.take_due(now):
             resources.run(call)
-        if now < self._next_look:
-            return
-        self._next_look = now + self._session_state.timing.heartbeat / 2
-        if self.agent_host.say_accepted():
-            self._sender.flush()
-        self._is_beat = not self._is_beat
-        if not self._is_beat:
-            return
-        self._show_life(now)
-        self.outgoing.end_overdue(now)
-        self._session.seek()
+        heartbeat = self._session_state.timing.heartbeat  # what is late once does not make the next ones late
+        if now >= self._next_accepted:
+            self._next_accepted = max(now, self._next_accepted + heartbeat / 2)
+            if self.agent_host.say_accepted():
+                self._sender.flush()
+        if now >= self._next_beat:
+            self._next_beat = max(now, self._next_beat + heartbeat)
+            self._show_life(now)
+            self.outgoing.end_overdue(now)
+            self._session.seek()
 
     def _show_life(self, now: float) -> None:
         loads = self.agent_host.examine()
@@ -215,4 +213,4 @@ class Node:
 
     def next_tick(self) -> float:
         """When `ticked` has something to do, by this node's clock."""
-        return min(self._next_look, self._timers.next_due())
+        return min(self._next_accepted, self._next_beat, self._timers.next_due())
