@@ -59,6 +59,11 @@ class Timing:
                 f"timing.silence is {self.silence:g} s and timing.heartbeat {self.heartbeat:g} s: a silence has to be longer "
                 f"than two heartbeats, here {2 * self.heartbeat:g} s, or one that comes late ends a session."
             )
+        if self.patience is not None and self.patience > self.silence:
+            raise InvalidSpec(
+                f"timing.patience is {self.patience:g} s and timing.silence {self.silence:g} s: a node without a "
+                f"connection is silent, so it is lost after the silence. Give {self.silence:g} s or less."
+            )
 
     def _check(self, name: str, least: float) -> None:
         value: object = getattr(self, name)

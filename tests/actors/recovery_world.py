@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ether_actors.supervisor.state.ended import REMEMBERED
 from ether_actors.supervisor.supervisor import Supervisor
@@ -355,11 +355,15 @@ class Life:
         ]
 
 
+TIMING: Final = Timing(patience=2.0)
+
+
 class World:
     """One bus."""
 
     def __init__(
-        self, *, synced: bool = True, window: int = 2, count: int = 1000, remembered: int = REMEMBERED
+        self, *, synced: bool = True, window: int = 2, count: int = 1000, remembered: int = REMEMBERED,
+        timing: Timing = TIMING,
     ) -> None:  # fmt: skip
         self.ids = itertools.count(1)
         self.wall = 1e9
@@ -377,12 +381,14 @@ class World:
         self._to_broker: list[tuple[bytes, bytes]] = []
         self.has_stepped = False
         """Whether the present broker has stepped at the present time."""
+        self.timing = timing
+        """Of the next broker."""
         self.supervisor = self._start()
 
     def _start(self) -> Supervisor:
         make_id: Callable[[], bytes] = lambda: request_id(next(self.ids))  # noqa: E731  short
         supervisor = Supervisor(
-            limits=self.limits, journal=self.journal, timing=Timing(patience=2.0), make_id=make_id,
+            limits=self.limits, journal=self.journal, timing=self.timing, make_id=make_id,
             remembered=self.journal.remembered,
         )  # fmt: skip
         supervisor.recover(self.now, self.wall + self.ahead, self.boot)

@@ -39,12 +39,19 @@ def test_a_silence_has_to_be_longer_than_two_heartbeats(heartbeat: float, silenc
     assert Timing(heartbeat=heartbeat, silence=2 * heartbeat + 0.1).heartbeat == heartbeat
 
 
+def test_a_patience_is_no_longer_than_the_silence_that_ends_it():
+    with pytest.raises(InvalidSpec, match=r"timing.patience is 30 s and timing.silence 3 s: .* Give 3 s or less."):
+        Timing(patience=30.0)
+
+    assert Timing(patience=3.0).patience == 3.0
+
+
 @pytest.mark.parametrize(
     ("endpoint", "patience"), [("tcp://127.0.0.1:*", 4.0), ("ipc:///run/broker.sock", 0.0), ("", 0.0)]
 )
 def test_only_a_connection_over_tcp_may_be_made_anew_unless_that_is_said(endpoint: str, patience: float) -> None:
     assert Timing(heartbeat=2.0, silence=5.0).over(endpoint).patience == patience
-    assert Timing(patience=7.0).over(endpoint).patience == 7.0
+    assert Timing(patience=2.5).over(endpoint).patience == 2.5
 
 
 def test_nodes_have_ten_seconds_to_come_back_to_a_broker_and_more_where_it_takes_them_longer_to_miss_it() -> None:

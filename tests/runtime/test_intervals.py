@@ -8,9 +8,10 @@ import pytest
 
 from ether.testing import ManualClock
 from ether.testing.simulator import World
+from ether_broker.envelope.payload import pack
 from ether_broker.timing import Timing
 from ether_broker.transport.link import Link
-from ether_broker.wire.frame import Kind
+from ether_broker.wire.frame import Kind, pack_envelope
 
 HEARTBEAT, SILENCE = 5.0, 15.0
 TIMING = Timing(heartbeat=HEARTBEAT, silence=SILENCE, grace=4.0, backoff=20.0)
@@ -47,6 +48,23 @@ def test_ticks_that_come_late_make_heartbeats_no_rarer():
         node.ticked()
 
     assert 48 <= len(beats) <= 51
+
+
+def test_a_node_shows_life_at_once_to_a_broker_whose_heartbeats_are_shorter(world: World):
+    node, _ = world.join("n")
+    world.advance(6.0)
+    beats: list[float] = []
+    node._session.show_life = lambda _loads: beats.append(world.clock.monotonic())
+    welcome = {
+        "broker": "another", "session": 7, "clock": 0.0, "journal": "", "max_payload": 1 << 20, "default_timeout": 30.0,
+        **Timing().as_dict(),
+    }  # fmt: skip
+
+    node.received([pack_envelope(Kind.WELCOME, body=pack(welcome))])
+    world.clock.advance(0.1)
+    node.ticked()
+
+    assert beats == [world.clock.monotonic()]
 
 
 def test_a_node_says_hello_again_only_when_its_broker_was_silent_for_as_long_as_it_says(world: World):

@@ -1,8 +1,9 @@
-"""The supervisor's rulings on delegations, responses, cancellations and deadlines. Sans-IO.
+"""The supervisor's rulings on delegations: which are accepted, which came before, and which are refused. Sans-IO.
 
-DelegationPolicy ──► Selection       whom a delegation goes to
-                 ──► Reassignment    what is handed back
-                 ──► Delivery        what leaves for specialists and delegators
+DelegationPolicy ──► Selection         whom a delegation goes to, as far as its delegator may reach them
+                 ──► Administration    what is asked of the bus itself
+                 ──► OutcomeReplay     the outcome of what came before
+                 ──► Delivery          what leaves for specialists and delegators
 
 docs/guarantees.md says what holds after each ruling.
 """
@@ -13,35 +14,37 @@ from typing import Final
 
 from ether_actors.supervisor.capabilities.administration import Administration
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.progress import Progress
-from ether_actors.supervisor.delegations.reassignment import Reassignment
-from ether_actors.supervisor.delegations.rejection import Rejection, broker_full, forged, id_ahead, overload
+from ether_actors.supervisor.delegations.rejection import (
+    Rejection,
+    broker_full,
+    forged,
+    id_ahead,
+    overload,
+    too_deep,
+)
 from ether_actors.supervisor.delegations.selection import Selection
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.ledger import Entry, State, owner_of
-from ether_actors.supervisor.state.round_robin import RoundRobin
-from ether_actors.supervisor.state.schedule import Job
+from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.envelope.manifest import ANY
-from ether_broker.envelope.names import BUS_PREFIX, check_names
+from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.response import ErrorInfo
-from ether_broker.envelope.status import INTERIM, Status
+from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.mailbox import Offer
 from ether_broker.transport.cost import ANSWER, LOOK_UP
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Header, name_of, read_header, rehead
 
-__all__ = ["DelegationPolicy"]
+__all__ = ["MAX_CHAIN", "DelegationPolicy"]
 
-_QUEUED: Final = State.QUEUED  # a member of an Enum costs a look-up each time that it is named
-_RUNNING: Final = State.RUNNING
-_SEND: Final = Offer.SEND
+MAX_CHAIN: Final = 128
+"""Delegations in a chain; a longer one is taken for a runaway recursion."""
+_SEND: Final = Offer.SEND  # a member of an Enum costs a look-up each time that it is named
 _FULL: Final = Offer.FULL
-_CANCELLED: Final = Status.CANCELLED
 _RELEASE: Final = b"ether.release"
 """What may be done while the journal cannot be written: it lets others go on."""
 _ANOTHERS: Final = (
@@ -49,16 +52,7 @@ _ANOTHERS: Final = (
     "was sent from, as in Runtime.connect(url, name=…); for other work choose another request id."
 )
 _UNREAD: Final = "Whether it came before, and how it ended then, cannot be read."
-_NOTICED: Final = 4_096
-"""Deadlines that one step notices; ending them takes longer."""
-_DUE: Final = 128
-"""Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
-_UNWRITTEN: Final = 192
-"""Envelopes of such endings that are not in the journal yet, beyond which a step ends only `_BEHIND` more."""
-_BEHIND: Final = 4
-"""For whoever has few: the first of those who had none come first."""
-_HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
-_RESENT: Final = int(Flag.RESENT)
+_RESENT: Final = int(Flag.RESENT)  # an IntFlag's & costs ten times an int's
 _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _NO_BODY: Final = b"\x80"
@@ -67,32 +61,20 @@ _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal:
 _ROUTED: Final = int(Flag.ROUTED)
 _DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH)
 """What a delegator may set; the others only the broker says."""
-_ENDING: Final = int(Flag.UNCOLLECTED | Flag.REFUSED)
-"""What only the broker says of an outcome."""
-_STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
 
 
 class DelegationPolicy:
-    """The supervisor's rulings on work."""
+    """The rulings on what delegators ask for."""
 
     def __init__(
-        self, state: BrokerState, delivery: Delivery, selection: Selection, reassignment: Reassignment,
-        *, administration: Administration, replay: OutcomeReplay,
+        self, state: BrokerState, delivery: Delivery, selection: Selection, administration: Administration,
+        replay: OutcomeReplay,
     ) -> None:  # fmt: skip
         self._state = state
         self._delivery = delivery
         self._selection = selection
-        self._reassignment = reassignment
         self._administration = administration
         self._replay = replay
-        self.progress = Progress(state, delivery)
-        """Signs of running work."""
-        self._overdue: RoundRobin[str, Entry] = RoundRobin(_DUE)
-        """What has passed its deadline and has not been ended yet, by whose it is (`owner_of`)."""
-        self.job: Job = Job(state.schedule, self._end_overdue)
-        state.ledger.deadlines.on_earlier = self.job.wake
-
-    # -- delegations ---------------------------------------------------------------------------------------------
 
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
@@ -222,7 +204,7 @@ class DelegationPolicy:
             raise id_ahead(header, state.wall)
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):
             raise Rejection(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
-        parent = self._selection.parent(header) if header.parent != NO_ID else None
+        parent = self._parent(header) if header.parent != NO_ID else None
         deadline = header.deadline
         if parent is not None or not now < deadline <= now + LONGEST_TIMEOUT:
             deadline = _deadline(header, parent, now)
@@ -264,116 +246,31 @@ class DelegationPolicy:
         if offer is _SEND:
             self._delivery.send(entry)
 
+    def _parent(self, header: Header) -> Entry:
+        """The open delegation that a delegation is made for, as its header says.
+
+        Raises:
+            Rejection: its parent is unknown, has ended, is not its delegator's, or is as deep as a chain may be.
+        """
+        state = self._state
+        parent = state.ledger.get(header.parent)
+        if parent is None:
+            if header.parent in state.ended:
+                message = "The delegation that this one was made for has ended, and its sub-delegations with it."
+                raise Rejection(Status.CANCELLED, "parent_ended", message)
+            message = "The bus knows no delegation that this one could be made for: leave `parent` out, or ask in its handler."
+            raise Rejection(Status.REJECTED_CONTEXT, "unknown_parent", message, unexpected_fields=("parent",))
+        if parent.agent.name != header.source:
+            message = f"The parent was given to {name_of(parent.agent.name)}, not to {name_of(header.source)}."
+            raise Rejection(Status.REJECTED_CONTEXT, "not_your_parent", message, unexpected_fields=("parent",))
+        if parent.depth >= MAX_CHAIN:
+            raise too_deep(parent)
+        return parent
+
     def _may_have_run(self, session: Session, header: Header) -> bool:
         """Whether a broker before this one may have given it out: what did not wait for the journal may not be in there."""
         state = self._state
         return state.has_recovered and not state.ended.is_new(header.request_id, session.incarnation)
-
-    # -- responses -----------------------------------------------------------------------------------------------
-
-    def response(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Take a specialist's response; what is illegal, twice or late becomes a dead letter and changes nothing."""
-        entry = self._state.ledger.get(header.request_id)
-        status = _STATUSES.get(header.status)
-        if entry is None:
-            check_names(header.source, header.target, header.capability)
-            self._late(session, header, envelope, status)
-            return
-        agent = entry.agent
-        if header.target != entry.source or header.capability != entry.capability or header.flags & _ENDING:
-            envelope = _addressed(header, envelope, entry)
-        if header.source != agent.name or session is not agent.session or header.attempt != entry.attempt:
-            check_names(header.source, header.target, header.capability)
-            self._stray(session, header, envelope, entry, status)
-        elif status is None or entry.state is _QUEUED:
-            detail = f"status {header.status} for a delegation that is {entry.state.name}"
-            self._state.bury(Reason.ILLEGAL, envelope, session, detail)
-        elif status in INTERIM:
-            self.progress.take(entry, status, envelope)
-        elif header.flags & _HANDED_BACK:
-            if entry.state is _RUNNING:
-                self._state.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
-            else:
-                self._reassignment.handed_back(entry)
-        else:
-            if entry.progress is not None:
-                self.progress.flush(entry)
-            self._delivery.finish(entry, status, envelope)
-
-    def _stray(
-        self, session: Session, header: Header, envelope: bytes, entry: Entry, status: Status | None
-    ) -> None:  # fmt: skip
-        """What is not from the specialist that works on a delegation now."""
-        if status is _CANCELLED and header.attempt < entry.attempt:
-            return  # confirms the CANCEL of an earlier attempt
-        if header.source == entry.agent.name and session is entry.agent.session:
-            reason, detail = Reason.LATE, f"attempt {entry.attempt} is under way"
-        else:
-            detail = f"the delegation was given to {entry.agent.manifest.agent}"
-            reason = Reason.NOT_THE_SPECIALIST if header.source in session.agents else Reason.FORGED
-            if reason is not Reason.FORGED and header.attempt < entry.attempt:
-                reason = Reason.LATE  # it was given to that one too, whose node was lost
-        self._state.bury(reason, envelope, session, detail)
-
-    def _late(self, session: Session, header: Header, envelope: bytes, status: Status | None) -> None:
-        state = self._state
-        if status in INTERIM:
-            return  # progress that crossed the outcome on its way
-        agent = state.registry.get(header.source)
-        held = agent.held.get(header.request_id) if agent is not None else None
-        if held is not None and held.agent.session is session:
-            state.ledger.forget(held)
-            held.agent.mailbox.release()
-            self._delivery.pump(held.agent)
-            if status is not _CANCELLED and not header.flags & _HANDED_BACK:
-                state.bury(Reason.LATE, envelope, session, "the delegation had ended")
-            return
-        ending = state.ended.get(header.request_id)
-        is_again = ending is not None and ending.by == header.source
-        if is_again and header.flags & _RESENT:
-            return  # it arrived the first time; only its receipt was lost
-        reason = Reason.UNKNOWN_REQUEST
-        if ending is not None:  # its own answer once more; or somebody else ended it, as when a node is lost
-            reason = Reason.DUPLICATE if is_again else Reason.LATE
-        if ending is not None and status is _CANCELLED:
-            return  # confirms a CANCEL that crossed the answer on its way
-        if header.source not in session.agents:
-            reason = Reason.FORGED
-        state.bury(reason, envelope, session)
-
-    # -- endings without an answer -------------------------------------------------------------------------------
-
-    def cancel(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Call a delegation off for its delegator; one that has ended stays as it is."""
-        entry = self._state.ledger.get(header.request_id)
-        if entry is None:
-            return
-        if entry.source != header.source or header.source not in session.agents:
-            self._state.bury(Reason.FORGED, envelope, session, "only the delegator may cancel")
-            return
-        self._delivery.rule(entry, Status.CANCELLED, "cancelled", "The delegator called it off.")
-
-    def _end_overdue(self) -> float:
-        """End a share of what has passed its deadline."""
-        state, job, overdue = self._state, self.job, self._overdue
-        for entry in state.ledger.deadlines.due(state.now, _NOTICED):
-            overdue.put(owner_of(entry), entry)
-        is_ahead = job.unwritten > _UNWRITTEN and state.journal.trouble is None
-        for entry in overdue.take(_BEHIND if is_ahead else None):
-            if entry.is_over:
-                continue  # it ended with its parent, a moment ago
-            if entry.agent is state.bus:
-                self._administration.late(entry)
-            elif entry.state is _QUEUED:
-                self._delivery.expire(entry)
-            else:
-                message = f"{entry.agent.manifest.agent} had not answered after {state.now - entry.opened:.1f} s."
-                self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
-        if overdue.owners and not is_ahead:
-            return 0.0
-        if overdue.owners:
-            job.pause()
-        return state.ledger.deadlines.next()
 
 
 def _is_same(header: Header, source: bytes, capability: bytes) -> bool:
@@ -397,9 +294,3 @@ def _deadline(header: Header, parent: Entry | None, now: float) -> float:
         message = "The deadline had passed when the delegation reached the broker; it was not started."
         raise Rejection(Status.TIMEOUT, "expired", message, reason=Reason.EXPIRED)
     return deadline
-
-
-def _addressed(header: Header, envelope: bytes, entry: Entry) -> bytes:
-    """A response as it goes on: observers choose by its names and the journal believes its flags, so they are the ledger's."""
-    flags = header.flags & ~_ENDING
-    return rehead(header, envelope, target=entry.source, capability=entry.capability, flags=flags)

@@ -79,7 +79,7 @@ def recover(
     _restore_leases(state, lease_service, history)
     for entry in questions:
         administration.do(entry)
-    membership.expect(list(nodes.values()), works, kept, leaving)
+    membership.expect(list(nodes.values()), works, kept, leaving, history.silence)
 
 
 def _restore_leases(state: BrokerState, lease_service: LeaseService, history: History) -> None:

@@ -2,8 +2,9 @@
 
 who calls whom       SupervisorActor ── step(arrivals, now) ──► Supervisor
                                                                    │ by the envelope's kind
-                     DelegationPolicy delegations, responses ◄─────┤   ──► Selection, Reassignment, Delivery
+                     DelegationPolicy  delegations ◄───────────────┤   ──► Selection, Delivery
                      └─ Administration  `ether.*`                  │   ──► LeaseService, JournalGc
+                     ResponsePolicy  responses, cancellations ◄────┤   ──► Progress, Reassignment, Delivery
                      Membership      nodes, agents, watchers ◄─────┤
                      ObserverFeed    what observers are sent ◄─────┘
                      all of them     ──► BrokerState: SessionTable, Registry, Ledger, DeadLetters, Tap
@@ -21,7 +22,10 @@ from ether_actors.supervisor.capabilities.administration import Administration
 from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.overdue import Overdue
+from ether_actors.supervisor.delegations.progress import Progress
 from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.response_policy import ResponsePolicy
 from ether_actors.supervisor.delegations.selection import Selection
 from ether_actors.supervisor.journal.journal_gc import JournalGc
 from ether_actors.supervisor.membership.membership import Membership
@@ -130,16 +134,17 @@ class Supervisor:
         self.journal_gc: JournalGc = JournalGc(self.state, delivery)
         self._administration = Administration(self.state, delivery, self.lease_service, self.journal_gc)
         self._replay = OutcomeReplay(self.state)
-        self._policy = DelegationPolicy(
-            self.state, delivery, selection, reassignment, administration=self._administration, replay=self._replay
-        )  # fmt: skip
-        self._replay.on_back = self._policy.progress.look_again
+        self._policy = DelegationPolicy(self.state, delivery, selection, self._administration, self._replay)
+        self._progress = Progress(self.state, delivery)
+        self._responses = ResponsePolicy(self.state, delivery, reassignment, self._progress)
+        overdue = Overdue(self.state, delivery, self._administration.late)
+        self._replay.on_back = self._progress.look_again
         self._membership = Membership(self.state, delivery, reassignment, self._replay, to_text(make_id()))
         self._observer_feed = ObserverFeed(self.state, tap_interval)
         self._work: dict[int, _Take] = {
             Kind.DELEGATION: self._policy.delegation,
-            Kind.RESPONSE: self._policy.response,
-            Kind.CANCEL: self._policy.cancel,
+            Kind.RESPONSE: self._responses.response,
+            Kind.CANCEL: self._responses.cancel,
             Kind.TAP_ACK: self._observer_feed.acknowledge,
         }
         """What takes an envelope of a kind that is charged by its kind alone."""
@@ -157,9 +162,8 @@ class Supervisor:
         }
         """What takes an envelope of a kind of which the body is read, and charged before that."""
         self.state.schedule.jobs = (
-            self._policy.progress.job, delivery.job, self._policy.job, self._membership.job, self._membership.departures.job,
-            self._membership.monitors.job, self.lease_service.job, self._replay.job,
-            self._observer_feed.job,
+            self._progress.job, delivery.job, overdue.job, self._membership.job, self._membership.departures.job,
+            self._membership.monitors.job, self.lease_service.job, self._replay.job, self._observer_feed.job,
         )  # fmt: skip
         self._late: float = max(_AWAKE, min(2.0, timing.silence * 2 / 3))
         """Seconds between two steps after which it was this process that was late."""
@@ -185,6 +189,7 @@ class Supervisor:
         state.has_recovered = history.next > 1
         history.begin(boot, now, wall)
         recover(state, self._membership, self._administration, self.lease_service, history)
+        history.silence = float(state.session_table.timing.silence)
         state.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[Address, bytes]], now: float, wall: float) -> None:

@@ -38,7 +38,7 @@ class Backlog:
         self.awaited: dict[Session, int] = {}
         """{session: bytes below which what is kept for it has to be before something goes on}."""
         self.on_freed: Callable[[Session], None] = lambda _session: None
-        """Told of each of them of which that is so by now, or which is gone."""
+        """Called with each session of which that has come to be so, and with each that is gone for good."""
         self._sizes: dict[Session, int] = {}
         self._of: Counter[str] = Counter()
 

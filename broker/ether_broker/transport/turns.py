@@ -31,7 +31,7 @@ QUANTUM: Final = 32
 MOST_WAITING: Final = 256 << 20
 """Bytes that may wait in all queues; beyond it the longest queue loses its newest frames, which then come again."""
 SESSION_QUEUE: Final = 64 << 20
-"""Bytes that may wait of a session: as many as a link keeps unacknowledged, so that a node of ours never has more."""
+"""Bytes that may wait of a session. A link that keeps more, as outcomes that are owed, says again what found no room."""
 FRAME: Final = 256
 """Bytes that a waiting frame takes beside its own."""
 

@@ -177,6 +177,7 @@ class Node:
                     self._session.refused(unpack(envelope[header.body :]))
             case Kind.WELCOME:
                 self._session.welcomed(unpack(envelope[header.body :]))
+                self._next_accepted = self._next_beat = 0.0  # the new broker's heartbeats may be shorter
             case Kind.DOWN:
                 self._questions.answered(header, envelope)
                 self.subscriptions.went_down(header, envelope)

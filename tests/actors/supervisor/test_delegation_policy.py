@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ether_actors.supervisor.delegations.selection import MAX_CHAIN
+from ether_actors.supervisor.delegation_policy import MAX_CHAIN
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.status import Status

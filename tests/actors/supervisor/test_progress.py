@@ -125,7 +125,7 @@ def test_what_waits_of_one_node_is_bounded_and_what_has_no_room_is_told_as_folde
     assert sum(1 + folded for _, folded in told) == 20 * 9
     assert len(told) < 120
     assert a.session.progress_waiting == 0
-    assert not bus.supervisor._policy.progress.timed
+    assert not bus.supervisor._progress.timed
 
 
 def test_what_need_not_be_in_the_journal_yet_is_bounded_for_each_node():
@@ -296,7 +296,7 @@ def test_what_waits_for_room_is_forgotten_at_once_with_its_delegation(ending: st
     bus.pass_time(1.0)
 
     assert a.session.progress_waiting == 0
-    assert not any(line for lines in bus.supervisor._policy.progress._lines for line in lines.values())
+    assert not any(line for lines in bus.supervisor._progress._lines for line in lines.values())
 
 
 def test_nothing_waits_for_a_delegator_that_is_gone():
@@ -306,7 +306,7 @@ def test_nothing_waits_for_a_delegator_that_is_gone():
     bus.pass_time(5.0)
 
     assert a.session.progress_waiting == 0
-    assert not any(bus.supervisor._policy.progress._lines)
+    assert not any(bus.supervisor._progress._lines)
     assert bus.supervisor.next_wake() > bus.now
 
 

@@ -13,7 +13,7 @@ from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
-from ether_broker.timing import DEFAULT_TIMING
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.wire.frame import Flag, Kind, pack_envelope, read_header
 from tests.actors.peers import request_id, uncollected
 from tests.actors.recovery_world import Life, World
@@ -835,6 +835,45 @@ def test_the_nodes_have_their_time_to_come_back_from_the_first_step_on_however_l
     world.settle()
 
     assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_nodes_that_keep_the_longer_timing_of_the_broker_before_are_waited_for_as_long_as_that_takes_them():
+    world = World(timing=Timing(heartbeat=20.0, silence=60.0, patience=2.0))
+    d, a = pair(world)
+    asked = d.ask("once", to="a", timeout=500.0)
+    world.settle()
+    a.answer(asked.number, Status.ACCEPTED)
+    world.timing = DEFAULT_TIMING
+    world.crash()
+    world.pass_time(20.0)  # the nodes have nothing to say before their next heartbeat
+
+    back(world, d, a)
+    a.answer(asked.number)
+    world.settle()
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_progress_waits_no_longer_for_a_delegator_that_does_not_come_back_or_does_not_ask(*, is_dead: bool):
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", to="a", timeout=200.0)
+    world.settle()
+    a.answer(asked.number, Status.ACCEPTED)
+    world.settle()
+    d.is_dead = is_dead
+    world.crash()
+    d.pending.clear()
+    back(world, *(life for life in (d, a) if not life.is_dead))
+
+    a.answer(asked.number, Status.PROGRESS)
+    world.pass_time(1.0)
+    held = [read_header(envelope).status for envelope in world.journal.disk.envelopes].count(Status.PROGRESS)
+    world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
+    said = [read_header(envelope).status for envelope in world.journal.disk.envelopes].count(Status.PROGRESS)
+
+    assert (held, said) == (0, 1)
 
 
 @pytest.mark.parametrize("says_so", [True, False])

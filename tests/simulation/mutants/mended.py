@@ -35,7 +35,7 @@ __all__ = ["MENDED"]
 
 
 def _any_parent(parent: Any) -> Any:
-    def mutated(self: Selection, header: Any) -> Entry | None:
+    def mutated(self: DelegationPolicy, header: Any) -> Entry | None:
         found = self._state.ledger.get(header.parent)
         return None if found is None and header.parent not in self._state.ended else parent(self, header)
 
@@ -43,7 +43,7 @@ def _any_parent(parent: Any) -> Any:
 
 
 def _ended_parent(parent: Any) -> Any:
-    def mutated(self: Selection, header: Any) -> Entry | None:
+    def mutated(self: DelegationPolicy, header: Any) -> Entry | None:
         return None if header.parent in self._state.ended else parent(self, header)
 
     return mutated
@@ -280,10 +280,10 @@ def _no_life(_show_life: Any) -> Any:
 MENDED: Final = (
     _mutant("a parent that nobody knows counts as none",
             "two delegations that name each other hung the broker",
-            "parents", (Selection, "parent", _any_parent), "hostile parents", seed=33),
+            "parents", (DelegationPolicy, "_parent", _any_parent), "hostile parents", seed=33),
     _mutant("a parent that has ended counts as none",
             "sub-delegations outlived a cancelled parent that was forgotten",
-            "parents", (Selection, "parent", _ended_parent), "children", seed=16),
+            "parents", (DelegationPolicy, "_parent", _ended_parent), "children", seed=16),
     _mutant("what an envelope costs is not counted",
             "frames of a thousand CANCELs made everybody wait",
             "fairness", (ether_broker.transport.turns, "PRICES", _free), "hostile", seed=291),

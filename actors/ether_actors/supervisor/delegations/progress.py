@@ -96,13 +96,15 @@ class Progress:
             telling.forget(entry)
 
     def look_again(self, entry: Entry) -> None:
-        """Pass on what waits because its delegator was expected back: it is there, or may be."""
+        """Let what waits for its delegator's node wait for the one that this has now."""
         telling = entry.progress
-        if telling is not None and telling.envelope and not telling.is_due:
+        if telling is not None and telling.line is not None:
+            del telling.line[entry]
+            telling.line = None
             self._wait(entry, telling)
 
     def _freed(self, session: Session) -> None:
-        """Note that there is room for what a node hears."""
+        """Note that there is room for what a node hears, or that the node is not expected back any more."""
         if session in self._lines[True]:
             self._stand((session, True))
 
@@ -161,12 +163,7 @@ class Progress:
         now, hears = self._state.now, entry.asking_session
         telling.left = min(float(BURST), telling.left + (now - telling.at) * RATE)
         telling.at = now
-        return (
-            telling.left > 0
-            and telling.session.progress_unsettled < UNSETTLED
-            and not hears.is_expected
-            and (hears.outbox_bytes + hears.channel.retained_bytes < UNHEARD or bool(hears.lost))
-        )
+        return telling.left > 0 and _has_room((telling.session, False)) and _has_room((hears, True))
 
     def _pass(self, entry: Entry, telling: ProgressReport, envelope: bytes) -> None:
         state, session, size = self._state, telling.session, len(envelope)
@@ -209,20 +206,18 @@ class Progress:
         self._pass(entry, telling, envelope)
 
     def _wait(self, entry: Entry, telling: ProgressReport) -> None:
-        """Have it looked at again: in its time, or when the node for which it waits has room, or is back."""
-        if entry.asking_session.is_expected:
-            return  # until it asks for its outcome, or this ends
+        """Have it looked at again: in its time, or when the node for which it waits has room, or is back, or given up."""
         telling.is_due = True
         if telling.left <= 0:
             at = self._state.now + (1.0 - telling.left) / RATE
             heappush(self.timed, (at, next(self._order), entry))
             self.job.wake(at)
             return
-        place = (entry.asking_session, True) if _has_room((telling.session, False)) else (telling.session, False)
+        hears, says = (entry.asking_session, True), (telling.session, False)
+        place = hears if hears[0].is_expected or _has_room(says) else says
         lines = self._lines[place[1]]
-        line = lines.get(place[0])
-        if line is None:
-            line = lines[place[0]] = OrderedDict()
+        line = lines.setdefault(place[0], OrderedDict())
+        if not line:
             self._stand(place)
         line[entry] = None
         telling.line = line
@@ -234,7 +229,7 @@ class Progress:
             self.job.wake()
         elif not place[1]:
             self.job.pause()
-        else:
+        elif not place[0].is_expected:
             self._state.session_table.backlog.awaited[place[0]] = UNHEARD
 
 
@@ -242,7 +237,9 @@ def _has_room(place: _Place) -> bool:
     session, hears = place
     if not hears:
         return session.progress_unsettled < UNSETTLED
-    return session.outbox_bytes + session.channel.retained_bytes < UNHEARD or bool(session.lost)
+    return not session.is_expected and (
+        session.outbox_bytes + session.channel.retained_bytes < UNHEARD or bool(session.lost)
+    )  # fmt: skip
 
 
 def _folded_before(header: Header) -> int:

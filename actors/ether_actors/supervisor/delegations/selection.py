@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final
 
-from ether_actors.supervisor.delegations.rejection import Rejection, cycle, too_deep
+from ether_actors.supervisor.delegations.rejection import Rejection, cycle
 from ether_actors.supervisor.registry.name_hint import LOOKED_AT
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
@@ -20,10 +20,8 @@ from ether_broker.errors import AccessDenied
 from ether_broker.security.access_list import EVERYTHING, Grant
 from ether_broker.wire.frame import Flag, Header, name_of
 
-__all__ = ["MAX_CHAIN", "Selection"]
+__all__ = ["Selection"]
 
-MAX_CHAIN: Final = 128
-"""Delegations in a chain; a longer one is taken for a runaway recursion."""
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _ANYTHING: Final = ANY.encode()
 _NOBODY: Final[frozenset[Registration]] = frozenset()
@@ -39,27 +37,6 @@ class Selection:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-
-    def parent(self, header: Header) -> Entry:
-        """The open delegation that a delegation is made for, as its header says.
-
-        Raises:
-            Rejection: its parent is unknown, has ended, is not its delegator's, or is as deep as a chain may be.
-        """
-        state = self._state
-        parent = state.ledger.get(header.parent)
-        if parent is None:
-            if header.parent in state.ended:
-                message = "The delegation that this one was made for has ended, and its sub-delegations with it."
-                raise Rejection(Status.CANCELLED, "parent_ended", message)
-            message = "The bus knows no delegation that this one could be made for: leave `parent` out, or ask in its handler."
-            raise Rejection(Status.REJECTED_CONTEXT, "unknown_parent", message, unexpected_fields=("parent",))
-        if parent.agent.name != header.source:
-            message = f"The parent was given to {name_of(parent.agent.name)}, not to {name_of(header.source)}."
-            raise Rejection(Status.REJECTED_CONTEXT, "not_your_parent", message, unexpected_fields=("parent",))
-        if parent.depth >= MAX_CHAIN:
-            raise too_deep(parent)
-        return parent
 
     def choose(self, node: str, header: Header, parent: Entry | None) -> Choice:
         """Whom a delegation goes to.

@@ -101,6 +101,9 @@ class History:
         """When the last step was, by that clock."""
         self.wall = 0.0
         """The same as Unix time."""
+        self.silence = 0.0
+        """`Timing.silence` of the broker that wrote the checkpoint, which its nodes keep until they have joined another; 0 if
+        that is not known."""
         self._number = 0
         """Of the envelope that is being folded."""
         self._left: dict[bytes, int] = {}
@@ -246,6 +249,7 @@ class History:
             "leases": [[resource, *held] for resource, held in self.leases.items()],
             "token": self.token,
             "time": [self.boot, self.clock, self.wall],
+            "silence": self.silence,
         })  # fmt: skip
 
     @classmethod
@@ -281,6 +285,7 @@ class History:
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
             (history.token,) = _checked([state["token"]], _NUMBER)
             history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
+            (history.silence,) = _checked([state.get("silence", 0.0)], (float,))
         except JournalCorrupt:
             raise
         except _NOT_OURS as error:

@@ -20,8 +20,8 @@ _FORGET_AFTER: Final = 600.0
 there, so that names cost time to fill the memory with."""
 _KEEP: Final = 10.0
 """Seconds that it stays at least, unless a living agent needs its room."""
-_A_BEAT: Final = 512
-"""Places that are freed with one heartbeat at most, and agents with work that are looked at."""
+_SWEPT: Final = 128
+"""Places that one sweep frees at most, and agents with work that it looks at."""
 _COUNTED: Final = "one of many capabilities takes several"
 _AT: Final = struct.Struct(">d")
 """The bytes of numbers that are not negative sort as these do."""
@@ -76,9 +76,9 @@ class LostAgents:
 
     def sweep(self) -> None:
         """Forget agents whose time is over."""
-        for _ in range(min(len(self._at_work), _A_BEAT)):
+        for _ in range(min(len(self._at_work), _SWEPT)):
             self._keep(*self._at_work.popitem(last=False))
-        until = self._free[""] - _A_BEAT
+        until = self._free[""] - _SWEPT
         while self._free[""] > until:
             first = next(self._orders[""].after(None), None)
             if first is None or _AT.unpack_from(first)[0] > self._state.now:

@@ -173,9 +173,9 @@ class Membership:
             self._next_beat = state.now + state.session_table.timing.heartbeat
             trouble = state.journal.trouble
             state.session_table.beat(state.now, "" if trouble is None else str(trouble)[:_TROUBLE])
-            self.departures.remembered.sweep()
         if state.now >= self._next_check or state.session_table.lost:
             self._next_check = state.now + _CHECK
+            self.departures.remembered.sweep()
             if self._identities:
                 self._throw_out()
             for session in state.session_table.sessions:
@@ -192,7 +192,7 @@ class Membership:
 
     def expect(
         self, sessions: list[Session], works: dict[bytes, list[Entry]], kept: list[Registration],
-        leaving: dict[Registration, str],
+        leaving: dict[Registration, str], silence: float = 0.0,
     ) -> None:  # fmt: skip
         """Wait for the nodes that a journal knows: until they are back, nobody knows what became of their work.
 
@@ -201,9 +201,10 @@ class Membership:
             works: {agent: what was given to it, oldest first}.
             kept: agents whose node had been lost before.
             leaving: agents that leave for good, and why; nobody waits for them.
+            silence: `Timing.silence` of the broker before.
         """
         self.departures.take_up(leaving)
-        self._reconnection.expect([session for session in sessions if session.agents], works)
+        self._reconnection.expect([session for session in sessions if session.agents], works, silence)
         for agent in kept:
             self.departures.remembered.add(agent)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
 from typing import Any, Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -42,18 +44,23 @@ class Reconnection:
         """When nobody waits for them any more; None before the first step, as a long journal takes long to read."""
         self._later: dict[bytes, float] = {}
         """The same of those that came back and have more agents to register."""
+        self._back: deque[tuple[float, Session]] = deque()
+        """(until when what is for a node that is back waits for it to ask, its session with the broker before)."""
         self._replay = replay
         self._silence = state.session_table.timing.silence
         self._reclaim = state.session_table.timing.reclaim
         """Seconds that a node has to come back, from the broker's first step on; and then between two of its agents."""
 
-    def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]]) -> None:
+    def expect(self, sessions: list[Session], works: dict[bytes, list[Entry]], silence: float = 0.0) -> None:
         """Wait for the nodes that a journal knows: until they are back, nobody knows what became of their work.
 
         Args:
             sessions: of the broker before this one, lost by definition.
             works: {agent: what was given to it, oldest first}.
+            silence: `Timing.silence` of that broker, by which the nodes notice that it is gone.
         """
+        timing = self._state.session_table.timing
+        self._reclaim = replace(timing, silence=max(timing.silence, silence)).reclaim
         self._expected = {session.digest: session for session in sessions}
         self._unclaimed = works
 
@@ -78,6 +85,8 @@ class Reconnection:
     def overdue(self) -> list[tuple[Session, bool]]:
         """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more."""
         now = self._state.now
+        while self._back and self._back[0][0] <= now:
+            self._give_up(self._back.popleft()[1])
         if not self._expected:
             self._unclaimed.clear()
             return []
@@ -89,9 +98,14 @@ class Reconnection:
             del self._expected[session.digest]
             was_back = self._later.pop(session.digest, None) is not None
             session.lost = _WITHOUT_IT if was_back else _NOT_BACK
-            session.is_expected = False
+            self._give_up(session)
             overdue.append((session, was_back))
         return overdue
+
+    def _give_up(self, session: Session) -> None:
+        """Let what waits for a node go on without it."""
+        session.is_expected = False
+        self._state.session_table.backlog.on_freed(session)
 
     def may_speak_for(self, session: Session, agent: Registration) -> bool:
         """Whether an agent that is expected back is one of a node's that is."""
@@ -124,7 +138,8 @@ class Reconnection:
             if before.digest in self._expected:
                 self._later[before.digest] = self._state.now + self._reclaim
             if not before.agents:
-                self._expected.pop(before.digest, None)
+                if self._expected.pop(before.digest, None) is not None:
+                    self._back.append((self._state.now + self._reclaim, before))
                 self._later.pop(before.digest, None)
         if held:
             self._disown(agent.session, agent, held)

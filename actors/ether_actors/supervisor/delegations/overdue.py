@@ -1,0 +1,63 @@
+"""The end of delegations whose deadline has passed, a share in each step. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.ledger import Entry, State, owner_of
+from ether_actors.supervisor.state.round_robin import RoundRobin
+from ether_actors.supervisor.state.schedule import Job
+from ether_broker.envelope.status import Status
+
+__all__ = ["Overdue"]
+
+_NOTICED: Final = 4_096
+"""Deadlines that one step notices; ending them takes longer."""
+_DUE: Final = 128
+"""Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
+_UNWRITTEN: Final = 192
+"""Envelopes of such endings that are not in the journal yet, beyond which a step ends only `_BEHIND` more."""
+_BEHIND: Final = 4
+"""Endings of a step while the journal is behind; owners of whom nothing waited go first."""
+
+
+class Overdue:
+    """The delegations whose deadline has passed and that have not been ended yet.
+
+    Args:
+        end_question: ends a delegation of `ether.*`.
+    """
+
+    def __init__(self, state: BrokerState, delivery: Delivery, end_question: Callable[[Entry], None]) -> None:
+        self._state = state
+        self._delivery = delivery
+        self._end_question = end_question
+        self._waiting: RoundRobin[str, Entry] = RoundRobin(_DUE)
+        """By whose it is (`owner_of`)."""
+        self.job: Job = Job(state.schedule, self._end)
+        state.ledger.deadlines.on_earlier = self.job.wake
+
+    def _end(self) -> float:
+        """End a share of what has passed its deadline."""
+        state, job, overdue = self._state, self.job, self._waiting
+        for entry in state.ledger.deadlines.due(state.now, _NOTICED):
+            overdue.put(owner_of(entry), entry)
+        is_ahead = job.unwritten > _UNWRITTEN and state.journal.trouble is None
+        for entry in overdue.take(_BEHIND if is_ahead else None):
+            if entry.is_over:
+                continue  # it ended with its parent, a moment ago
+            if entry.agent is state.bus:
+                self._end_question(entry)
+            elif entry.state is State.QUEUED:
+                self._delivery.expire(entry)
+            else:
+                message = f"{entry.agent.manifest.agent} had not answered after {state.now - entry.opened:.1f} s."
+                self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
+        if overdue.owners and not is_ahead:
+            return 0.0
+        if overdue.owners:
+            job.pause()
+        return state.ledger.deadlines.next()
