@@ -263,7 +263,7 @@ class DelegationPolicy:
         if parent.agent.name != header.source:
             message = f"The parent was given to {name_of(parent.agent.name)}, not to {name_of(header.source)}."
             raise Rejection(Status.REJECTED_CONTEXT, "not_your_parent", message, unexpected_fields=("parent",))
-        if parent.depth >= MAX_CHAIN:
+        if parent.chain_length >= MAX_CHAIN:
             raise too_deep(parent)
         return parent
 

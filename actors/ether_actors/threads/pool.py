@@ -22,9 +22,9 @@ __all__ = ["Pool", "Room", "this_thread"]
 logger = logging.getLogger("ether.pool")
 
 MANY: Final = 1_000
-"""Threads that wait, from which on only what somebody on the bus may wait for is begun: sub-delegations."""
+"""Waiting threads from which on only sub-delegations are begun, for which somebody on the bus may wait."""
 MOST: Final = 4_000
-"""Threads that wait, from which on nothing is begun; about 64 MiB, and 32 GiB of addresses."""
+"""Waiting threads from which on nothing is begun; about 64 MiB, and 32 GiB of addresses."""
 _IDLE: Final = 0.05
 """Seconds of computing between two calls of `relieve` below which the process counts as idle."""
 _QUICK: Final = 4

@@ -113,7 +113,7 @@ def test_a_delegation_hangs_on_its_parent_until_it_ends():
     grandchild = opened(ledger, 3, parent=child)
 
     assert list(grandchild.ancestors()) == [grandchild, child, root]
-    assert [entry.depth for entry in (root, child, grandchild)] == [1, 2, 3]
+    assert [entry.chain_length for entry in (root, child, grandchild)] == [1, 2, 3]
     assert list(root.children) == [child]
 
     ledger.advance(child, State.ENDED)

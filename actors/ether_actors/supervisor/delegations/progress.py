@@ -21,7 +21,7 @@ from typing import Final
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
-from ether_actors.supervisor.state.progress_report import BURST, RATE, ProgressReport
+from ether_actors.supervisor.state.progress_state import BURST, RATE, ProgressState
 from ether_actors.supervisor.state.schedule import Job
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -46,7 +46,7 @@ _MOST_FOLDED: Final = 1 << 20
 """A node that says it has folded so many into one is not believed."""
 
 _Place = tuple[Session, bool]
-"""Of a line: (the node that must have room, whether for what it hears; else for what it says)."""
+"""Of a line: (the node that must have room, whether as the listener; else as the speaker)."""
 _Lines = dict[Session, OrderedDict[Entry, None]]
 """{the node that must have room: delegations, the first in line first}."""
 
@@ -71,37 +71,37 @@ class Progress:
 
     def take(self, entry: Entry, status: Status, envelope: bytes) -> None:
         """Pass on ACCEPTED or PROGRESS, at once or when there is room, and by then perhaps folded into a newer one."""
-        telling = entry.progress
-        if telling is None:
-            telling = entry.progress = ProgressReport(entry.agent.session, entry.attempt, self._state.now)
-        elif telling.attempt != entry.attempt:
-            self._fold(telling)
-            telling.session, telling.attempt, telling.folded = entry.agent.session, entry.attempt, 0
+        progress = entry.progress
+        if progress is None:
+            progress = entry.progress = ProgressState(entry.agent.session, entry.attempt, self._state.now)
+        elif progress.attempt != entry.attempt:
+            self._fold(progress)
+            progress.session, progress.attempt, progress.folded = entry.agent.session, entry.attempt, 0
         is_first = entry.state is not State.RUNNING
         self._state.ledger.advance(entry, State.RUNNING)
-        if not telling.envelope and self._may_pass(entry, telling):
-            self._pass(entry, telling, envelope)
+        if not progress.envelope and self._may_pass(entry, progress):
+            self._pass(entry, progress, envelope)
             return
         if is_first:  # the journal and the delegator are to know that it runs
-            self._pass(entry, telling, _accepted(entry))
+            self._pass(entry, progress, _accepted(entry))
         if status is not Status.ACCEPTED:  # that says nothing more
-            self._hold(entry, telling, envelope)
+            self._hold(entry, progress, envelope)
 
     def flush(self, entry: Entry) -> None:
         """Pass on what waits, as its delegation ends with the specialist's word."""
-        telling = entry.progress
-        if telling is not None and (telling.is_due or telling.envelope):
-            if telling.envelope and telling.attempt == entry.attempt:
-                self._release(entry, telling)
-            telling.forget(entry)
+        progress = entry.progress
+        if progress is not None and (progress.is_due or progress.envelope):
+            if progress.envelope and progress.attempt == entry.attempt:
+                self._release(entry, progress)
+            progress.forget(entry)
 
     def look_again(self, entry: Entry) -> None:
         """Let what waits for its delegator's node wait for the one that this has now."""
-        telling = entry.progress
-        if telling is not None and telling.line is not None:
-            del telling.line[entry]
-            telling.line = None
-            self._wait(entry, telling)
+        progress = entry.progress
+        if progress is not None and progress.line is not None:
+            del progress.line[entry]
+            progress.line = None
+            self._wait(entry, progress)
 
     def _freed(self, session: Session) -> None:
         """Note that there is room for what a node hears, or that the node is not expected back any more."""
@@ -133,8 +133,8 @@ class Progress:
 
     def _go_on(self, place: _Place, most: int) -> int:
         """Look at the first in a line while there is room; returns at how many, or 1 if there was none."""
-        session, hears = place
-        line, done = self._lines[hears][session], 0
+        session, is_listener = place
+        line, done = self._lines[is_listener][session], 0
         while line and done < most and _has_room(place):
             entry = line.popitem(last=False)[0]
             assert entry.progress is not None
@@ -144,83 +144,83 @@ class Progress:
         if line:
             self._stand(place)
         else:
-            del self._lines[hears][session]
+            del self._lines[is_listener][session]
         return done or 1
 
     def _look(self, entry: Entry) -> None:
-        telling = entry.progress
-        assert telling is not None
-        telling.is_due = False
-        telling.session.input.spend(WAITED)
+        progress = entry.progress
+        assert progress is not None
+        progress.is_due = False
+        progress.session.input.spend(WAITED)
         if entry.state is not State.RUNNING:
-            self._fold(telling)
-        elif telling.envelope and self._may_pass(entry, telling):
-            self._release(entry, telling)
-        elif telling.envelope:
-            self._wait(entry, telling)
+            self._fold(progress)
+        elif progress.envelope and self._may_pass(entry, progress):
+            self._release(entry, progress)
+        elif progress.envelope:
+            self._wait(entry, progress)
 
-    def _may_pass(self, entry: Entry, telling: ProgressReport) -> bool:
-        now, hears = self._state.now, entry.asking_session
-        telling.left = min(float(BURST), telling.left + (now - telling.at) * RATE)
-        telling.at = now
-        return telling.left > 0 and _has_room((telling.session, False)) and _has_room((hears, True))
+    def _may_pass(self, entry: Entry, progress: ProgressState) -> bool:
+        now = self._state.now
+        progress.left = min(float(BURST), progress.left + (now - progress.at) * RATE)
+        progress.at = now
+        return progress.left > 0 and _has_room((progress.session, False)) and _has_room((entry.asking_session, True))
 
-    def _pass(self, entry: Entry, telling: ProgressReport, envelope: bytes) -> None:
-        state, session, size = self._state, telling.session, len(envelope)
+    def _pass(self, entry: Entry, progress: ProgressState, envelope: bytes) -> None:
+        state, session, size = self._state, progress.session, len(envelope)
         header = read_header(envelope)
-        folded = telling.folded + _folded_before(header)
+        folded = progress.folded + _folded_before(header)
         if header.deadline != folded:
             envelope = rehead(header, envelope, deadline=float(folded))
-        telling.folded = 0
-        telling.left -= 1 + (size >> _4_KIB)
+        progress.folded = 0
+        progress.left -= 1 + (size >> _4_KIB)
         self.unsettled.append((state.tap.next + len(state.passing), session, size))
         session.progress_unsettled += size
         self.job.defer()
         self._delivery.forward(entry, envelope)
         state.passing.append(envelope)
 
-    def _hold(self, entry: Entry, telling: ProgressReport, envelope: bytes) -> None:
+    def _hold(self, entry: Entry, progress: ProgressState, envelope: bytes) -> None:
         """Let it wait in the place of what waits."""
-        self._fold(telling)
-        telling.session.progress_waiting += len(envelope)
-        telling.envelope = envelope
-        if telling.session.progress_waiting > WAITING:
-            self._fold(telling)
-        elif not telling.is_due:
-            self._wait(entry, telling)
+        self._fold(progress)
+        progress.session.progress_waiting += len(envelope)
+        progress.envelope = envelope
+        if progress.session.progress_waiting > WAITING:
+            self._fold(progress)
+        elif not progress.is_due:
+            self._wait(entry, progress)
 
-    def _fold(self, telling: ProgressReport) -> None:
+    def _fold(self, progress: ProgressState) -> None:
         """Drop what waits, if anything does: it counts as a part of what comes next."""
-        if not telling.envelope:
+        if not progress.envelope:
             return
-        telling.session.progress_waiting -= len(telling.envelope)
-        telling.folded += 1 + _folded_before(read_header(telling.envelope))
-        telling.envelope = b""
+        progress.session.progress_waiting -= len(progress.envelope)
+        progress.folded += 1 + _folded_before(read_header(progress.envelope))
+        progress.envelope = b""
         self._state.session_table.refusals.note(
-            telling.session.node, "progress_folded", "it tells more than is passed on"
+            progress.session.node, "progress_folded", "it tells more than is passed on"
         )
 
-    def _release(self, entry: Entry, telling: ProgressReport) -> None:
-        envelope, telling.envelope = telling.envelope, b""
-        telling.session.progress_waiting -= len(envelope)
-        self._pass(entry, telling, envelope)
+    def _release(self, entry: Entry, progress: ProgressState) -> None:
+        envelope, progress.envelope = progress.envelope, b""
+        progress.session.progress_waiting -= len(envelope)
+        self._pass(entry, progress, envelope)
 
-    def _wait(self, entry: Entry, telling: ProgressReport) -> None:
+    def _wait(self, entry: Entry, progress: ProgressState) -> None:
         """Have it looked at again: in its time, or when the node for which it waits has room, or is back, or given up."""
-        telling.is_due = True
-        if telling.left <= 0:
-            at = self._state.now + (1.0 - telling.left) / RATE
+        progress.is_due = True
+        if progress.left <= 0:
+            at = self._state.now + (1.0 - progress.left) / RATE
             heappush(self.timed, (at, next(self._order), entry))
             self.job.wake(at)
             return
-        hears, says = (entry.asking_session, True), (telling.session, False)
-        place = hears if hears[0].is_expected or _has_room(says) else says
+        listener, speaker = (entry.asking_session, True), (progress.session, False)
+        place = listener if entry.asking_session.is_expected or _has_room(speaker) else speaker
         lines = self._lines[place[1]]
         line = lines.setdefault(place[0], OrderedDict())
         if not line:
             self._stand(place)
         line[entry] = None
-        telling.line = line
+        progress.line = line
 
     def _stand(self, place: _Place) -> None:
         """Have a line go on with the next step if there is room, and else when there is."""
@@ -234,8 +234,8 @@ class Progress:
 
 
 def _has_room(place: _Place) -> bool:
-    session, hears = place
-    if not hears:
+    session, is_listener = place
+    if not is_listener:
         return session.progress_unsettled < UNSETTLED
     return not session.is_expected and (
         session.outbox_bytes + session.channel.retained_bytes < UNHEARD or bool(session.lost)

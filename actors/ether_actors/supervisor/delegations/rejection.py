@@ -85,7 +85,7 @@ def cycle(parent: Entry, agent: Registration) -> Rejection:
 
 def too_deep(parent: Entry) -> Rejection:
     """The chain of delegations that it would lengthen is as long as one may be."""
-    message = f"The chain of delegations is {parent.depth} deep: {_path(parent)}. Is it a recursion without end?"
+    message = f"The chain of delegations is {parent.chain_length} deep: {_path(parent)}. Is it a recursion without end?"
     return Rejection(Status.FAILED_EXECUTION, "too_deep", message)
 
 

@@ -13,7 +13,7 @@ from ether_broker.wire.frame import Flag
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Choice, Registration
-    from ether_actors.supervisor.state.progress_report import ProgressReport
+    from ether_actors.supervisor.state.progress_state import ProgressState
     from ether_broker.transport.session import Session
     from ether_broker.wire.frame import Header
 
@@ -51,7 +51,7 @@ class Entry:
     """
 
     __slots__ = (
-        "agent", "asking_session", "attempt", "capability", "children", "deadline", "depth", "envelope", "holds_credit",
+        "agent", "asking_session", "attempt", "capability", "chain_length", "children", "deadline", "envelope", "holds_credit",
         "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "progress", "request_id", "returns", "size",
         "slot", "source", "state",
     )  # fmt: skip
@@ -68,13 +68,13 @@ class Entry:
     idempotent: bool
     pinned: bool
     """Whether nobody else may have it: the delegator named the agent, without FALLTHROUGH."""
-    progress: ProgressReport | None
+    progress: ProgressState | None
     """What it may still tell of itself, once it has told something."""
     parent: Entry | None
     """The open delegation whose handler made this one; it ends this one with itself. None for a root, and after the end."""
     children: dict[Entry, None] | None
     """The open delegations that its handler made, oldest first."""
-    depth: int
+    chain_length: int
     """1 for a root, one more than the parent's for others."""
     number: int
     """Rises with each delegation that the ledger accepts."""
@@ -107,7 +107,7 @@ class Entry:
         self.parent = parent
         self.children = None
         self.progress = None
-        self.depth = 1 if parent is None else parent.depth + 1
+        self.chain_length = 1 if parent is None else parent.chain_length + 1
         self.number = 0
         self.deadline = deadline
         self.slot = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ether_broker.transport.session import Session
 
-__all__ = ["BURST", "RATE", "ProgressReport"]
+__all__ = ["BURST", "RATE", "ProgressState"]
 
 BURST: Final = 1_024
 """Points of progress that a delegation may tell at once. A response is one point, and one for each 4 KiB."""
@@ -16,7 +16,7 @@ RATE: Final = 256.0
 """Points that it may tell a second."""
 
 
-class ProgressReport:
+class ProgressState:
     """The progress of one delegation at the broker: what it may still tell, and what waits to be sent."""
 
     __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "line", "session")
