@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator, Iterator
+from functools import cache
 
 import pytest
 import zmq.utils.garbage
 from hypothesis import settings
 
 from tests.leaks import Census, leaked_since, mark_this_run
-from tests.turns import turn
+from tests.turns import Turns
 
 # No deadline for an example: on two shared cores it would say how busy the machine is.
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
@@ -23,12 +24,35 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_turns = cache(Turns)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Run the test in its turn, so that one marked `alone` has the machine; a test's timeout does not count the wait."""
     assert item.config.cache is not None
-    with turn(item.config.cache.mkdir("turns"), is_alone=item.get_closest_marker("alone") is not None):
+    turns = _turns(item.config.cache.mkdir("turns"))
+    with turns.of_test(is_alone=_is_alone(item), is_next_alone=nextitem is not None and _is_alone(nextitem)):
         return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what is alone, then what says that it may take long, the longest first; the others stay as they are.
+
+    So one worker has what waits, the others have what computes, and no long test is left when the others have ended.
+    """
+    items.sort(key=lambda item: (not _is_alone(item), -_most_seconds(item)))
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+def _most_seconds(item: pytest.Item) -> float:
+    """What the test's own `timeout` mark says; 0 where there is none."""
+    mark = item.get_closest_marker("timeout")
+    return 0.0 if mark is None else float(mark.args[0])
 
 
 @pytest.fixture(scope="session", autouse=True)

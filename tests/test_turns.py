@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import wait_until
-from tests.turns import turn
+from tests.turns import Turns, turn
 
 
 class Worker:
@@ -58,6 +58,31 @@ def test_who_is_alone_waits_for_the_others_and_keeps_back_who_comes_after(tmp_pa
     alone.finish()
     assert after.began.wait(10.0)
     after.finish()
+
+
+def test_tests_that_are_alone_one_after_another_have_one_turn_and_it_ends_with_the_last(tmp_path: Path) -> None:
+    turns = Turns(tmp_path)
+    with turns.of_test(is_alone=True, is_next_alone=True):
+        other = Worker(tmp_path, is_alone=False)
+        assert is_kept_back(other)
+    assert is_kept_back(other)
+    with turns.of_test(is_alone=True, is_next_alone=False):
+        assert is_kept_back(other)
+
+    assert other.began.wait(10.0)
+    with turns.of_test(is_alone=False, is_next_alone=True):
+        pass
+    other.finish()
+
+
+def test_a_turn_ends_with_a_test_that_is_broken_off_whatever_comes_next(tmp_path: Path) -> None:
+    turns = Turns(tmp_path)
+    with pytest.raises(KeyboardInterrupt), turns.of_test(is_alone=True, is_next_alone=True):
+        raise KeyboardInterrupt
+
+    other = Worker(tmp_path, is_alone=False)
+    assert other.began.wait(10.0)
+    other.finish()
 
 
 @pytest.fixture

@@ -8,7 +8,44 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-__all__ = ["turn"]
+__all__ = ["Turns", "turn"]
+
+
+class Turns:
+    """The turns of one worker, of which tests that are alone one after another have one together.
+
+    Between them nobody else begins, and none has to wait for what another worker is at. For the tests of one thread.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Take no turn yet.
+
+        Args:
+            folder: the same for all workers of a run.
+        """
+        self._folder = folder
+        self._alone = ExitStack()
+        self._is_alone = False
+
+    @contextmanager
+    def of_test(self, *, is_alone: bool, is_next_alone: bool) -> Iterator[None]:
+        """Wait until this test may run, and let others run after it unless this worker's next one is alone as well."""
+        if not is_alone:
+            with turn(self._folder, is_alone=False):
+                yield
+            return
+        with ExitStack() as stack:
+            stack.callback(self._end)
+            if not self._is_alone:
+                self._alone.enter_context(turn(self._folder, is_alone=True))
+                self._is_alone = True
+            yield
+            if is_next_alone:
+                stack.pop_all()
+
+    def _end(self) -> None:
+        self._is_alone = False
+        self._alone.close()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Seeds hold, and replay."""
+"""Seeds hold, and replay; `.ci/run` lives through the first thousand, so those are not all here."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tests.simulation.world import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = (26, 30, 70, 87, 95, 105, 174, 1380, 5091, 5126, 5270, 200024, 200027)
-"""Seeds that found a bug of the bus, or of the simulator; without what only some worlds have."""
-DRAWN = (4, 8, 17, 30, 33, 59, 77, 84, 107, 111, 116, 132, 134, 452)
-"""The same, with it."""
+"""Seeds that found a bug of the bus, or of the simulator; without what only some worlds have.
+
+Those that found one with it are all among the first thousand.
+"""
 
 
 def _digest(seed: int, hash_seed: str) -> str:
@@ -29,19 +30,13 @@ def _digest(seed: int, hash_seed: str) -> str:
 
 @pytest.mark.slow
 def test_every_invariant_holds_in_the_first_seeds() -> None:
-    assert [report.violation for report in map(simulate, range(20)) if report.violation] == []
+    assert [report.violation for report in map(simulate, range(5)) if report.violation] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_seed_that_found_a_bug_holds(seed: int) -> None:
     assert simulate(seed, is_plain=True).violation == ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", DRAWN)
-def test_a_seed_that_found_a_bug_by_what_only_some_worlds_have_holds(seed: int) -> None:
-    assert simulate(seed).violation == ""
 
 
 @pytest.mark.slow
