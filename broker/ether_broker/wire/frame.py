@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
-from ether_broker.errors import IncompatibleVersion, MalformedFrame
+from ether_broker.errors import IncompatibleVersion, MalformedFrame, PayloadTooLarge
 
 __all__ = [
     "BATCH",
@@ -175,9 +175,14 @@ def pack_envelope(
     deadline: float = 0.0,
     parent: bytes = NO_ID,
     attempt: int = 1,
+    limit: int | None = None,
 ) -> bytes:
-    """Make the bytes of one envelope; the caller has checked the names' lengths (255 at most)."""
-    return b"".join((
+    """Make the bytes of one envelope; the caller has checked the names' lengths (255 at most).
+
+    Raises:
+        PayloadTooLarge: it has more bytes than `limit`.
+    """
+    envelope = b"".join((
         HEADER.pack(
             kind, status, flags, len(source), len(target), len(capability), attempt, deadline, request_id, parent
         ),
@@ -186,6 +191,9 @@ def pack_envelope(
         capability,
         body,
     ))  # fmt: skip
+    if limit is not None and len(envelope) > limit:
+        raise PayloadTooLarge(len(envelope), limit)
+    return envelope
 
 
 def read_header(envelope: bytes) -> Header:
