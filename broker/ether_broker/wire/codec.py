@@ -263,8 +263,7 @@ def _fields(plain: dict[str, type], header: Header, envelope: bytes) -> tuple[di
     """The fields of an envelope as they travel, and whether a look at their types has shown them valid."""
     body: Any = unpack(envelope[header.body :], bounded=True)
     if type(body) is not dict:
-        msg = f"The body of an envelope is a map, and this one is a {type(body).__name__}."
-        raise InvalidEnvelope(msg)
+        raise InvalidEnvelope(f"The body of an envelope is a map, and this one is a {type(body).__name__}.")
     is_plain = header.attempt > 0
     for name, value in body.items():
         kind = plain.get(name)
@@ -287,8 +286,7 @@ def _made(model: type[_M], fields: dict[str, Any], header: Header, *, is_plain: 
             if header.target:
                 fields["to_agent"] = header.target.decode()
     except UnicodeDecodeError as error:
-        msg = f"A name in the header is no UTF-8: {error.object!r} ({error.reason})."
-        raise InvalidEnvelope(msg) from None
+        raise InvalidEnvelope(f"A name in the header is no UTF-8: {error.object!r} ({error.reason}).") from None
     for field, alias in _PAYLOADS.items():
         if type(fields.get(alias)) is bytes:
             fields[field if is_plain else alias] = Payload(fields.pop(alias))

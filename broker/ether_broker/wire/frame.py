@@ -211,8 +211,7 @@ def read_header(envelope: bytes) -> Header:
     end_target = end_source + n_target
     body = end_target + n_capability
     if body > len(envelope):
-        msg = f"An envelope of {len(envelope)} bytes announces names that end at byte {body}."
-        raise MalformedFrame(msg, envelope)
+        raise MalformedFrame(f"An envelope of {len(envelope)} bytes announces names that end at byte {body}.", envelope)
     return _new(Header, (
         kind, status, flags, deadline, request_id, parent, attempt,
         envelope[_SIZE:end_source], envelope[end_source:end_target], envelope[end_target:body], body,
@@ -311,8 +310,7 @@ def read_preamble(frame: bytes) -> tuple[int, int, int]:
         msg = f"A message of {len(frame)} bytes is shorter than a frame's preamble of {PREAMBLE.size}."
         raise MalformedFrame(msg, frame) from None
     if count > MOST:
-        msg = f"A frame announces {count:,} envelopes, and {MOST:,} is the most."
-        raise MalformedFrame(msg, frame)
+        raise MalformedFrame(f"A frame announces {count:,} envelopes, and {MOST:,} is the most.", frame)
     return session, number, acknowledged
 
 
