@@ -85,8 +85,7 @@ class ManualClock:
             ValueError: `seconds` is negative.
         """
         if seconds < 0:
-            msg = f"A clock does not go back: advance({seconds})."
-            raise ValueError(msg)
+            raise ValueError(f"A clock does not go back: advance({seconds}).")
         self._now += seconds
         return self._now
 

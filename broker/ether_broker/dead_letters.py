@@ -110,8 +110,7 @@ class DeadLetters:
         letter = self._letters.get(number)
         if letter is None:
             held = f"{next(iter(self._letters))} to {self._last}" if self._letters else "none"
-            msg = f"There is no dead letter {number} (held: {held})."
-            raise UnknownDeadLetter(msg)
+            raise UnknownDeadLetter(f"There is no dead letter {number} (held: {held}).")
         return letter
 
     def discard(self, number: int) -> DeadLetter:

@@ -59,6 +59,8 @@ EtherError
 
 from __future__ import annotations
 
+import copyreg
+import re
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -126,27 +128,31 @@ class EtherError(Exception):
     """The base of every error that Ether raises on purpose."""
 
     code: str = "error"
-    """A stable word for programs; the message is for people."""
+    """A stable word for programs; the message is for people. It is the class's name in small letters, as `lease_held`, without
+    an `Error` at its end; a class of another module has that of its base, unless it says one."""
     retryable: bool = False
     """Whether the same call may succeed later without a change."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__ == __name__:
+            cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).lower()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copying and pickling make the same one with its attributes, whatever its class is made of."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]  # as pickle does
 
 
 class UsageError(EtherError):
     """The call was wrong; nothing was sent and nothing changed."""
 
-    code = "usage"
-
 
 class InvalidEnvelope(UsageError):
     """An envelope that cannot be made or read: a field is missing, unknown or of the wrong type."""
 
-    code = "invalid_envelope"
-
 
 class Unserialisable(InvalidEnvelope):
     """A value that msgpack cannot carry; the message names where it is."""
-
-    code = "unserialisable"
 
 
 class PayloadTooLarge(InvalidEnvelope):
@@ -157,8 +163,6 @@ class PayloadTooLarge(InvalidEnvelope):
         limit: bytes that the bus takes.
     """
 
-    code = "payload_too_large"
-
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
             f"The envelope has {size:,} bytes and the bus takes {limit:,}: pass a path or an artifact instead."
@@ -166,159 +170,108 @@ class PayloadTooLarge(InvalidEnvelope):
         self.size = size
         self.limit = limit
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.size, self.limit)
-
 
 class InvalidManifest(UsageError):
     """A manifest or a capability declaration that contradicts itself or the rules for names."""
-
-    code = "invalid_manifest"
 
 
 class DuplicateAgent(UsageError):
     """The name is taken by a living agent."""
 
-    code = "duplicate_agent"
-
 
 class UnknownAgent(UsageError):
     """No agent has that name."""
-
-    code = "unknown_agent"
 
 
 class UnknownDeadLetter(UsageError):
     """No dead letter has that number, or it has been dropped for newer ones."""
 
-    code = "unknown_dead_letter"
-
 
 class UnknownJournal(UsageError):
     """No journal is where one was named."""
-
-    code = "unknown_journal"
 
 
 class UnknownEntry(UsageError):
     """Nothing in the journal has that number or request id, or more than one thing has."""
 
-    code = "unknown_entry"
-
 
 class InvalidEndpoint(UsageError):
     """Not an address that a broker can have."""
-
-    code = "invalid_endpoint"
 
 
 class InvalidSpec(UsageError):
     """A child spec, a cluster file or an option with a value that cannot be."""
 
-    code = "invalid_spec"
-
 
 class UntrustedBroker(UsageError):
     """A broker that was found on the network shows another key than the one known here, or a key and none is known."""
-
-    code = "untrusted_broker"
 
 
 class InvalidKey(UsageError):
     """A key, or a file or folder of keys, that cannot be used; the message says which, and the fix."""
 
-    code = "invalid_key"
-
 
 class InsecureEndpoint(UsageError):
     """An address that other machines reach was to be bound without keys."""
-
-    code = "insecure_endpoint"
 
 
 class MissingExtra(UsageError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
-    code = "missing_extra"
-
 
 class Closed(EtherError):
     """You closed it: the runtime, the mailbox or the observer takes nothing more."""
-
-    code = "closed"
 
 
 class Unavailable(EtherError):
     """The world broke it; trying again may help."""
 
-    code = "unavailable"
     retryable = True
 
 
 class BrokerUnavailable(Unavailable):
     """Nobody answers at the broker's address."""
 
-    code = "broker_unavailable"
-
 
 class DiscoveryUnavailable(Unavailable):
     """The system does not let us ask the local network for brokers, or tell it of one."""
-
-    code = "discovery_unavailable"
 
 
 class AddressInUse(Unavailable):
     """The address that the broker was to bind is taken."""
 
-    code = "address_in_use"
-
 
 class NodeRefused(Unavailable):
     """The broker does not let this node in; the message is the broker's reason."""
-
-    code = "node_refused"
 
 
 class NameTaken(NodeRefused):
     """Another node has the name; of one that has died, the broker notices it after 3 s at the latest."""
 
-    code = "name_taken"
-
 
 class MailboxFull(Unavailable):
     """A bounded queue has no room, in count or in bytes."""
-
-    code = "mailbox_full"
 
 
 class JournalUnavailable(Unavailable):
     """The journal cannot be written or read now; what was committed is safe, and it goes on when the cause is gone."""
 
-    code = "journal_unavailable"
-
 
 class JournalFull(JournalUnavailable):
     """The disk under the journal has no room."""
-
-    code = "journal_full"
 
 
 class JournalReadOnly(JournalUnavailable):
     """The journal, its folder or its file system may not be written."""
 
-    code = "journal_read_only"
-
 
 class JournalLocked(JournalUnavailable):
     """Another process has the journal: a journal has one writer."""
-
-    code = "journal_locked"
 
 
 class JournalCorrupt(EtherError):
     """The bytes of the journal are not what was written, or the file is no journal."""
 
-    code = "journal_corrupt"
     following = 0
     """The number of the first message behind what is damaged; 0 where that is not known."""
 
@@ -326,19 +279,13 @@ class JournalCorrupt(EtherError):
 class LeaseHeld(Unavailable):
     """Another delegation holds the lease, and did so until the patience for it ended."""
 
-    code = "lease_held"
-
 
 class TooManyLeases(Unavailable):
     """An agent has as many leases, and waits for as many, as it may; or as many wait for the lease as may."""
 
-    code = "too_many_leases"
-
 
 class TooMuch(Unavailable):
     """A node asks for more than one node may have, or for more at a time than the broker reads."""
-
-    code = "too_much"
 
 
 class LeaseLost(EtherError):
@@ -347,13 +294,9 @@ class LeaseLost(EtherError):
     Nothing was written.
     """
 
-    code = "lease_lost"
-
 
 class LeaseDeadlock(EtherError):
     """The lease would be waited for in a circle: whoever holds it waits, in the end, for the one that asks."""
-
-    code = "lease_deadlock"
 
 
 class ArtifactMismatch(EtherError):
@@ -365,16 +308,11 @@ class ArtifactMismatch(EtherError):
         found: that of the file; None when it could not be read.
     """
 
-    code = "artifact_mismatch"
-
     def __init__(self, message: str, path: str = "", expected: str | None = None, found: str | None = None) -> None:
         super().__init__(message)
         self.path = path
         self.expected = expected
         self.found = found
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.path, self.expected, self.found)
 
 
 class BudgetExceeded(EtherError):
@@ -383,43 +321,29 @@ class BudgetExceeded(EtherError):
     Uncaught, it ends the delegation PARTIAL.
     """
 
-    code = "budget_exceeded"
-
 
 class NotPermitted(EtherError):
     """The delegation's permissions do not have it, such as `can_modify_files`; nothing was done."""
-
-    code = "not_permitted"
 
 
 class Forbidden(EtherError):
     """Who you are does not allow it: a key or an access list has to change before the same call can succeed."""
 
-    code = "forbidden"
-
 
 class AuthenticationFailed(Forbidden):
     """Broker and node do not accept each other's keys; the message says whose, and the fix."""
-
-    code = "authentication_failed"
 
 
 class AccessDenied(Forbidden):
     """The cluster's access list does not have it."""
 
-    code = "access_denied"
-
 
 class ProtocolError(EtherError):
     """A peer broke the wire protocol."""
 
-    code = "protocol"
-
 
 class NoSession(ProtocolError):
     """The broker does not know this connection, or not any more: it has to say HELLO, as after a restart of the broker."""
-
-    code = "no_session"
 
 
 class MalformedFrame(ProtocolError):
@@ -429,26 +353,17 @@ class MalformedFrame(ProtocolError):
         data: the first 64 of the offending bytes.
     """
 
-    code = "malformed_frame"
-
     def __init__(self, message: str, data: bytes = b"") -> None:
         super().__init__(message)
         self.data = bytes(data[:64])
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.data)
 
 
 class IncompatibleVersion(ProtocolError):
     """A peer or a document speaks a newer major version."""
 
-    code = "incompatible_version"
-
 
 class JournalTooNew(IncompatibleVersion):
     """A newer Ether wrote the journal; this one leaves it as it is."""
-
-    code = "journal_too_new"
 
 
 class _Outcome(Protocol):
@@ -472,8 +387,8 @@ class OutcomeError(EtherError):
         retryable: as the response's error says.
     """
 
-    code: str = "outcome"
-    retryable: bool = False
+    code: str
+    retryable: bool
 
     def __init__(self, response: _Outcome) -> None:
         super().__init__(response.explain())
@@ -482,44 +397,30 @@ class OutcomeError(EtherError):
             self.code = response.error.code
             self.retryable = response.error.retryable
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.response,)
-
 
 class Rejected(OutcomeError):
     """REJECTED_CAPABILITY, REJECTED_CONTEXT or REJECTED_OVERLOAD: no work was begun."""
-
-    code = "rejected"
 
 
 class TimedOut(OutcomeError):
     """TIMEOUT: the deadline passed."""
 
-    code = "timed_out"
-
 
 class Cancelled(OutcomeError):
     """CANCELLED: the delegator, or an ancestor's end, called it off."""
-
-    code = "cancelled"
 
 
 class Failed(OutcomeError):
     """FAILED_EXECUTION: the handler raised, or its node was lost."""
 
-    code = "failed"
-
 
 class Unfinished(OutcomeError):
     """PARTIAL or NEEDS_INPUT: there is an answer, but not the whole of it."""
-
-    code = "unfinished"
 
 
 class WaitTimeout(EtherError, TimeoutError):
     """The waiter's patience ended; the delegation goes on and can be waited for again."""
 
-    code = "wait_timeout"
     retryable = True
 
 
@@ -529,13 +430,9 @@ class AgentCrash(EtherError):
     The delegation in hand ends FAILED_EXECUTION; any other exception ends it so too, but leaves the agent running.
     """
 
-    code = "agent_crash"
-
 
 class InternalError(EtherError):
     """We have a bug; the message says what was found."""
-
-    code = "internal"
 
 
 _SHOWN = 8

@@ -189,8 +189,7 @@ def read_batch(body: bytes) -> ReadBatch:
     except struct.error:
         envelopes = None
     if envelopes is None:
-        msg = f"A tap batch of {len(body)} bytes does not hold what it announces."
-        raise MalformedFrame(msg, body)
+        raise MalformedFrame(f"A tap batch of {len(body)} bytes does not hold what it announces.", body)
     return ReadBatch(
         first, following, time, [(first + n, envelope) for n, envelope in zip(numbers, envelopes, strict=True)]
     )

@@ -98,8 +98,7 @@ class Timing:
         try:
             return cls(**{field.name: welcome[field.name] for field in fields(cls) if field.name in welcome})
         except InvalidSpec as error:
-            msg = f"The broker's WELCOME cannot be followed: {error}"
-            raise InvalidEnvelope(msg) from None
+            raise InvalidEnvelope(f"The broker's WELCOME cannot be followed: {error}") from None
 
 
 DEFAULT_TIMING: Final = Timing()

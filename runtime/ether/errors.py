@@ -32,10 +32,3 @@ class ProcessFailed(Unavailable):
         self.process = process
         self.exit = exit
         self.output = output
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _remake, (str(self), self.process, self.exit, self.output)
-
-
-def _remake(message: str, process: str, exit_code: int | None, output: tuple[str, ...]) -> ProcessFailed:
-    return ProcessFailed(message, process, exit=exit_code, output=output)

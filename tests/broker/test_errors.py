@@ -57,6 +57,19 @@ def test_every_error_has_a_code_of_its_own():
     assert all(re.fullmatch(r"[a-z_]+", code) for code in codes)
 
 
+def test_a_code_is_the_name_of_its_class():
+    assert errors.LeaseHeld.code == "lease_held"
+    assert errors.ProtocolError.code == "protocol"
+    assert errors.EtherError.code == "error"
+
+
+def test_an_error_of_another_module_has_the_code_of_its_base():
+    class Broken(errors.AgentCrash):
+        pass
+
+    assert Broken.code == "agent_crash"
+
+
 def test_only_what_the_world_broke_is_worth_another_try():
     assert {kind.__name__ for kind in every_error() if kind.retryable} == {
         *(name for _, name in tree(errors.Unavailable)),

@@ -32,8 +32,7 @@ def require() -> None:
         import zeroconf  # noqa: F401
     except ImportError as error:
         missing = error.name or "zeroconf"
-        msg = f"Discovery on the local network needs {missing}: pip install 'agent-ether[lan]'."
-        raise MissingExtra(msg) from None
+        raise MissingExtra(f"Discovery on the local network needs {missing}: pip install 'agent-ether[lan]'.") from None
     del ifaddr
 
 

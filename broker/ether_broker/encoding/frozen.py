@@ -14,8 +14,7 @@ MAX_DEPTH: Final = 255
 
 
 def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
-    msg = f"{type(self).__name__} does not change: make a copy with ether.thaw(value) and change that."
-    raise TypeError(msg)
+    raise TypeError(f"{type(self).__name__} does not change: make a copy with ether.thaw(value) and change that.")
 
 
 class FrozenDict(dict[str, Any]):

@@ -36,11 +36,9 @@ def _permissions(permissions: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, value in permissions.items():
         if name in _KEPT:
             if type(value) is not bool:
-                msg = f"{name} is {value!r:.80}: write True or False"
-                raise ValueError(msg)
+                raise ValueError(f"{name} is {value!r:.80}: write True or False")
         elif meant := _meant(name.lower()):
-            msg = f"{name!r:.80} is no permission that the bus enforces. Did you mean {meant!r}?"
-            raise ValueError(msg)
+            raise ValueError(f"{name!r:.80} is no permission that the bus enforces. Did you mean {meant!r}?")
     return permissions
 
 

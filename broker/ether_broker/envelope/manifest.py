@@ -97,18 +97,15 @@ class Manifest(Model):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not is_semantic(self.version):
-            msg = f"version {self.version!r} of {self.agent} is no semantic version, such as 1.2.0"
-            raise ValueError(msg)
+            raise ValueError(f"version {self.version!r} of {self.agent} is no semantic version, such as 1.2.0")
         names = [capability.name for capability in self.capabilities]
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
-            msg = f"{self.agent} declares {', '.join(twice)} twice"
-            raise ValueError(msg)
+            raise ValueError(f"{self.agent} declares {', '.join(twice)} twice")
         exclusions = set(self.exclusions)
         excluded = [name for name in names if not exclusions.isdisjoint(_begins(name))]
         if excluded:
-            msg = f"{self.agent} both declares and excludes {', '.join(excluded)}"
-            raise ValueError(msg)
+            raise ValueError(f"{self.agent} both declares and excludes {', '.join(excluded)}")
         return self
 
     def capability(self, name: str) -> Capability | None:

@@ -41,8 +41,7 @@ SchemaVersion = Annotated[str, Field(pattern=SCHEMA_PATTERN)]
 
 def _frozen_map(value: Any) -> FrozenDict:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        msg = "expected a dict with text keys"
-        raise ValueError(msg)
+        raise ValueError("expected a dict with text keys")
     return freeze(dict(value))  # type: ignore[no-any-return]
 
 

@@ -58,11 +58,10 @@ def pack(value: Any, *, where: str = "value", bounded: bool = False) -> bytes:
         packed = ormsgpack.packb(value, _convert, _OPTIONS)
     except (ormsgpack.MsgpackEncodeError, TypeError) as error:
         path, culprit = _find(value, where)
-        msg = (
+        raise Unserialisable(
             f"{path} is a {type(culprit).__name__}, which cannot travel ({error}): "
             "pass numbers, text, bytes, lists, dicts, dataclasses or pydantic models."
-        )
-        raise Unserialisable(msg) from error
+        ) from error
     if bounded and len(packed) > MOST_CONTAINERS:
         check_containers(packed)
     return packed

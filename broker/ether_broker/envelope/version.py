@@ -48,8 +48,7 @@ def check_schema_version(version: str) -> bool:
         return False
     match = _SCHEMA.fullmatch(version)
     if match is None:
-        msg = f"schema_version {version!r} is not MAJOR.MINOR, such as {SCHEMA_VERSION!r}."
-        raise InvalidEnvelope(msg)
+        raise InvalidEnvelope(f"schema_version {version!r} is not MAJOR.MINOR, such as {SCHEMA_VERSION!r}.")
     major, minor = int(match[1]), int(match[2])
     if major > _OURS[0]:
         msg = f"The envelope has schema version {version} and this Ether reads {SCHEMA_VERSION}: upgrade agent-ether."

@@ -31,8 +31,7 @@ def default_journal(name: str = "default") -> Path:
         InvalidSpec: the name is no name of a folder.
     """
     if not name or name in {".", ".."} or "/" in name or "\0" in name:
-        msg = f"{name!r} cannot be the name of a cluster: it names a folder, so write no / in it."
-        raise InvalidSpec(msg)
+        raise InvalidSpec(f"{name!r} cannot be the name of a cluster: it names a folder, so write no / in it.")
     return journals_folder() / name / JOURNAL
 
 

@@ -11,10 +11,6 @@ from ether_broker.tap import Batch
 __all__ = ["NullJournal"]
 
 
-def _nobody() -> None:
-    pass
-
-
 class NullJournal:
     """A journal that commits at once and stores nothing: what was accepted is lost with the broker.
 
@@ -30,7 +26,7 @@ class NullJournal:
     def __init__(self) -> None:
         self.next = 1
         self.committed = 0
-        self.on_commit: Callable[[], None] = _nobody
+        self.on_commit: Callable[[], None] = lambda: None
         self._closed = False
 
     def append(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> int:  # noqa: ARG002  kept nowhere

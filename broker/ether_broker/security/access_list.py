@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
-from functools import lru_cache
-from typing import Any, ClassVar, Final, Self
+from functools import lru_cache, partial, reduce
+from operator import or_
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from ether_broker.errors import InvalidSpec
 
@@ -21,6 +22,8 @@ Patterns = str | Iterable[str]
 _ANY: Final = ("*",)
 _NEVER: Final = r"(?!)"
 _MOST_CACHED: Final = 10_000
+_Key = TypeVar("_Key")
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,55 +66,64 @@ class RegisterRule:
             object.__setattr__(self, name, _patterns(getattr(self, name), f"register: {name}"))
 
 
+class _Cache(dict[_Key, _Found]):
+    """What was found for each key, for 10,000 of them at most: then all are forgotten.
+
+    Args:
+        find: gets a key that is not there.
+    """
+
+    __slots__ = ("_find",)
+
+    def __init__(self, find: Callable[[_Key], _Found]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, key: _Key) -> _Found:
+        if len(self) >= _MOST_CACHED:
+            self.clear()
+        found = self[key] = self._find(key)
+        return found
+
+
 class Grant:
     """The part of an access list that concerns one delegator: what it may delegate, and to whom.
 
     What it may not reach it is not told of either: no alternative, no "did you mean", no condition.
     """
 
-    __slots__ = ("_decided", "_marks", "_targets", "rules")
+    __slots__ = ("_decided", "_marks", "rules")
 
     def __init__(self, rules: Iterable[DelegateRule], targets: Mapping[tuple[str, ...], int] | None = None) -> None:
         self.rules: Final = tuple(rules)
-        self._targets = targets or {}
-        self._decided: dict[tuple[str | None, str | None], bool] = {}
-        self._marks: dict[str, int] = {}
+        self._decided = _Cache(partial(_has, self.rules))
+        self._marks = _Cache(partial(_marks, self.rules, targets or {}))
 
     def permits(self, capability: str, target: str) -> bool:
         """Whether it may delegate a capability, by its declared name, to an agent."""
-        return self._decide(capability, target)
+        return self._decided[capability, target]
 
     def marks(self, capability: str) -> int:
         """To whom it may delegate a capability, by its declared name: agents with one of these bits in `Access.marks`."""
-        found = self._marks.get(capability)
-        if found is None:
-            if len(self._marks) >= _MOST_CACHED:
-                self._marks.clear()
-            found = 0
-            for rule in self.rules:
-                if _match(rule.what, capability):
-                    found |= self._targets.get(tuple(rule.to), 0)
-            self._marks[capability] = found
-        return found
+        return self._marks[capability]
 
     def knows_capability(self, name: str) -> bool:
         """Whether it may know of a capability: there is somebody to whom it might delegate it."""
-        return self._decide(name, None)
+        return self._decided[name, None]
 
     def knows_agent(self, name: str) -> bool:
         """Whether it may know of an agent: there is something that it might delegate to it."""
-        return self._decide(None, name)
+        return self._decided[None, name]
 
-    def _decide(self, what: str | None, to: str | None) -> bool:
-        """Whether a rule has both, of which None is in every rule."""
-        found = self._decided.get((what, to))
-        if found is None:
-            if len(self._decided) >= _MOST_CACHED:
-                self._decided.clear()
-            found = self._decided[what, to] = any(
-                (what is None or _match(rule.what, what)) and (to is None or _match(rule.to, to)) for rule in self.rules
-            )
-        return found
+
+def _has(rules: Iterable[DelegateRule], question: tuple[str | None, str | None]) -> bool:
+    """Whether a rule has both a capability and an agent, of which None is in every rule."""
+    what, to = question
+    return any((what is None or _match(rule.what, what)) and (to is None or _match(rule.to, to)) for rule in rules)
+
+
+def _marks(rules: Iterable[DelegateRule], targets: Mapping[tuple[str, ...], int], capability: str) -> int:
+    return reduce(or_, (targets.get(tuple(rule.to), 0) for rule in rules if _match(rule.what, capability)), 0)
 
 
 class Access:
@@ -153,8 +165,8 @@ class Access:
         self._owners = frozenset(owners)
         targets = dict.fromkeys(tuple(rule.to) for rule in self._delegate)
         self._targets = {to: 1 << number for number, to in enumerate(targets)}
-        self._grants: dict[tuple[str, str], Grant] = {}
-        self._grants_of_rules: dict[tuple[DelegateRule, ...], Grant] = {}
+        self._grants = _Cache(self._find)
+        self._grants_of_rules = _Cache(self._grant_of)
 
     @classmethod
     def open(cls) -> Self:
@@ -165,20 +177,15 @@ class Access:
 
     def grant(self, node: str, source: str) -> Grant:
         """What an agent of a node may delegate; one object for all to whom the same rules apply."""
-        key = (node, source)
-        found = self._grants.get(key)
-        if found is None:
-            if len(self._grants) >= _MOST_CACHED:
-                self._grants.clear()
-                self._grants_of_rules.clear()
-            found = self._grants[key] = self._find(node, source)
-        return found
+        return self._grants[node, source]
 
-    def _find(self, node: str, source: str) -> Grant:
-        if self._everything(node):
+    def _find(self, delegator: tuple[str, str]) -> Grant:
+        if self._everything(delegator[0]):
             return EVERYTHING
-        rules = tuple(rule for rule in self._delegate if _match(rule.who, node, source))
-        return self._grants_of_rules.setdefault(rules, Grant(rules, self._targets))
+        return self._grants_of_rules[tuple(rule for rule in self._delegate if _match(rule.who, *delegator))]
+
+    def _grant_of(self, rules: tuple[DelegateRule, ...]) -> Grant:
+        return Grant(rules, self._targets)
 
     def marks(self, agent: str) -> int:
         """To which of the rules' sets of agents (`DelegateRule.to`) an agent belongs, a bit for each; 0 without rules."""

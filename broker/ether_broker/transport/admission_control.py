@@ -53,10 +53,9 @@ class AdmissionControl:
         owner = self._owner(address)
         count, of_key = self._inside.total(), self._inside[owner]
         if count >= MOST_SESSIONS or (owner and of_key >= MOST_OF_A_KEY):
-            msg = (
+            raise NodeRefused(
                 f"The bus has {count:,} nodes{f', {of_key:,} of them of your key' if owner else ''}, and takes no more."
             )
-            raise NodeRefused(msg)
         self._inside[owner] += 1
         return owner
 

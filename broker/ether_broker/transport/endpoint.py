@@ -42,15 +42,13 @@ def check_endpoint(endpoint: str) -> str:
     if scheme == "tcp":
         match = _TCP.fullmatch(endpoint)
         if match is None or (match[2] != "*" and not 0 < int(match[2]) < 1 << 16):
-            msg = f"{endpoint!r} is no TCP address: write tcp://HOST:PORT with a port of 1 to 65535."
-            raise InvalidEndpoint(msg)
+            raise InvalidEndpoint(f"{endpoint!r} is no TCP address: write tcp://HOST:PORT with a port of 1 to 65535.")
     elif scheme == "ipc":
         if not rest.startswith("/") or len(rest.encode()) > _IPC_LIMIT:
             msg = f"{endpoint!r} is no ipc address: write ipc:///PATH, absolute and of {_IPC_LIMIT} bytes at most."
             raise InvalidEndpoint(msg)
     elif scheme != "inproc" or not rest:
-        msg = f"{endpoint!r} is no address of a broker: write tcp://HOST:PORT or ipc:///PATH."
-        raise InvalidEndpoint(msg)
+        raise InvalidEndpoint(f"{endpoint!r} is no address of a broker: write tcp://HOST:PORT or ipc:///PATH.")
     return endpoint
 
 

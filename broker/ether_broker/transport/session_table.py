@@ -222,8 +222,7 @@ class SessionTable:
         if same is not None and same.is_leaving:
             self.close(same, "it left")
         elif same is not None:
-            msg = f"A node named {node!r} is in already: choose another name."
-            raise NameTaken(msg)
+            raise NameTaken(f"A node named {node!r} is in already: choose another name.")
         owner = self._admission.enter(address)
         channel = Channel(self._make_session(), self.timing.backoff)
         session = Session(node, incarnation, now, info, channel=channel, owner=owner, receiver=receiver, talks=talks)

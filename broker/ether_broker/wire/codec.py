@@ -18,7 +18,7 @@ from ether_broker.envelope.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unp
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.envelope.version import SCHEMA_VERSION
-from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
+from ether_broker.errors import InvalidEnvelope
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
 try:
@@ -143,7 +143,7 @@ def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int
         PayloadTooLarge: the envelope has more bytes than `limit`.
         InvalidEnvelope: the request id is no UUID.
     """
-    envelope = pack_envelope(
+    return pack_envelope(
         Kind.DELEGATION,
         request_id=id_bytes(delegation.request_id),
         source=(delegation.from_agent or "").encode(),
@@ -154,10 +154,8 @@ def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int
         deadline=deadline,
         parent=id_bytes(delegation.parent, "parent") if delegation.parent else NO_ID,
         attempt=delegation.attempt,
+        limit=limit,
     )
-    if len(envelope) > limit:
-        raise PayloadTooLarge(len(envelope), limit)
-    return envelope
 
 
 def external_id(header: Header, envelope: bytes) -> str | None:
@@ -184,7 +182,7 @@ def pack_response(
     Raises:
         PayloadTooLarge: the envelope has more bytes than `limit`.
     """
-    envelope = pack_envelope(
+    return pack_envelope(
         Kind.RESPONSE,
         status=response.status,
         request_id=id_bytes(response.request_id),
@@ -193,10 +191,8 @@ def pack_response(
         capability=capability,
         body=_body(response),
         attempt=response.attempt,
+        limit=limit,
     )
-    if len(envelope) > limit:
-        raise PayloadTooLarge(len(envelope), limit)
-    return envelope
 
 
 def pack_request(
@@ -214,7 +210,7 @@ def pack_request(
     body: dict[str, Any] = {"params": params, "timestamp": timestamp}
     if timeout is not None:
         body["timeout"] = timeout
-    envelope = pack_envelope(
+    return pack_envelope(
         _DELEGATION,
         request_id=request_id,
         source=source,
@@ -222,10 +218,8 @@ def pack_request(
         capability=capability,
         body=_packb(body),
         deadline=deadline,
+        limit=limit,
     )
-    if len(envelope) > limit:
-        raise PayloadTooLarge(len(envelope), limit)
-    return envelope
 
 
 def plain_params(header: Header, envelope: bytes) -> bytes | None:
@@ -252,7 +246,7 @@ def pack_outcome(
         PayloadTooLarge: the envelope has more bytes than `limit`.
     """
     body = {"data": data, "elapsed": elapsed, "timestamp": timestamp}
-    envelope = pack_envelope(
+    return pack_envelope(
         _RESPONSE,
         status=_COMPLETED,
         request_id=header.request_id,
@@ -261,18 +255,15 @@ def pack_outcome(
         capability=header.capability,
         body=_packb(body),
         attempt=header.attempt,
+        limit=limit,
     )
-    if len(envelope) > limit:
-        raise PayloadTooLarge(len(envelope), limit)
-    return envelope
 
 
 def _fields(plain: dict[str, type], header: Header, envelope: bytes) -> tuple[dict[str, Any], bool]:
     """The fields of an envelope as they travel, and whether a look at their types has shown them valid."""
     body: Any = unpack(envelope[header.body :], bounded=True)
     if type(body) is not dict:
-        msg = f"The body of an envelope is a map, and this one is a {type(body).__name__}."
-        raise InvalidEnvelope(msg)
+        raise InvalidEnvelope(f"The body of an envelope is a map, and this one is a {type(body).__name__}.")
     is_plain = header.attempt > 0
     for name, value in body.items():
         kind = plain.get(name)
@@ -295,8 +286,7 @@ def _made(model: type[_M], fields: dict[str, Any], header: Header, *, is_plain: 
             if header.target:
                 fields["to_agent"] = header.target.decode()
     except UnicodeDecodeError as error:
-        msg = f"A name in the header is no UTF-8: {error.object!r} ({error.reason})."
-        raise InvalidEnvelope(msg) from None
+        raise InvalidEnvelope(f"A name in the header is no UTF-8: {error.object!r} ({error.reason}).") from None
     for field, alias in _PAYLOADS.items():
         if type(fields.get(alias)) is bytes:
             fields[field if is_plain else alias] = Payload(fields.pop(alias))

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
-from ether_broker.errors import IncompatibleVersion, MalformedFrame
+from ether_broker.errors import IncompatibleVersion, MalformedFrame, PayloadTooLarge
 
 __all__ = [
     "BATCH",
@@ -175,9 +175,14 @@ def pack_envelope(
     deadline: float = 0.0,
     parent: bytes = NO_ID,
     attempt: int = 1,
+    limit: int | None = None,
 ) -> bytes:
-    """Make the bytes of one envelope; the caller has checked the names' lengths (255 at most)."""
-    return b"".join((
+    """Make the bytes of one envelope; the caller has checked the names' lengths (255 at most).
+
+    Raises:
+        PayloadTooLarge: it has more bytes than `limit`.
+    """
+    envelope = b"".join((
         HEADER.pack(
             kind, status, flags, len(source), len(target), len(capability), attempt, deadline, request_id, parent
         ),
@@ -186,6 +191,9 @@ def pack_envelope(
         capability,
         body,
     ))  # fmt: skip
+    if limit is not None and len(envelope) > limit:
+        raise PayloadTooLarge(len(envelope), limit)
+    return envelope
 
 
 def read_header(envelope: bytes) -> Header:
@@ -203,8 +211,7 @@ def read_header(envelope: bytes) -> Header:
     end_target = end_source + n_target
     body = end_target + n_capability
     if body > len(envelope):
-        msg = f"An envelope of {len(envelope)} bytes announces names that end at byte {body}."
-        raise MalformedFrame(msg, envelope)
+        raise MalformedFrame(f"An envelope of {len(envelope)} bytes announces names that end at byte {body}.", envelope)
     return _new(Header, (
         kind, status, flags, deadline, request_id, parent, attempt,
         envelope[_SIZE:end_source], envelope[end_source:end_target], envelope[end_target:body], body,
@@ -303,8 +310,7 @@ def read_preamble(frame: bytes) -> tuple[int, int, int]:
         msg = f"A message of {len(frame)} bytes is shorter than a frame's preamble of {PREAMBLE.size}."
         raise MalformedFrame(msg, frame) from None
     if count > MOST:
-        msg = f"A frame announces {count:,} envelopes, and {MOST:,} is the most."
-        raise MalformedFrame(msg, frame)
+        raise MalformedFrame(f"A frame announces {count:,} envelopes, and {MOST:,} is the most.", frame)
     return session, number, acknowledged
 
 

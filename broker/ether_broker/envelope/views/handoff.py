@@ -20,6 +20,7 @@ sets the names and the time itself when they are absent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ether_broker.encoding.frozen import FrozenDict, thaw
@@ -39,7 +40,7 @@ from ether_broker.envelope.views.notation import (
     read_time,
     write_time,
 )
-from ether_broker.envelope.views.view import RequestView, ResponseView
+from ether_broker.envelope.views.view import RequestView, ResponseView, plain
 
 __all__ = ["RequestEnvelope", "ResponseEnvelope"]
 
@@ -57,6 +58,10 @@ class RequestEnvelope(RequestView):
     """
 
     vocabulary: ClassVar[str] = "handoff"
+    words: ClassVar[Mapping[str, str]] = {
+        name: name
+        for name in ("from_agent", "to_agent", "capability", "objective", "context_slice", "dependency_vector")
+    }
 
     request_id: ForeignId
     from_agent: AgentName | None = None
@@ -78,14 +83,9 @@ class RequestEnvelope(RequestView):
     def _fields(self) -> dict[str, Any]:
         minutes = read_number(self.timeout_minutes)
         return {
+            **super()._fields(),
             **identity(self.request_id),
-            "from_agent": self.from_agent,
-            "to_agent": self.to_agent,
             "timestamp": read_time(self.timestamp),
-            "capability": self.capability,
-            "objective": self.objective,
-            "context_slice": thaw(self.context_slice),
-            "dependency_vector": self.dependency_vector,
             "output_contract": self.output_contract,
             "timeout": None if minutes is None else minutes * _MINUTE,
         }
@@ -93,16 +93,10 @@ class RequestEnvelope(RequestView):
     @classmethod
     def _document(cls, envelope: Delegation) -> dict[str, Any]:
         contract = envelope.output_contract
-        return _present(
+        return super()._document(envelope) | _present(
             request_id=foreign_name(envelope),
-            from_agent=envelope.from_agent,
-            to_agent=envelope.to_agent,
             timestamp=write_time(envelope.timestamp),
-            capability=envelope.capability,
-            objective=envelope.objective or None,
-            context_slice=thaw(envelope.context_slice),
-            dependency_vector=list(envelope.dependency_vector) or None,
-            output_contract=None if contract is None else _contract(contract),
+            output_contract=None if contract is None else plain(contract),
             timeout_minutes=None if envelope.timeout is None else number(envelope.timeout / _MINUTE) or None,
         )
 
@@ -118,6 +112,11 @@ class ResponseEnvelope(ResponseView):
     """
 
     vocabulary: ClassVar[str] = "handoff"
+    words: ClassVar[Mapping[str, str]] = {
+        "from_agent": "from_agent", "summary": "summary", "follow_up_recommended": "follow_ups", "unresolved": "unresolved",
+        "required_fields": "required_fields", "unexpected_fields": "unexpected_fields",
+        "alternative_agent": "alternative_agent",
+    }  # fmt: skip
 
     request_id: ForeignId
     status: StatusName
@@ -148,18 +147,12 @@ class ResponseEnvelope(ResponseView):
             del metrics["elapsed_sec"]
         notes = self.diagnostic_notes
         return {
+            **super()._fields(),
             **identity(self.request_id),
             "status": self.status,
-            "from_agent": self.from_agent,
             "artifacts": () if self.artifact_path is None else ({"path": self.artifact_path},),
-            "summary": self.summary,
             "metrics": metrics,
             "elapsed": elapsed,
-            "follow_ups": self.follow_up_recommended,
-            "unresolved": self.unresolved,
-            "required_fields": self.required_fields,
-            "unexpected_fields": self.unexpected_fields,
-            "alternative_agent": self.alternative_agent,
             "error": None if notes is None else {"code": "failed", "message": notes},
         }
 
@@ -168,25 +161,13 @@ class ResponseEnvelope(ResponseView):
         metrics = thaw(envelope.metrics)
         if envelope.elapsed is not None:
             metrics["elapsed_sec"] = number(envelope.elapsed)
-        return _present(
+        return super()._document(envelope) | _present(
             request_id=foreign_name(envelope),
             status=envelope.status.name,
-            from_agent=envelope.from_agent,
             artifact_path=envelope.artifacts[0].path if envelope.artifacts else None,
-            summary=envelope.summary or None,
             metrics=metrics or None,
-            follow_up_recommended=list(envelope.follow_ups) or None,
-            unresolved=list(envelope.unresolved) or None,
-            required_fields=list(envelope.required_fields) or None,
-            unexpected_fields=list(envelope.unexpected_fields) or None,
-            alternative_agent=envelope.alternative_agent,
             diagnostic_notes=envelope.error.message if envelope.error else None,
         )
-
-
-def _contract(contract: OutputContract) -> dict[str, Any]:
-    fields = contract.model_dump(exclude_defaults=True)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def _present(**fields: Any) -> dict[str, Any]:

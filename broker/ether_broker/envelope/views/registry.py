@@ -41,8 +41,6 @@ class _ManifestView(View):
 
     vocabulary: ClassVar[str] = "registry"
     refusal: ClassVar[type[UsageError]] = InvalidManifest
-    words: ClassVar[Mapping[str, str]]
-    """{field: the manifest's}, in the order of the document."""
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> Self:
@@ -56,9 +54,6 @@ class _ManifestView(View):
             InvalidManifest: it contradicts itself, or what is under `ether` does not fit.
         """
         return self._to(Manifest)
-
-    def _fields(self) -> dict[str, Any]:
-        return {theirs: getattr(self, ours) for ours, theirs in self.words.items()}
 
     @classmethod
     def _document(cls, envelope: Manifest) -> dict[str, Any]:

@@ -106,6 +106,7 @@ class SubgoalRequest(RequestView):
     """
 
     vocabulary: ClassVar[str] = "subgoal"
+    words: ClassVar[Mapping[str, str]] = {"context": "context_slice", "query_id": "workflow", "agent_id": "to_agent"}
 
     subgoal: Annotated[FrozenMap, AfterValidator(_subgoal), WithJsonSchema(_SUBGOAL_SCHEMA)]
     """`id`, `description`, `criticality`, and what else the decomposition says."""
@@ -123,11 +124,9 @@ class SubgoalRequest(RequestView):
     def _fields(self) -> dict[str, Any]:
         goal = self.subgoal
         fields: dict[str, Any] = {
+            **super()._fields(),
             **identity(goal["id"]),
-            "context_slice": thaw(self.context),
             "timeout": read_number(self.timeout),
-            "workflow": self.query_id,
-            "to_agent": self.agent_id,
             "fallback": self.agent_id is not None,
             "capability": self.capability or ANYONE,
         }
@@ -147,15 +146,12 @@ class SubgoalRequest(RequestView):
             goal["description"] = envelope.objective
         if envelope.criticality is not Criticality.MEDIUM:
             goal["criticality"] = envelope.criticality.name
-        document = {
-            "subgoal": goal,
-            "context": thaw(envelope.context_slice),
-            "timeout": None if envelope.timeout is None else number(envelope.timeout),
-            "query_id": envelope.workflow,
-            "agent_id": envelope.to_agent,
-            "capability": None if envelope.capability == ANYONE else envelope.capability,
-        }
-        return {name: value for name, value in document.items() if value is not None}
+        document = {"subgoal": goal, **super()._document(envelope)}
+        if envelope.timeout is not None:
+            document["timeout"] = number(envelope.timeout)
+        if envelope.capability != ANYONE:
+            document["capability"] = envelope.capability
+        return document
 
 
 _CRITICALITIES: Final = frozenset(item.value for item in Criticality)

@@ -42,8 +42,7 @@ class Justification(Model):
     def _check(self) -> Self:
         if not abs(self.score - self.weighed) < _ROUNDING:
             formula = "0.4 x rejections + 0.3 x latency + 0.3 x clarifications, each at most 1"
-            msg = f"score {self.score:g} is not that of its ratios: {formula}, is {self.weighed:.3f}"
-            raise ValueError(msg)
+            raise ValueError(f"score {self.score:g} is not that of its ratios: {formula}, is {self.weighed:.3f}")
         return self
 
     @property

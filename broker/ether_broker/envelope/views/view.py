@@ -1,6 +1,7 @@
 """The base of the views: conversion that loses nothing, whatever a vocabulary has no words for.
 
-A view says what an envelope says as far as its vocabulary has the words; two methods of each view tell how:
+A view says what an envelope says as far as its vocabulary has the words: in `words` those that are but another name, and in
+two methods of each view the others:
 
     view ── _fields ──▶ envelope        what is lost is kept in the envelope's `extensions[vocabulary]`
     view ◀── _document ── envelope      what is lost is kept under the view's key `ether`
@@ -17,7 +18,6 @@ Bytes and keys that are no text survive in Python and in msgpack, not in JSON.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -84,19 +84,23 @@ class View(Model):
     """The key in the envelope's `extensions` under which lies what only the view can say."""
     home: ClassVar[str | None] = None
     """The field that holds `RESERVED`; None: it is a field of the view itself."""
+    words: ClassVar[Mapping[str, str]] = {}
+    """{field: the envelope's} of what both say in the same way."""
 
     def document(self) -> dict[str, Any]:
         """The view as its document writes it, in plain values: the fields that were given, and no others."""
         return plain_values(self.model_dump(by_alias=True, exclude_unset=True))  # type: ignore[no-any-return]
 
-    @abstractmethod
     def _fields(self) -> dict[str, Any]:
         """The envelope's fields as far as the view says them; under `RESERVED` only `BARE` counts."""
+        return {theirs: getattr(self, ours) for ours, theirs in self.words.items()}
 
     @classmethod
-    @abstractmethod
     def _document(cls, envelope: Any) -> dict[str, Any]:
         """The document of an envelope as far as the vocabulary goes; a valid one for every envelope."""
+        said = {ours: getattr(envelope, theirs) for ours, theirs in cls.words.items()}
+        return {ours: plain_values(value) for ours, value in said.items()
+                if value != cls.model_fields[ours].get_default()}  # fmt: skip
 
     def _to(self, kind: type[_E]) -> _E:
         residue, document = self._split(self.document())

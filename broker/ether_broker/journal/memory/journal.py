@@ -13,10 +13,6 @@ from ether_broker.tap import Batch
 __all__ = ["MemoryJournal"]
 
 
-def _nobody() -> None:
-    pass
-
-
 class MemoryJournal:
     """One opening of a store: everything that a `Journal` promises, but that it outlives the process.
 
@@ -37,7 +33,7 @@ class MemoryJournal:
         self.committed: int = 0
         self.trouble: EtherError | None = None
         """While it is set, nothing is committed; `fail` and `mend` change it."""
-        self.on_commit: Callable[[], None] = _nobody
+        self.on_commit: Callable[[], None] = lambda: None
         self._holds = holds
         self._ticket = 0
         self._queue: deque[tuple[int, Replayed | tuple[int, bytes]]] = deque()

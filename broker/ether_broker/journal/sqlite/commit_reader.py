@@ -6,11 +6,11 @@ import sqlite3
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import JournalCorrupt
@@ -20,7 +20,6 @@ from ether_broker.journal.journal import Replayed
 from ether_broker.journal.record import is_outcome
 from ether_broker.journal.sqlite.sqlite_errors import CORRUPT_FIX
 from ether_broker.journal.sqlite.tables import read_meta
-from ether_broker.journal.sqlite.unindexed import Unindexed
 from ether_broker.tap import Batch
 from ether_broker.wire.frame import REQUEST_ID, Flag, Kind
 
@@ -65,7 +64,7 @@ class Rows:
             JournalCorrupt: it is not what was written.
         """
         try:
-            batches = unpack_row(restore(row.body, row.refs, self._bodies(row)) if row.refs else row.body)
+            batches = unpack_row(restore(row.body, row.refs, dict(self.bodies(row))) if row.refs else row.body)
         except (struct.error, KeyError, TypeError, ValueError) as error:
             raise self._damaged(row.seq, row.first, row.next) from error
         ends = (batches[0].first, batches[-1].first + len(batches[-1].envelopes)) if batches else (row.next, row.next)
@@ -73,13 +72,11 @@ class Rows:
             raise self._damaged(row.seq, row.first, row.next)
         return batches
 
-    def _bodies(self, row: Row) -> dict[bytes, bytes]:
-        bodies = {}
+    def bodies(self, row: Row) -> Iterator[tuple[bytes, Any]]:
+        """The large bodies of a commit as (SHA-256, body), one at a time; None stands for one that is missing."""
         for _, _, digest in references(row.refs):
             found = self._connection.execute("SELECT body FROM bodies WHERE sha256 = ?", (digest,)).fetchone()
-            if found is not None:
-                bodies[digest] = found[0]
-        return bodies
+            yield digest, None if found is None else found[0]
 
     def _damaged(self, seq: int, first: object, following: object = 0) -> JournalCorrupt:
         error = JournalCorrupt(
@@ -125,10 +122,8 @@ class Rows:
 
     def batch(self, number: int) -> Batch | None:
         """The part of the batch that holds this number and fits into a frame, as the tap would have cut it."""
-        found = self._batch(number)
-        if found is None:
-            return None
-        return found.part(number)
+        batch = self._batch(number)
+        return None if batch is None else batch.part(number)
 
     def envelope(self, number: int) -> tuple[Replayed, bytes] | None:
         """An envelope and the batch that it came in; None if it is not there."""
@@ -174,9 +169,14 @@ class Rows:
         (anchor,) = self._connection.execute("SELECT value FROM meta WHERE key = 'anchor_next'").fetchone()
         return max(0 if last is None else int(last) + 1, int(anchor))
 
-    def outcome(self, request_id: bytes, unindexed: Unindexed) -> bytes | None:
-        """The first terminal RESPONSE to a delegation that was accepted, else the last refusal; None if there is none."""
-        behind = unindexed.find(request_id)  # before the index, as is the next
+    def outcome(self, request_id: bytes, behind: Sequence[int] | None) -> bytes | None:
+        """The first terminal RESPONSE to a delegation that was accepted, else the last refusal; None if there is none.
+
+        Args:
+            request_id: of the delegation.
+            behind: the numbers of its outcomes that are not indexed, as `Unindexed.find` has just said.
+        """
+        # What is not indexed was looked for first, and is here: what the index has got since is in it.
         scanned = self._outcomes_behind(request_id, self.seq_before(self.indexed())) if behind is None else iter(())
         indexed = self._connection.execute(
             "SELECT number, status FROM entries WHERE request_id = ? AND kind = ? ORDER BY number",

@@ -1,11 +1,13 @@
 """The index: one row an envelope, made from the commits when there is nothing to commit.
 
-It only ever lags: whoever searches looks through the commits that it does not have yet, and it can be made anew from them.
+It only ever lags: whoever searches looks through the commits that it does not have yet, and it can be made anew from them. Of
+those commits the broker keeps the outcomes' positions.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,15 +16,18 @@ from typing import Any, Final
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.errors import JournalCorrupt, MalformedFrame
 from ether_broker.journal.journal import Replayed
+from ether_broker.journal.record import is_outcome
 from ether_broker.journal.sqlite.commit_reader import Rows
 from ether_broker.journal.sqlite.commit_store import Store, exclusive
-from ether_broker.journal.sqlite.unindexed import LIMIT, Unindexed
-from ether_broker.wire.frame import read_header
+from ether_broker.wire.frame import REQUEST_ID, Flag, read_header
 
-__all__ = ["SLICE", "Indexer", "describe_all", "index_journal"]
+__all__ = ["LIMIT", "SLICE", "Indexer", "Unindexed", "describe_all", "index_journal"]
 
 SLICE: Final = 256
 """Envelopes that are indexed in one go: about 2 ms, which is the most that a commit waits for it."""
+LIMIT: Final = 524_288
+"""Outcomes that are kept, of some 200 bytes each: twice as many envelopes as the writer leaves unindexed."""
+_REFUSED: Final = int(Flag.REFUSED)
 _COLUMNS: Final = 10
 _ROWS: Final = 32
 """Rows of one statement; each statement gives up and takes back the interpreter's lock."""
@@ -57,6 +62,59 @@ def describe_all(batches: Sequence[Replayed], seq: int, since: int = 0) -> Itera
         skip = max(since - first, 0)
         for number, envelope in enumerate(envelopes[skip:], first + skip):
             yield describe(number, seq, wall, envelope)
+
+
+class Unindexed:
+    """The numbers of terminal RESPONSEs by request id; one thread changes it, any thread may call `find`.
+
+    Of each id it has the first one to a delegation that was accepted, and the last refusal.
+
+    Args:
+        indexed: the number up to which, exclusive, the index has everything.
+    """
+
+    def __init__(self, indexed: int) -> None:
+        self._indexed = self._since = indexed  # it has everything from `_since` on
+        self._ended: OrderedDict[bytes, int] = OrderedDict()  # both in the order of their numbers
+        self._refused: OrderedDict[bytes, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._ended) + len(self._refused)
+
+    def note(self, batches: Sequence[Replayed]) -> None:
+        """Take the outcomes of a commit; beyond `LIMIT` it forgets all, and is whole again when the index has got there."""
+        for first, _, _, envelopes in batches:
+            for number, envelope in enumerate(envelopes, first):
+                if is_outcome(envelope):
+                    request_id = envelope[REQUEST_ID]
+                    if envelope[3] & _REFUSED:
+                        self._refused[request_id] = number
+                        self._refused.move_to_end(request_id)
+                    else:
+                        self._ended.setdefault(request_id, number)
+            if len(self) > LIMIT:
+                self.drop(first + len(envelopes))
+
+    def drop(self, since: int) -> None:
+        """Forget all: what is below `since` was not noted, or not all of it."""
+        self._since = since  # before the rest: `find` looks at it last
+        self._ended.clear()
+        self._refused.clear()
+
+    def forget(self, indexed: int) -> None:
+        """Forget what is below a number, as the index has it now."""
+        self._indexed = indexed
+        for numbers in (self._ended, self._refused):
+            while numbers and next(iter(numbers.values())) < indexed:
+                numbers.popitem(last=False)
+
+    def find(self, request_id: bytes) -> list[int] | None:
+        """The numbers of a delegation's outcomes; None if it does not have all that is not indexed.
+
+        Ask it before the index: what has left it since is there.
+        """
+        found = self._ended.get(request_id), self._refused.get(request_id)
+        return None if self._indexed < self._since else [number for number in found if number is not None]
 
 
 class Indexer:

@@ -73,8 +73,7 @@ class SqliteJournal:
     @property
     def first(self) -> int:
         """The number of the oldest envelope; see `Journal.first`."""
-        with self._reading:
-            return self._read(lambda rows: rows.first())
+        return self._read(lambda rows: rows.first())
 
     @property
     def removed_until(self) -> float:
@@ -130,8 +129,7 @@ class SqliteJournal:
     @property
     def checkpoint(self) -> tuple[int, bytes] | None:
         """The last durable checkpoint, read from the file."""
-        with self._reading:
-            return self._read(Rows.checkpoint)
+        return self._read(Rows.checkpoint)
 
     def read(self, number: int) -> Batch | None:
         """The committed batch that holds this number; see `Journal.read`.
@@ -139,8 +137,7 @@ class SqliteJournal:
         Raises:
             JournalCorrupt, JournalUnavailable: it cannot be read.
         """
-        with self._reading:
-            return self._read(lambda rows: rows.batch(number))
+        return self._read(lambda rows: rows.batch(number))
 
     def outcome(self, request_id: bytes) -> bytes | None:
         """The committed terminal RESPONSE to a delegation; see `Journal.outcome`.
@@ -148,8 +145,7 @@ class SqliteJournal:
         Raises:
             JournalCorrupt, JournalUnavailable: it cannot be read.
         """
-        with self._reading:
-            return self._read(lambda rows: rows.outcome(request_id, self._writer.unindexed))
+        return self._read(lambda rows: rows.outcome(request_id, self._writer.unindexed.find(request_id)))
 
     def replay(self, number: int | None = None) -> Generator[Replayed, None, None]:
         """Everything committed from the last checkpoint's number on, as the file is when it is first asked.
@@ -200,9 +196,9 @@ class SqliteJournal:
             raise type(trouble)(f"{left} envelopes were not committed when the journal was closed. {trouble}")
 
     def _read(self, question: Callable[[Rows], _T]) -> _T:
-        if self._closed:
-            raise Closed(f"The journal {self.path} is closed.")
-        with explained(self.path):
+        with self._reading, explained(self.path):
+            if self._closed:
+                raise Closed(f"The journal {self.path} is closed.")
             if self._openings != self._store.openings:  # what was open is a file that nobody writes any more
                 self._reader.close()
                 self._connect_reader()

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from ether_broker.errors import JournalCorrupt
-from ether_broker.journal.commit import references
 from ether_broker.journal.sqlite.commit_reader import Row, Rows
 from ether_broker.journal.sqlite.index import describe_all
 from ether_broker.journal.sqlite.tables import read_meta
@@ -135,11 +134,10 @@ class _Walk:
         self.seq, self.hash, self.next = row.seq, row.hash, row.next
 
     def _bodies(self, row: Row) -> None:
-        for _, _, digest in references(row.refs):
-            found = self._connection.execute("SELECT body FROM bodies WHERE sha256 = ?", (digest,)).fetchone()
-            if found is None:
+        for digest, body in self._rows.bodies(row):
+            if body is None:
                 raise self._flaw(Flaw.BODY, f"The body {digest.hex()} of commit {row.seq} is missing.")
-            if not isinstance(found[0], bytes) or hashlib.sha256(found[0]).digest() != digest:
+            if not isinstance(body, bytes) or hashlib.sha256(body).digest() != digest:
                 raise self._flaw(Flaw.BODY, f"The body {digest.hex()} of commit {row.seq} is not what was written.")
             self.bodies += 1
 

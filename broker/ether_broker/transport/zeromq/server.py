@@ -241,5 +241,4 @@ def _refuse_living_ipc(endpoint: str) -> None:
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as probe, contextlib.suppress(OSError):
         probe.settimeout(1.0)
         probe.connect(endpoint.removeprefix("ipc://"))
-        msg = f"{endpoint} is taken: a broker listens there."
-        raise AddressInUse(msg)
+        raise AddressInUse(f"{endpoint} is taken: a broker listens there.")
