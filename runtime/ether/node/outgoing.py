@@ -205,10 +205,9 @@ class OutgoingDelegations:
 
     def cancel(self, handle: Handle) -> None:
         """Ask the supervisor to call a delegation off."""
-        self._sender.send(pack_envelope(
+        self._sender.send_now(pack_envelope(
             Kind.CANCEL, request_id=handle.key, source=handle.source.encode(), capability=handle.capability.encode()
         ))  # fmt: skip
-        self.flush()
 
     def check_may_wait(self) -> None:
         """Raise UsageError in the thread of the event loop, which would wait for itself."""
