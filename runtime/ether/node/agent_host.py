@@ -15,7 +15,7 @@ from ether.node.connection.session_state import SessionState
 from ether.node.responder import Responder
 from ether_actors.agent.agent import Agent
 from ether_actors.execution.cell import Cell, CellState
-from ether_actors.execution.dispatcher import LoopDispatcher
+from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.execution.resources import Resources
 from ether_actors.supervisor.registry.quota import at_a_time
 from ether_actors.task.work_item import Work
@@ -85,8 +85,7 @@ class AgentHost:
         cell = self._cells.get(name.encode())
         if cell is None:
             hint = errors.nearest(name, (key.decode() for key in self._cells))
-            msg = f"There is no agent {name!r} on this node.{hint}"
-            raise errors.UnknownAgent(msg)
+            raise errors.UnknownAgent(f"There is no agent {name!r} on this node.{hint}")
         return cell
 
     # -- coming --------------------------------------------------------------------------------------------------
@@ -99,61 +98,56 @@ class AgentHost:
             Exception: what `__init__` or `on_start` raised; none of them is left running.
         """
         cells: list[Cell] = []
-        error: BaseException | None = None
-        for name in names:
-            if name.encode() in self._cells or name == self._name:
-                error = errors.DuplicateAgent(f"An agent named {name!r} lives on this node: choose another name.")
-                break
-            cell = self.make_cell(name, make, cls)
-            cells.append(cell)
-            error = cell.boot()
-            if error is not None:
-                break
         try:
-            if error is None:
-                error = self._announce(cells)
-        except EtherError as unanswered:
-            error = unanswered
-        stopped = next((cell.name for cell in cells if cell.state is CellState.STOPPED), None)
-        if stopped is not None:
-            error = error or errors.Closed(f"The agent {stopped!r} was stopped while it started.")
-        if error is not None:
+            self._start(names, make, cls, cells)
+        except BaseException:
             for cell in cells:
                 self.leave(cell, "it did not start")
-            raise error
+            raise
         for cell in cells:
             cell.open()
         return cells
+
+    def _start(self, names: list[str], make: Callable[[], Any], cls: type[Agent] | None, cells: list[Cell]) -> None:
+        """Boot and register agents; what was begun is in `cells`, also when one of them cannot be started."""
+        for name in names:
+            if name.encode() in self._cells or name == self._name:
+                raise errors.DuplicateAgent(f"An agent named {name!r} lives on this node: choose another name.")
+            cells.append(self.make_cell(name, make, cls))
+            if (error := cells[-1].boot()) is not None:
+                raise error
+        self._announce(cells)
+        for cell in cells:
+            if cell.state is CellState.STOPPED:
+                raise errors.Closed(f"The agent {cell.name!r} was stopped while it started.")
 
     def make_cell(self, name: str, make: Callable[[], Any], cls: type[Agent] | None) -> Cell:
         """A new cell under that name; its turns run where its class says."""
         resources = self._resources
         dispatch = "pool" if cls is None else cls.dispatch
+        dispatcher: Dispatcher = resources.pool
         if dispatch == "thread":
-            pool = resources.make_pool(cls.max_concurrency if cls else 1, f"ether-agent-{name}")
-            cell = Cell(name, make, self._responder, pool)
+            dispatcher = resources.make_pool(cls.max_concurrency if cls else 1, f"ether-agent-{name}")
         elif dispatch == "loop":
-            cell = Cell(name, make, self._responder, LoopDispatcher(resources.loop))
-        else:
-            cell = Cell(name, make, self._responder, resources.pool)
-        self._cells[name.encode()] = cell
+            dispatcher = LoopDispatcher(resources.loop)
+        cell = self._cells[name.encode()] = Cell(name, make, self._responder, dispatcher)
         return cell
 
     def announce(self, cell: Cell) -> BaseException | None:
         """Register a cell's agent and wait for the answer; returns what was refused."""
         try:
-            return self._announce([cell])
+            self._announce([cell])
         except EtherError as error:
             return error
+        return None
 
-    def _announce(self, cells: list[Cell]) -> BaseException | None:
+    def _announce(self, cells: list[Cell]) -> None:
         wanted = list(self._registrations(cells))
         for first in range(0, len(wanted), _AT_A_TIME):  # so that what else this node says does not stand behind it all
             part = wanted[first : first + _AT_A_TIME]
             for reply in self._questions.ask([envelope for _, envelope in part], [token for token, _ in part]):
                 if reply.kind == Kind.ERROR:
-                    return refusal(reply.body, errors.UsageError)
-        return None
+                    raise refusal(reply.body, errors.UsageError)
 
     def registrations(self) -> list[bytes]:
         """REGISTER of every agent, for a broker that does not know them any more, and then which of them drain."""
@@ -187,8 +181,7 @@ class AgentHost:
         cell = self._cells.get(header.target)
         try:
             if cell is None or self._session_state.is_draining or header.target in self._leaving:
-                msg = f"{header.target.decode(errors='replace')} is not on this node."
-                raise errors.Closed(msg)  # noqa: TRY301  one way out for all
+                raise errors.Closed  # noqa: TRY301  one way out for all
             if header.flags & _VOLATILE and self._sender.link.is_full:
                 raise errors.MailboxFull(REFUSED)  # noqa: TRY301
             if not cell.works:
@@ -358,15 +351,10 @@ class AgentHost:
             manifest, most = kind.packed_manifest(), at_a_time(len(kind.manifest().capabilities))
             for first in range(0, len(names), most):
                 some, token = names[first : first + most], self._resources.make_id()
-                if len(some) == 1:
-                    yield token, pack_envelope(Kind.REGISTER, request_id=token, source=some[0].encode(), body=manifest)
-                else:
-                    yield (
-                        token,
-                        pack_envelope(
-                            Kind.REGISTER, request_id=token, body=pack({"agents": some, "manifest": manifest})
-                        ),
-                    )
+                source, body = some[0].encode(), manifest
+                if len(some) > 1:
+                    source, body = b"", pack({"agents": some, "manifest": manifest})
+                yield token, pack_envelope(Kind.REGISTER, request_id=token, source=source, body=body)
 
     def close(self) -> None:
         """Stop the agents; nothing is said of them any more."""

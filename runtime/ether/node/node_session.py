@@ -193,11 +193,8 @@ class NodeSession:
     def welcomed(self, welcome: dict[str, Any]) -> None:
         """Begin a new session, after the broker was started anew or had given us up."""
         session_state = self._session_state
-        before, goes_on, offset = (
-            (session_state.broker, session_state.number),
-            session_state.goes_on(welcome),
-            self._broker_clock.offset,
-        )
+        before, offset = (session_state.broker, session_state.number), self._broker_clock.offset
+        goes_on = session_state.goes_on(welcome)
         self._begin(welcome)
         if (session_state.broker, session_state.number) == before:
             return  # we had said HELLO twice

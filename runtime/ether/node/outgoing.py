@@ -33,7 +33,12 @@ _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
 _OWN_GRACE: Final = 0.5
 """Seconds after the deadline of a handle of a request that goes on: should both end at once, the supervisor's word is here."""
+_CLOSED: Final = "The runtime has been closed and delegates nothing more."
 _UNREACHABLE: Final = "The deadline passed and the supervisor did not say so: the broker is out of reach."
+_NO_JOURNAL: Final = (
+    "This bus keeps no journal, so nothing in it outlives the broker: start it with one, by journal=FILE of "
+    "Runtime or Cluster, or by `ether up` without --durability memory."
+)
 _UNWRITTEN: Final = (
     "The deadline passed, and what became of it waits for the broker's journal, which cannot be written."
 )
@@ -93,14 +98,9 @@ class OutgoingDelegations:
         """
         session_state = self._session_state
         if session_state.is_draining and delegation.parent is None:
-            msg = "The runtime has been closed and delegates nothing more."
-            raise errors.Closed(msg)
+            raise errors.Closed(_CLOSED)
         if delegation.durability == "journal" and not session_state.journal:
-            msg = (
-                "This bus keeps no journal, so nothing in it outlives the broker: start it with one, by journal=FILE of "
-                "Runtime or Cluster, or by `ether up` without --durability memory."
-            )
-            raise errors.UsageError(msg)
+            raise errors.UsageError(_NO_JOURNAL)
         now = self.resources.monotonic()
         budget = delegation.budget
         seconds = None if budget is None else budget.max_time_sec
@@ -130,8 +130,7 @@ class OutgoingDelegations:
         """
         session_state, resources = self._session_state, self.resources
         if session_state.is_draining:
-            msg = "The runtime has been closed and delegates nothing more."
-            raise errors.Closed(msg)
+            raise errors.Closed(_CLOSED)
         request_id = resources.make_id()
         name = capability.encode()
         timeout_or_default = session_state.default_timeout if timeout is None else min(timeout, LONGEST_TIMEOUT)
@@ -206,10 +205,9 @@ class OutgoingDelegations:
 
     def cancel(self, handle: Handle) -> None:
         """Ask the supervisor to call a delegation off."""
-        self._sender.send(pack_envelope(
+        self._sender.send_now(pack_envelope(
             Kind.CANCEL, request_id=handle.key, source=handle.source.encode(), capability=handle.capability.encode()
         ))  # fmt: skip
-        self.flush()
 
     def check_may_wait(self) -> None:
         """Raise UsageError in the thread of the event loop, which would wait for itself."""

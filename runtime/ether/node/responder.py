@@ -162,11 +162,7 @@ class Responder:
 
     def accept(self, work: Work) -> None:
         """Say ACCEPTED: it is still worked on."""
-        header = work.header
-        self._sender.send(pack_envelope(
-            Kind.RESPONSE, status=Status.ACCEPTED, request_id=header.request_id, source=header.target,
-            target=header.source, capability=header.capability, attempt=header.attempt, body=pack({}),
-        ))  # fmt: skip
+        self._say(work.header, Status.ACCEPTED, body=pack({}))
 
     def refuse(self, header: Header, status: Status, error: EtherError, **fields: Any) -> None:
         """Answer a delegation with an error."""
@@ -179,11 +175,13 @@ class Responder:
     def hand_back(self, works: list[Work]) -> None:
         """Give back to the broker what was not started, for other holders; the oldest comes to stand first again."""
         for work in reversed(works):
-            header = work.header
-            self._sender.send(pack_envelope(
-                Kind.RESPONSE, status=Status.REJECTED_OVERLOAD, flags=Flag.HANDED_BACK, request_id=header.request_id,
-                source=header.target, target=header.source, capability=header.capability, attempt=header.attempt,
-            ))  # fmt: skip
+            self._say(work.header, Status.REJECTED_OVERLOAD, flags=Flag.HANDED_BACK)
+
+    def _say(self, header: Header, status: Status, **fields: Any) -> None:
+        self._sender.send(pack_envelope(
+            Kind.RESPONSE, status=status, request_id=header.request_id, source=header.target, target=header.source,
+            capability=header.capability, attempt=header.attempt, **fields,
+        ))  # fmt: skip
 
     def confirm(self, cancel: Header) -> None:
         """Answer a CANCEL of what is not here any more: the broker waits for a last word to give the credit back."""

@@ -48,16 +48,14 @@ class Subscriptions:
         return observing
 
     def _acknowledge(self, token: bytes, position: int) -> None:
-        self._sender.send(pack_envelope(Kind.TAP_ACK, request_id=token, body=position.to_bytes(8)))
-        self._sender.flush()
+        self._sender.send_now(pack_envelope(Kind.TAP_ACK, request_id=token, body=position.to_bytes(8)))
 
     def unobserve(self, observer: Observer) -> None:
         """Detach an observer; what is under way to it is still handled."""
         for token, observing in list(self._observer_thread.items()):
             if observing.observer is observer:
                 del self._observer_thread[token]
-                self._sender.send(pack_envelope(Kind.OBSERVE, request_id=token, body=pack({"stop": True})))
-                self._sender.flush()
+                self._sender.send_now(pack_envelope(Kind.OBSERVE, request_id=token, body=pack({"stop": True})))
                 observing.stop()
 
     def observing(self, observer: Observer) -> ObserverThread | None:
@@ -73,14 +71,12 @@ class Subscriptions:
         """Watch an agent, or `node:NAME`."""
         token = new_id()
         monitor = self._monitors[token] = Monitor(target, self._resources.wait, lambda: self._unmonitor(token, target))
-        self._sender.send(_watch(token, target))
-        self._sender.flush()
+        self._sender.send_now(_watch(token, target))
         return monitor
 
     def _unmonitor(self, token: bytes, target: str) -> None:
         if self._monitors.pop(token, None) is not None:
-            self._sender.send(_watch(token, target, body=pack({"stop": True})))
-            self._sender.flush()
+            self._sender.send_now(_watch(token, target, body=pack({"stop": True})))
 
     # -- what comes ----------------------------------------------------------------------------------------------
 

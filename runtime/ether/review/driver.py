@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import TypeAdapter
+
 from ether.review.outcome import Outcome
 from ether.review.plan import ReviewTask
 from ether.review.progress import Progress
-from ether.review.scout.findings.truncation import halve_longest, size_of
-from ether_broker.envelope.response import Response
+from ether.review.scout.findings.truncation import shorten
+from ether.review.scout.summary import Group, summarise
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InternalError
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ __all__ = ["groups_of", "reduce_outcomes", "run_tasks"]
 
 _REDUCE_BYTES: Final = 700_000
 """What the reduction is sent at most: a bus takes 1 MiB an envelope."""
+_REDUCE_TIMEOUT: Final = 60.0
 
 
 def run_tasks(
@@ -73,10 +77,9 @@ class _Followers:
             if self._over.is_set():  # set before `call_off` looks: one of the two sees the other
                 handle.cancel()
             outcome = self._followed(task, handle)
-        except EtherError as error:
-            outcome = Outcome.undelivered(task, error)
         except Exception as error:  # noqa: BLE001  a bug in following one task stops no other
-            outcome = Outcome.undelivered(task, InternalError(f"{type(error).__name__}: {error}"))
+            known = error if isinstance(error, EtherError) else InternalError(f"{type(error).__name__}: {error}")
+            outcome = Outcome.undelivered(task, known)
         self._under_way.pop(task, None)
         with self._lock:
             self._progress.finished(outcome)
@@ -102,33 +105,34 @@ class _Followers:
             handle.cancel()
 
 
-def reduce_outcomes(bus: Runtime, outcomes: Sequence[Outcome], *, timeout: float) -> Response | EtherError:
-    """Have the findings of all tasks summarised; the bus's own refusal is a value here too.
+def reduce_outcomes(bus: Runtime, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], str]:
+    """Have the findings of all tasks summarised.
 
-    If they are too many for one envelope, the least grave of the largest groups stay behind; their counts do
-    not.
+    If they are too many for one envelope, the least grave of the largest groups stay behind; their counts do not.
+
+    Returns:
+        The summary, and why it was made here if no agent made it: a review without one would be worth little.
     """
+    groups = groups_of(outcomes)
     try:
-        handle = bus.delegate("scout.summarize_findings", {"groups": groups_of(outcomes)}, timeout=timeout)
+        handle = bus.delegate("scout.summarize_findings", {"groups": groups}, timeout=_REDUCE_TIMEOUT)
         *_, response = handle.stream()
+        if response.status is Status.COMPLETED:
+            return response.data_payload.thawed(), ""
+        problem = response.explain()
     except EtherError as error:
-        return error
-    return response
+        problem = str(error)
+    summary = summarise(TypeAdapter(list[Group]).validate_python(groups))
+    return summary, f"The summary was made without an agent: {problem}"
 
 
 def groups_of(outcomes: Sequence[Outcome], limit: int = _REDUCE_BYTES) -> list[dict[str, Any]]:
     """The findings of each directory and pass as `summarize_findings` takes them, at most `limit` bytes of JSON."""
-    groups: list[dict[str, Any]] = []
-    for outcome in outcomes:
-        if outcome.has_result:
-            result = outcome.data["passes"][outcome.task.pass_name.value]
-            groups.append({
-                "source": outcome.task.target.name,
-                "findings": list(result["findings"]),
-                "counts": result["counts"],
-                "by_rule": result["by_rule"],
-                "findings_omitted": result["findings_omitted"],
-            })  # fmt: skip
-    while size_of(groups) > limit and halve_longest(groups):
-        pass
+    told = ("findings", "counts", "by_rule", "findings_omitted")
+    groups = [
+        {"source": outcome.task.target.name, **{name: outcome.result[name] for name in told}}
+        for outcome in outcomes
+        if outcome.has_result
+    ]
+    shorten(groups, groups, limit)
     return groups

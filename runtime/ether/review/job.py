@@ -11,19 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from pydantic import TypeAdapter
-
 from ether.review import markdown_report, report
 from ether.review.bus import default_processes, open_bus
-from ether.review.driver import groups_of, reduce_outcomes, run_tasks
-from ether.review.outcome import Outcome
+from ether.review.driver import reduce_outcomes, run_tasks
 from ether.review.plan import plan, targets
 from ether.review.progress import Progress
 from ether.review.scout.explore import PassName
 from ether.review.scout.ruff import require_ruff
-from ether.review.scout.summary import Group, summarise
-from ether_broker.envelope.status import Status
-from ether_broker.errors import EtherError, UsageError
+from ether_broker.errors import UsageError
 from ether_broker.text import json_text, printable_lines
 
 if TYPE_CHECKING:
@@ -33,7 +28,6 @@ __all__ = ["DEFAULT_TIMEOUT", "Review", "review"]
 
 DEFAULT_TIMEOUT: Final = 600.0
 """Seconds for one directory under one pass: at 10,000 lines a second, six million lines."""
-_REDUCE_TIMEOUT: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,7 @@ def review(
     with nullcontext(bus) if bus else open_bus(nodes) as scouts:
         progress = Progress(stream or sys.stderr)
         outcomes = run_tasks(scouts, tasks, progress, timeout=timeout, window=max(4, 2 * nodes))
-        reduction, problem = _reduce(scouts, outcomes)
+        reduction, problem = reduce_outcomes(scouts, outcomes)
     seconds = time.monotonic() - started
     made = report.build(
         outcomes, reviewed, reduction, reduction_problem=problem, wall_seconds=seconds, processes=nodes
@@ -121,16 +115,6 @@ def _output_folder(path: Path) -> Path:
     if not os.access(path, os.W_OK):
         raise UsageError(f"--output {path} may not be written to: name another folder.")
     return path.absolute()
-
-
-def _reduce(bus: Runtime, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], str]:
-    """The summary, and why it had to be made here if no agent made it: a review without one would be worth little."""
-    response = reduce_outcomes(bus, outcomes, timeout=_REDUCE_TIMEOUT)
-    if not isinstance(response, EtherError) and response.status is Status.COMPLETED:
-        return response.data_payload.thawed(), ""
-    problem = str(response) if isinstance(response, EtherError) else response.explain()
-    groups = TypeAdapter(list[Group]).validate_python(groups_of(outcomes))
-    return summarise(groups), f"The summary was made without an agent: {problem}"
 
 
 def _write(path: Path, text: str) -> Path:

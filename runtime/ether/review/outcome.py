@@ -46,6 +46,12 @@ class Outcome:
         return self.status.agent_status is not AgentStatus.ERROR and bool(self.data)
 
     @property
+    def result(self) -> dict[str, Any]:
+        """What the pass found, if `has_result`."""
+        found: dict[str, Any] = self.data["passes"][self.task.pass_name.value]
+        return found
+
+    @property
     def reason(self) -> str:
         """What kept it from being whole."""
         return "; ".join(self.unresolved) if self.has_result else self.message

@@ -118,8 +118,7 @@ def _pass(outcome: Outcome) -> dict[str, Any]:
     }
     if not outcome.has_result:
         return {**told, "error": {"code": outcome.code, "message": outcome.message}}
-    result = outcome.data["passes"][outcome.task.pass_name.value]
-    return {**told, **result, "notes": outcome.data["notes"], "notes_omitted": outcome.data["notes_omitted"]}
+    return {**told, **outcome.result, "notes": outcome.data["notes"], "notes_omitted": outcome.data["notes_omitted"]}
 
 
 def _failure(outcome: Outcome) -> dict[str, Any]:
@@ -138,7 +137,7 @@ def _limits(outcomes: Sequence[Outcome], reduction: dict[str, Any]) -> list[str]
     told: list[str] = []
     for outcome in (outcome for outcome in outcomes if outcome.has_result):
         name, data = outcome.task.target.name, outcome.data
-        if omitted := data["passes"][outcome.task.pass_name.value]["findings_omitted"]:
+        if omitted := outcome.result["findings_omitted"]:
             label = f"{name}, {outcome.task.pass_name.value}"
             told.append(f"{label}: {plural(omitted, 'finding')} of the least grave are counted and not shown.")
         told += [f"{name}: {note}" for note in data["notes"][:_SHOWN_NOTES]]

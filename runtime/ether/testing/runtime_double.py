@@ -80,8 +80,7 @@ class TestRuntime(Runtime):
         Raises:
             UsageError: always.
         """
-        msg = f"There is no bus at {url} for a TestRuntime: bus.join(name) gives another node of its own."
-        raise UsageError(msg)
+        raise UsageError(f"There is no bus at {url} for a TestRuntime: bus.join(name) gives another node of its own.")
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -93,8 +92,7 @@ class TestRuntime(Runtime):
             NodeRefused: another node of this bus has the name.
         """
         if self._node is not None:
-            msg = "The runtime is open already: open it once, or make another."
-            raise UsageError(msg)
+            raise UsageError("The runtime is open already: open it once, or make another.")
         if self._world is None:
             self._world = World(self.clock, self._limits, self._timing)
         self._node, self._link = self._world.join(self._name)

@@ -42,9 +42,7 @@ class World:
         timing: which the broker and its nodes keep.
     """
 
-    def __init__(
-        self, clock: ManualClock, limits: Limits | None = None, timing: Timing = DEFAULT_TIMING
-    ) -> None:  # fmt: skip
+    def __init__(self, clock: ManualClock, limits: Limits | None = None, timing: Timing = DEFAULT_TIMING) -> None:
         self.clock = clock
         self.broker: MemoryBroker = MemoryBroker(clock, limits=limits, timing=timing)
         self._nodes: list[InlineNode] = []
@@ -135,8 +133,7 @@ class World:
 
     def _run_until(self, is_ready: Callable[[], bool]) -> None:
         if self.is_running or self._fibers.current() is not None:
-            msg = "The bus runs already: handlers and observers are moved by it, only the test moves it."
-            raise UsageError(msg)
+            raise UsageError("The bus runs already: handlers and observers are moved by it, only the test moves it.")
         self.is_running = True
         try:
             for _ in range(MOST_STEPS):
@@ -144,8 +141,7 @@ class World:
                     return
         finally:
             self.is_running = False
-        msg = f"The bus was not at rest after {MOST_STEPS:,} steps. {self._explain()}"
-        raise Stalled(msg)
+        raise Stalled(f"The bus was not at rest after {MOST_STEPS:,} steps. {self._explain()}")
 
     def _step(self) -> bool:
         if self.broker.exchange() or self._fibers.resume_one(self.clock.monotonic()):
@@ -174,15 +170,11 @@ class World:
 
     def _explain(self) -> str:
         now = self.clock.monotonic()
-        lines = [
-            f"  {entry.capability.decode()} at {entry.agent.name.decode()}: {entry.state.name}, "
-            + (
-                f"deadline in {left:g} s"
-                if left > 0
-                else "deadline now: its TIMEOUT comes within 0.25 s, bus.advance(0.25)"
-            )
-            for entry in self.broker.supervisor.state.ledger.running
-            for left in [entry.deadline - now]
-        ]
+        lines = []
+        for entry in self.broker.supervisor.state.ledger.running:
+            left = entry.deadline - now
+            due = f"in {left:g} s" if left > 0 else "now: its TIMEOUT comes within 0.25 s, bus.advance(0.25)"
+            state = f"{entry.capability.decode()} at {entry.agent.name.decode()}: {entry.state.name}"
+            lines.append(f"  {state}, deadline {due}")
         under_way = "\n".join(["Under way:", *lines[:20]]) if lines else "No delegation is under way."
         return f"Nothing more happens before the clock moves: bus.advance(seconds). {under_way}"

@@ -96,11 +96,15 @@ def test_a_partial_outcome_has_a_result_and_is_not_ok(tasks):
 
 def test_the_reduction_is_sent_all_findings_with_their_source(tasks):
     outcomes = run_tasks(FakeBus(), tasks, RecordingProgress(), timeout=7, window=2)
-    response = reduce_outcomes(FakeBus(), outcomes, timeout=5)
-    assert response.data["total_findings"] == sum(
+    summary, problem = reduce_outcomes(FakeBus(), outcomes)
+    assert problem == ""
+    assert summary["total_findings"] == sum(
         sum(outcome.data["passes"][outcome.task.pass_name]["counts"].values()) for outcome in outcomes
     )
-    assert isinstance(reduce_outcomes(FakeBus({"summary": Closed("gone")}), outcomes, timeout=5), Closed)
+    assert reduce_outcomes(FakeBus({"summary": Closed("gone")}), outcomes) == (
+        summary,
+        "The summary was made without an agent: gone",
+    )
 
 
 def test_findings_that_do_not_fit_into_an_envelope_stay_behind_with_their_counts(tasks):

@@ -93,8 +93,7 @@ class ControlCalls:
             return False
         token = new_id()
         reply = self._open[token] = Reply(pack_envelope(Kind.MONITOR, request_id=token, target=b"node:"))
-        self._sender.send(reply.envelope)
-        self._sender.flush()
+        self._sender.send_now(reply.envelope)
         self._resources.wait(reply.event, _LAST_PATIENCE)
         self._open.pop(token, None)
         return reply.event.is_set()

@@ -37,6 +37,11 @@ class Sender:
         self.last_words: list[bytes] = []
         """BYE when it has been said, which is said again in a new session."""
 
+    def send_now(self, envelope: bytes) -> None:
+        """Send an envelope, and what has been kept back."""
+        self.send(envelope)
+        self.flush()
+
     def say_bye(self) -> None:
         """Say that this is the last word, now."""
         bye = pack_envelope(Kind.BYE)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ether.review.scout.examine import examine
-from ether.review.scout.explore import explore
+from ether.review.scout.explore import examine, explore
 from ether.review.scout.files.limits import AnalysisLimits
 from ether.review.scout.files.words import plural
 from ether.review.scout.params import Exploration, FilePath, Findings, Search

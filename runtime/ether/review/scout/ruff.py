@@ -43,6 +43,11 @@ class Diagnostic:
     end_line: int
     end_column: int
 
+    @property
+    def subject(self) -> str:
+        """The first piece of code in the message: what it is about."""
+        return self.message.partition("`")[2].partition("`")[0]
+
 
 def require_ruff() -> str:
     """The path of ruff's program.
@@ -97,10 +102,7 @@ def check_files(
         notes += [f"{source.name}: ruff could not check it." for source in sources]
         return {}
     half = len(sources) // 2  # one of them ends ruff: the others are checked without it
-    return {
-        **check_files(sources[:half], notes, stop),
-        **check_files(sources[half:], notes, stop),
-    }
+    return check_files(sources[:half], notes, stop) | check_files(sources[half:], notes, stop)
 
 
 def _run(sources: Sequence[Source]) -> dict[str, list[Diagnostic]] | None:

@@ -87,14 +87,9 @@ def _is_in_line(module: PythonModule, about: tuple[re.Pattern[str], int]) -> boo
     return pattern.search(module.source.lines[line - 1]) is not None
 
 
-def _calls_at(module: PythonModule, one: Diagnostic) -> list[ast.Call]:
-    """The calls that begin at a place, the longest first: ruff often points at the name that is called."""
-    return module.at_place(ast.Call, one.line, one.column)
-
-
 def _code(module: PythonModule, one: Diagnostic) -> str:
-    """The whole call that begins at a place, or the text that ruff points at."""
-    calls = _calls_at(module, one)
+    """The whole call that begins at a place (ruff often points at the name that is called), or the text there."""
+    calls = module.at_place(ast.Call, one.line, one.column)  # the longest first
     with contextlib.suppress(RecursionError):
         return ast.unparse(calls[0]) if calls else _text(module, one)
     return _text(module, one)
@@ -161,8 +156,7 @@ def _is_unsettled(module: PythonModule, one: Diagnostic) -> bool:
         return True
     if any(line in module.comments for line in range(handler.lineno - 1, (handler.end_lineno or 0) + 1)):
         return False
-    function = module.function(handler)
-    if getattr(function, "name", "") == "__del__":
+    if getattr(module.function_at(handler.lineno), "name", "") == "__del__":
         return False
     if module.once(_passes_on_from, statement) < handler.lineno:
         return False  # Ctrl-C has its own clause
@@ -190,7 +184,7 @@ def _is_probe(_: PythonModule, statement: ast.Try | ast.TryStar) -> bool:
 def _is_no_debugger(module: PythonModule, one: Diagnostic) -> bool:
     symbol = module.symbol(module.function_at(one.line))
     about = any(word in f"{module.name} {symbol}".lower() for word in ("debug", "pdb", "rdb", "trace", "breakpoint"))
-    asked = any(module.is_inside(call, _is_if) for call in _calls_at(module, one))
+    asked = any(module.is_inside(call, _is_if) for call in module.at_place(ast.Call, one.line, one.column))
     return one.message.startswith("Trace") and not about and not asked
 
 
@@ -212,10 +206,9 @@ def _has_known_signature(module: PythonModule, one: Diagnostic) -> bool:
 
 def _has_plain_slots(module: PythonModule, one: Diagnostic) -> bool:
     """Whether no metaclass adds slots, and the class binds nothing of that name itself, such as a descriptor."""
-    name = one.message.partition("`")[2].partition("`")[0]
     function = module.function_at(one.line)
     owner = module.parent(function) if function else module.tree
-    return isinstance(owner, ast.ClassDef) and not owner.keywords and name not in module.stored_names(owner)
+    return isinstance(owner, ast.ClassDef) and not owner.keywords and one.subject not in module.stored_names(owner)
 
 
 def _fences(module: PythonModule, _: None) -> list[int]:
@@ -302,20 +295,13 @@ def _is_no_branch(module: PythonModule, one: Diagnostic) -> bool:
 
 def _is_no_registration(module: PythonModule, one: Diagnostic) -> bool:
     """Whether a function or class is replaced that no decorator has kept."""
-    name = one.message.partition("`")[2].partition("`")[0]
-    kept = name in module.once(_decorated, None) or name in module.once(_replaced, None)
-    return _line_has(module, one, _DEFINES) and not kept
+    return _line_has(module, one, _DEFINES) and one.subject not in module.once(_kept, None)
 
 
-def _replaced(module: PythonModule, _: None) -> set[str]:
-    """The names that a `global` statement has."""
-    return {name for node in module.of(ast.Global) for name in node.names}
-
-
-def _decorated(module: PythonModule, _: None) -> set[str]:
-    """The names of the functions with decorators."""
-    functions: list[Function] = [*module.of(ast.FunctionDef), *module.of(ast.AsyncFunctionDef)]
-    return {function.name for function in functions if function.decorator_list}
+def _kept(module: PythonModule, _: None) -> set[str]:
+    """The names of the functions with decorators, and those that a `global` statement has."""
+    decorated = {function.name for function in module.functions if function.decorator_list}
+    return decorated.union(*(node.names for node in module.of(ast.Global)))
 
 
 def _is_asked(module: PythonModule, one: Diagnostic) -> bool:
@@ -335,8 +321,7 @@ def _bound(module: PythonModule, _: None) -> set[str]:
 
 def _annotations(module: PythonModule, _: None) -> set[ast.AST]:
     """What annotations are made of."""
-    functions: list[Function] = [*module.of(ast.FunctionDef), *module.of(ast.AsyncFunctionDef)]
-    returns = [function.returns for function in functions if function.returns]
+    returns = [function.returns for function in module.functions if function.returns]
     return {part for top in (*module.of(ast.arg), *module.of(ast.AnnAssign), *returns) for part in ast.walk(top)}
 
 
@@ -381,7 +366,7 @@ _KEEP: Final[dict[str, Callable[[PythonModule, Diagnostic], bool]]] = {
     "strip-takes-characters": lambda module, one: re.search(r"\w\w", _text(module, one).rpartition("(")[2]) is not None,
     "swallowed-exception": _is_unsettled,
     "undefined-export": lambda module, _: (
-        not module.is_init
+        not module.source.is_init
         and not any(module.once(_has, word) for word in ("def __getattr__", "sys.modules", "globals()"))
     ),
     "undefined-name": _is_asked,

@@ -85,16 +85,17 @@ def _is_no_bug(finding: Finding) -> bool:
 
 
 def _rule_rows(rules: Counter[str], ranked: list[tuple[Finding, str]]) -> list[dict[str, Any]]:
-    rows: list[tuple[int, int, str, dict[str, Any]]] = []
+    rows: list[dict[str, Any]] = []
     for name, count in rules.items():
         known = RULES.get(name)
         found = [(finding, source) for finding, source in ranked if finding.rule == name]  # the gravest first
         severity = found[0][0].severity if found else known.severity if known else Severity.INFO
         places = [{"source": source, "path": one.path, "line": one.line} for one, source in found[:_PLACES]]
         why, fix = (known.why, known.fix) if known else ("", "")
-        row = {"rule": name, "severity": severity.value, "count": count, "why": why, "fix": fix, "places": places}
-        rows.append((severity.rank, -count, name, row))
-    return [row for *_, row in sorted(rows, key=lambda entry: entry[:3])]
+        rows.append({
+            "rule": name, "severity": severity.value, "count": count, "why": why, "fix": fix, "places": places
+        })  # fmt: skip
+    return sorted(rows, key=lambda row: (Severity(row["severity"]).rank, -row["count"], row["rule"]))
 
 
 def _spread(ranked: list[tuple[Finding, str]], top: int) -> list[tuple[Finding, str]]:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ether.review.scout import explore as exploring
-from ether.review.scout.examine import examine
-from ether.review.scout.explore import PassName, explore, make_pass, see_all, see_file
+from ether.review.scout.explore import PassName, examine, explore, make_pass, see_all, see_file
 from ether.review.scout.files.discovery import discover
 from ether.review.scout.files.limits import AnalysisLimits
 from ether.review.scout.files.source import Source, Unreadable, read

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ether.review.scout.examine import examine
-from ether.review.scout.explore import PassName, explore, see_file
+from ether.review.scout.explore import PassName, examine, explore, see_file
 from ether.review.scout.files.discovery import Candidate, discover
 from ether.review.scout.files.limits import AnalysisLimits
 from ether.review.scout.files.source import Source, Unreadable, read

@@ -6,8 +6,7 @@ import textwrap
 
 from ether.review.scout.explore import PassName, explore
 from ether.review.scout.passes.structure import package_name
-from ether.review.scout.python.import_cycle import cycles
-from ether.review.scout.python.import_graph import Edge, module_name
+from ether.review.scout.python.import_graph import Edge, cycles, module_name
 from ether.review.scout.python.outline import outline
 from tests.runtime.review.scout.support import module_of, write_tree
 

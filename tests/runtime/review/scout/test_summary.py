@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from ether.review.scout.examine import examine
-from ether.review.scout.explore import explore
+from ether.review.scout.explore import examine, explore
 from ether.review.scout.files.limits import AnalysisLimits
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Confidence, Finding, Severity

@@ -27,18 +27,8 @@ _JUNK: Final = words(
 _JUNK_SUFFIXES: Final = (".egg-info", ".dist-info", ".egg")
 _ARTEFACTS: Final = frozenset({"build", "dist", "target", "out", "_build", "venv", "env"})
 """Directories that are usually built, but may be sources (PyPI has a package `build`): see `_is_built`."""
-_BUILD_FILES: Final = (
-    "pyproject.toml",
-    "setup.py",
-    "setup.cfg",
-    "Cargo.toml",
-    "package.json",
-    "pom.xml",
-    "Makefile",
-)
-_VENDORED: Final = frozenset(
-    {"_vendor", "vendor", "vendored", "_vendored", "third_party", "thirdparty", "extern", "_extern", "externals"}
-)
+_BUILD_FILES: Final = words("pyproject.toml setup.py setup.cfg Cargo.toml package.json pom.xml Makefile")
+_VENDORED: Final = words("_vendor vendor vendored _vendored third_party thirdparty extern _extern externals")
 _TEST_PARTS: Final = frozenset({"tests", "test", "spec", "specs", "__tests__"})
 _GROWN: Final = 1_000_000
 """Bytes up to which a file is read, however small it was when it was listed."""

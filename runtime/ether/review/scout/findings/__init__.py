@@ -1,5 +1,5 @@
 """Findings, rules, and bounded tables of them.
 
 May import: none.
-Used by: `review`, `review.scout`, `review.scout.checks`, `review.scout.passes`.
+Used by: `review`, `review.scout`, `review.scout.passes`.
 """

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from ether.review.scout.findings.finding import Confidence, Finding, Severity
 
 __all__ = ["RULES", "RULES_OF_RUFF", "Rule"]
@@ -32,15 +34,8 @@ class Rule:
     """Whether tests are judged by it too. Most are not: a test does on purpose what a program must not."""
 
     def on(  # noqa: D417 - the others are the fields of `Finding`
-        self,
-        path: str,
-        line: int,
-        what: str,
-        *,
-        column: int = 1,
-        symbol: str = "",
-        severity: Severity | None = None,
-    ) -> Finding:
+        self, path: str, line: int, what: str, *, column: int = 1, symbol: str = "", severity: Severity | None = None,
+    ) -> Finding:  # fmt: skip
         """A finding of this rule at a line of a file.
 
         Args:
@@ -48,32 +43,16 @@ class Rule:
             severity: the rule's own unless given.
         """
         return Finding(
-            rule=self.name,
-            severity=severity or self.severity,
-            confidence=self.confidence,
-            path=path,
-            line=line,
-            column=column,
-            message=f"{what}: {self.why}",
-            fix=self.fix,
-            symbol=symbol,
-        )
+            rule=self.name, severity=severity or self.severity, confidence=self.confidence, path=path, line=line,
+            column=column, message=f"{what}: {self.why}", fix=self.fix, symbol=symbol,
+        )  # fmt: skip
 
 
 def _load() -> dict[str, Rule]:
     data = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
+    make = TypeAdapter(Rule).validate_python
     return {
-        name: Rule(
-            name,
-            group,
-            Severity(entry["severity"]),
-            entry["why"],
-            entry["fix"],
-            Confidence(entry.get("confidence", Confidence.HIGH)),
-            tuple(entry.get("ruff", ())),
-            tuple(entry.get("codes", ())),
-            entry.get("in_tests", False),
-        )
+        name: make({"name": name, "group": group, **entry})
         for group, entries in data.items()
         for name, entry in entries.items()
     }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ether.review.scout.findings.finding import Finding, Severity
 
-__all__ = ["bounded_findings", "fit", "halve_longest", "size_of"]
+__all__ = ["bounded_findings", "fit", "shorten", "size_of", "table"]
 
 
 def bounded_findings(findings: Iterable[Finding], limit: int) -> dict[str, Any]:
@@ -35,14 +35,30 @@ def size_of(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def halve_longest(parts: Iterable[dict[str, Any]]) -> bool:
-    """Leave out the less grave half of the longest `findings`, counted in `findings_omitted`; false if all are empty."""
-    longest = max(parts, key=lambda one: len(one["findings"]), default=None)
-    if not longest or not longest["findings"]:
-        return False
-    keep = len(longest["findings"]) // 2
-    longest["findings_omitted"] += len(longest["findings"]) - keep
-    del longest["findings"][keep:]
+def table(rows: Iterable[dict[str, Any]], limit: int) -> dict[str, Any]:
+    """The first `limit` rows, with `total` and `omitted` beside them."""
+    every = list(rows)
+    return {"rows": every[:limit], "total": len(every), "omitted": max(0, len(every) - limit)}
+
+
+def shorten(parts: Sequence[dict[str, Any]], whole: Any, limit: int) -> bool:
+    """Leave the less grave half of the longest `findings` out, again and again, until the whole has at most `limit` bytes.
+
+    Args:
+        parts: in `whole`; how many are left out is added to `findings_omitted` of each.
+        whole: JSON.
+        limit: bytes.
+
+    Returns:
+        Whether it has so few; if not, no findings are left.
+    """
+    while size_of(whole) > limit:
+        longest = max(parts, key=lambda one: len(one["findings"]), default=None)
+        if not longest or not longest["findings"]:
+            return False
+        keep = len(longest["findings"]) // 2
+        longest["findings_omitted"] += len(longest["findings"]) - keep
+        longest["findings"] = longest["findings"][:keep]
     return True
 
 
@@ -51,9 +67,7 @@ def fit(result: dict[str, Any], limit: int) -> dict[str, Any]:
 
     The longest list of findings is halved first; once no findings are left, notes go, then the tables.
     """
-    while size_of(result) > limit and halve_longest(result["passes"].values()):
-        pass
-    if size_of(result) > limit:
+    if not shorten([*result["passes"].values()], result, limit):
         result["notes_omitted"] += len(result["notes"])
         result["notes"] = []
     if size_of(result) > limit:

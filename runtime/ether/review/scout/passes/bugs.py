@@ -10,14 +10,14 @@ from collections import Counter
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from ether.review.scout.checks.catalogue import check_module
+from ether.review.scout.checks import check_module
 from ether.review.scout.files.language import PYTHON
 from ether.review.scout.files.source import Source, Unreadable
 from ether.review.scout.files.words import plural
 from ether.review.scout.findings.finding import Finding, Severity
 from ether.review.scout.findings.once import once
 from ether.review.scout.findings.rule import RULES
-from ether.review.scout.passes.pass_report import PassReport, Seen
+from ether.review.scout.passes.pass_report import Pass, PassReport, Seen
 from ether.review.scout.python.module import PythonModule
 from ether.review.scout.suppression import is_told
 
@@ -37,7 +37,7 @@ _TOKENS: Final = re.compile(
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
-class BugPass:
+class BugPass(Pass):
     """The pass that looks for bugs, file by file.
 
     What others import from a module settles its unused imports last.
@@ -65,10 +65,9 @@ class BugPass:
             return
         self._checked += 1
         self._lines += source.line_count
-        if seen.problem:
-            self._findings.append(_syntax(source, seen.problem.message, seen.problem.line, seen.problem.column))
-        if seen.module:
-            module = seen.module
+        if problem := seen.problem:
+            self._refuse(source.name, problem.message, problem.line, problem.column, is_meant=source.is_test)
+        if module := seen.module:
             self._findings += seen.found_for("bugs")
             self._findings += [finding for finding in check_module(module) if is_told(module, finding)]
         self._findings += _in_text(source)
@@ -76,21 +75,34 @@ class BugPass:
     def miss(self, file: Unreadable) -> None:
         """A Python file that Python itself would refuse is a finding; others are notes of the survey."""
         if file.is_source:
-            severity = Severity.INFO if _is_test_data(file.name) else Severity.ERROR
-            self._findings.append(RULES["syntax-error"].on(file.name, 1, f"The file {file.reason}", severity=severity))
+            is_data = any("test" in part or "data" in part for part in PurePosixPath(file.name).parts)
+            self._refuse(file.name, f"the file {file.reason}", 1, 1, is_meant=is_data)
+
+    def _refuse(self, path: str, why: str, line: int, column: int, *, is_meant: bool) -> None:
+        """Take note of what Python refuses; in tests and their data that may be meant."""
+        severity = Severity.INFO if is_meant else Severity.ERROR
+        what = why[:1].upper() + why[1:]
+        self._findings.append(RULES["syntax-error"].on(path, line, what, column=column, severity=severity))
 
     def finish(self, root: Path) -> PassReport:
         """Drop what the rest of the directory explains, and count."""
         del root
         kept = once([finding for finding in self._findings if not self._is_explained(finding)])
-        rules = Counter(finding.rule for finding in kept)
         data = {
             "files_checked": self._checked,
             "lines_checked": self._lines,
             "files_of_others": self._foreign,
             "findings_per_1000_lines": round(1000 * len(kept) / self._lines, 2) if self._lines else 0.0,
         }
-        return PassReport(kept, data, _insights(kept, rules, self._checked, self._foreign))
+        severe = sum(finding.severity is Severity.ERROR for finding in kept)
+        files = plural(self._checked, "file")
+        told = [f"{plural(len(kept), 'finding')} in {files}, {plural(severe, 'error')} among them."]
+        if kept:
+            rules = Counter(finding.rule for finding in kept)
+            told.append(f"Most often: {', '.join(f'{name} ({count})' for name, count in rules.most_common(3))}.")
+        if self._foreign:
+            told.append(f"Not judged: {plural(self._foreign, 'vendored or generated file')}.")
+        return PassReport(kept, data, told)
 
     def _is_explained(self, finding: Finding) -> bool:
         if finding.rule == "unused-import":
@@ -121,17 +133,6 @@ def _names_taken(module: PythonModule) -> set[tuple[str, str]]:
     return taken
 
 
-def _syntax(source: Source, message: str, line: int, column: int) -> Finding:
-    severity = Severity.INFO if source.is_test else Severity.ERROR
-    return RULES["syntax-error"].on(
-        source.name, line, message[:1].upper() + message[1:], column=column, severity=severity
-    )
-
-
-def _is_test_data(name: str) -> bool:
-    return any("test" in part or "data" in part for part in PurePosixPath(name).parts)
-
-
 def _in_text(source: Source) -> list[Finding]:
     """What any text can hold: tokens, and data that does not parse."""
     found: list[Finding] = []
@@ -158,15 +159,3 @@ def _data(source: Source) -> list[Finding]:
     except (RecursionError, ValueError):
         return []  # nested or large beyond what the parser takes: that says nothing about the file
     return []
-
-
-def _insights(findings: list[Finding], rules: Counter[str], checked: int, foreign: int) -> list[str]:
-    severe = sum(1 for finding in findings if finding.severity is Severity.ERROR)
-    files = plural(checked, "file")
-    told = [f"{plural(len(findings), 'finding')} in {files}, {plural(severe, 'error')} among them."]
-    if rules:
-        often = ", ".join(f"{name} ({count})" for name, count in rules.most_common(3))
-        told.append(f"Most often: {often}.")
-    if foreign:
-        told.append(f"Not judged: {plural(foreign, 'vendored or generated file')}.")
-    return told

@@ -69,7 +69,8 @@ class Pass(Protocol):
         """Look at a file that could be read."""
 
     def miss(self, file: Unreadable) -> None:
-        """Hear of a file that could not be read."""
+        """Hear of a file that could not be read; nothing to do for most passes, as the survey notes it."""
+        del file
 
     def finish(self, root: Path) -> PassReport:
         """Say what was found, once all files were seen."""

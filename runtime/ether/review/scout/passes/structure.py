@@ -7,15 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from ether.review.scout.files.language import PYTHON
 from ether.review.scout.files.limits import AnalysisLimits
-from ether.review.scout.files.source import Unreadable
 from ether.review.scout.files.words import plural
-from ether.review.scout.findings.bounded_table import table
 from ether.review.scout.findings.finding import Finding
 from ether.review.scout.findings.rule import RULES
-from ether.review.scout.passes.dependencies import Dependencies
-from ether.review.scout.passes.pass_report import PassReport, Seen
-from ether.review.scout.passes.sizes import Sizes
+from ether.review.scout.findings.truncation import table
+from ether.review.scout.passes.dependencies import dependencies
+from ether.review.scout.passes.pass_report import Pass, PassReport, Seen
 from ether.review.scout.python.import_graph import ImportCollector
 
 __all__ = ["StructurePass", "package_name"]
@@ -30,23 +29,35 @@ _COMPLEXITY: Final = re.compile(r"\((\d+) > ")
 """In ruff's message."""
 
 
-class StructurePass:
+class StructurePass(Pass):
     """The pass that measures files, and draws the import graph at the end."""
 
     def __init__(self, limits: AnalysisLimits | None = None) -> None:
         self._rows = (limits or AnalysisLimits()).rows
-        self._sizes = Sizes()
+        self._languages: dict[str, Counter[str]] = {}
+        """{language: files and lines}, vendored and generated files too."""
+        self._sizes: list[tuple[int, str]] = []
+        """(lines, path) of the other files."""
+        self._counts: Counter[str] = Counter()
+        """Of tests, symbols, vendored and generated files; `code_lines` are those of Python outside tests."""
         self._imports = ImportCollector()
         self._functions: list[dict[str, Any]] = []
         self._large: list[tuple[int, str, int]] = []
         """(lines, path, functions and classes) of large files."""
-        self._counts: Counter[str] = Counter()
 
     def see(self, seen: Seen) -> None:
         """Measure one file; of a vendored or generated one only the size counts."""
-        source = seen.source
-        self._sizes.add(source)
-        if not source.is_ours or seen.module is None:
+        source, lines = seen.source, seen.source.line_count
+        self._languages.setdefault(source.language, Counter()).update(files=1, lines=lines)
+        if not source.is_ours:
+            self._counts["foreign"] += 1
+            return
+        self._sizes.append((lines, source.name))
+        if source.is_test:
+            self._counts.update(test_files=1, test_lines=lines)
+        elif source.language == PYTHON:
+            self._counts["code_lines"] += lines
+        if seen.module is None:
             return
         symbols = [symbol for top in seen.symbols for symbol in top.walk()]
         self._counts.update(symbol.kind for symbol in symbols)
@@ -62,25 +73,42 @@ class StructurePass:
                     "path": source.name, "line": symbol.line, "name": symbol.qualname, "lines": symbol.body_lines,
                     "complexity": int(told[1]) if told else 0,
                 })  # fmt: skip
-        if source.line_count > _LARGE and len(symbols) >= _SUBJECTS:
-            self._large.append((source.line_count, source.name, len(symbols)))
-
-    def miss(self, file: Unreadable) -> None:
-        """Nothing can be measured of it; the survey notes it."""
+        if lines > _LARGE and len(symbols) >= _SUBJECTS:
+            self._large.append((lines, source.name, len(symbols)))
 
     def finish(self, root: Path) -> PassReport:
         """Draw the import graph and put the tables together."""
-        depends = Dependencies(self._imports.graph(package_name(root)))
+        depends = dependencies(self._imports.graph(package_name(root)), self._rows)
+        counts = self._counts
+        files, lines = (sum(one[what] for one in self._languages.values()) for what in ("files", "lines"))
+        languages = sorted(self._languages.items(), key=lambda item: (-item[1]["lines"], item[0]))
+        largest = sorted(self._sizes, key=lambda item: (-item[0], item[1]))
+        ratio = counts["test_lines"] / counts["code_lines"] if counts["code_lines"] else None
         data: dict[str, Any] = {
-            **self._sizes.to_json(self._rows),
-            "classes": self._counts["class"],
-            "functions": self._counts["function"] + self._counts["method"],
-            "public_symbols": self._counts["public"],
+            "files": files,
+            "lines": lines,
+            "vendored_or_generated_files": counts["foreign"],
+            "languages": table(({"language": name, **one} for name, one in languages), self._rows),
+            "largest_files": table(({"path": path, "lines": size} for size, path in largest), self._rows),
+            "tests": {
+                "files": counts["test_files"],
+                "lines": counts["test_lines"],
+                "lines_per_code_line": None if ratio is None else round(ratio, 2),
+            },
+            "classes": counts["class"],
+            "functions": counts["function"] + counts["method"],
+            "public_symbols": counts["public"],
             "most_complex_functions": self._worst("complexity", "lines"),
             "longest_functions": self._worst("lines", "complexity"),
-            "imports": depends.to_json(self._rows),
+            "imports": depends.data,
         }
-        return PassReport([*self._findings(), *depends.findings()], data, self._insights() + depends.insights())
+        told = ["There is nothing to read."]
+        if files:
+            main = max(self._languages, key=lambda name: (self._languages[name]["lines"], name))
+            told = [f"{plural(files, 'file')}, {plural(lines, 'line')}, mostly {main}."]
+        if ratio:
+            told.append(f"{ratio:.2f} lines of tests for each line of Python.")
+        return PassReport([*self._findings(), *depends.findings], data, [*told, *depends.insights])
 
     def _worst(self, first: str, second: str) -> dict[str, Any]:
         ranked = sorted(self._functions, key=lambda one: (-one[first], -one[second], one["path"], one["line"]))
@@ -102,15 +130,6 @@ class StructurePass:
             what += f" ({len(self._large) - 1} more are over {_LARGE:,})" if self._large[1:] else ""
             found.append(RULES["large-file"].on(path, 1, what))
         return found
-
-    def _insights(self) -> list[str]:
-        sizes = self._sizes
-        if not sizes.files:
-            return ["There is nothing to read."]
-        told = [f"{plural(sizes.files, 'file')}, {plural(sizes.lines, 'line')}, mostly {sizes.main_language()}."]
-        if sizes.code_lines and sizes.test_lines:
-            told.append(f"{sizes.test_lines / sizes.code_lines:.2f} lines of tests for each line of Python.")
-        return told
 
 
 def package_name(root: Path) -> str:

@@ -1,17 +1,22 @@
-"""The import graph of a directory's modules."""
+"""The import graph of a directory's modules, and its cycles."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from ether.review.scout.python.module import PythonModule, last_name
 
-__all__ = ["Edge", "ImportCollector", "ImportGraph", "module_name"]
+__all__ = ["Edge", "ImportCollector", "ImportGraph", "cycles", "module_name"]
 
+_STARTS: Final = 64
+"""Modules of a knot from which a way round is looked for: from all of a large one it would take quadratic time."""
 _CIRCLE: Final = re.compile(r"circular|cycl", re.IGNORECASE)
 
 
@@ -25,18 +30,6 @@ class Edge:
     line: int
     at_import: bool
     """Whether it runs at import: not in a function, nor only for type checkers or scripts, nor known to be circular."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Import:
-    """An import as written, before it is known which modules there are."""
-
-    path: str
-    line: int
-    at_import: bool
-    level: int
-    module: str
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +47,14 @@ class ImportCollector:
 
     def __init__(self) -> None:
         self._paths: list[str] = []
-        self._imports: list[_Import] = []
+        self._imports: list[tuple[str, ast.Import | ast.ImportFrom, bool]] = []
+        """(path, statement, whether it runs at import)."""
 
     def add(self, module: PythonModule) -> None:
         """Take a module and its imports in."""
         self._paths.append(module.name)
-        for node in module.of(ast.Import):
-            now = _runs_at_import(module, node)
-            self._imports += [_Import(module.name, node.lineno, now, 0, alias.name, ()) for alias in node.names]
-        for source in module.of(ast.ImportFrom):
-            now = _runs_at_import(module, source)
-            names = tuple(alias.name for alias in source.names)
-            self._imports.append(_Import(module.name, source.lineno, now, source.level, source.module or "", names))
+        statements: list[ast.Import | ast.ImportFrom] = [*module.of(ast.Import), *module.of(ast.ImportFrom)]
+        self._imports += [(module.name, statement, _runs_at_import(module, statement)) for statement in statements]
 
     def graph(self, root_name: str) -> ImportGraph:
         """Draw the graph.
@@ -76,13 +65,13 @@ class ImportCollector:
         names = _module_names(self._paths, root_name)
         modules = {name: path for path, name in names.items()}
         best: dict[tuple[str, str], Edge] = {}
-        for one in self._imports:
-            source = names[one.path]
-            for target in _targets(one, source, modules):
+        for path, statement, at_import in self._imports:
+            source = names[path]
+            for target in _targets(statement, path, source, modules):
                 if target in modules and target != source:
                     known = best.get((source, target))
-                    if known is None or (one.at_import and not known.at_import):
-                        best[source, target] = Edge(source, target, one.path, one.line, one.at_import)
+                    if known is None or (at_import and not known.at_import):
+                        best[source, target] = Edge(source, target, path, statement.lineno, at_import)
         return ImportGraph(modules, [best[pair] for pair in sorted(best)])
 
 
@@ -119,23 +108,22 @@ def module_name(path: str, packages: set[str], root_name: str) -> str:
     return ".".join(parts if file == "__init__.py" else [*parts, file.removesuffix(".py")])
 
 
-def _targets(one: _Import, source: str, modules: dict[str, str]) -> Iterator[str]:
-    base = _base(one, source)
-    if not one.names:
-        yield base
-    for name in one.names:
-        submodule = f"{base}.{name}" if base else name
+def _targets(
+    statement: ast.Import | ast.ImportFrom, path: str, source: str, modules: dict[str, str]
+) -> Iterator[str]:  # fmt: skip
+    """The modules that a statement in the module `source` names, as far as one can tell."""
+    if isinstance(statement, ast.Import):
+        yield from (alias.name for alias in statement.names)
+        return
+    package: list[str] = []
+    if statement.level:
+        parts = source.split(".")
+        up = statement.level - (path.rpartition("/")[2] == "__init__.py")
+        package = parts[: max(0, len(parts) - up)]
+    base = ".".join([*package, statement.module] if statement.module else package)
+    for alias in statement.names:
+        submodule = f"{base}.{alias.name}" if base else alias.name
         yield submodule if submodule in modules else base
-
-
-def _base(one: _Import, source: str) -> str:
-    """The absolute name of what stands after `from` or `import`."""
-    if not one.level:
-        return one.module
-    parts = source.split(".")
-    up = one.level - 1 if one.path.rpartition("/")[2] == "__init__.py" else one.level
-    package = parts[: max(0, len(parts) - up)]
-    return ".".join([*package, one.module] if one.module else package)
 
 
 def _runs_at_import(module: PythonModule, statement: ast.stmt) -> bool:
@@ -155,3 +143,66 @@ def _is_later(node: ast.AST) -> bool:
         test = node.test.left if isinstance(node.test, ast.Compare) else node.test
         return last_name(test) in {"TYPE_CHECKING", "__name__"}
     return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+
+
+def cycles(edges: Iterable[Edge]) -> list[list[Edge]]:
+    """For each group of modules that import one another when imported, a short way round, as its edges.
+
+    It is the shortest through any of the first 64 modules of the group, by name.
+
+    Imports inside functions and under TYPE_CHECKING do not count: that is how a cycle is broken. Nor do those
+    of a package from the modules in it: it has begun before they do, and mostly has what they take.
+    """
+    graph: dict[str, dict[str, Edge]] = defaultdict(dict)
+    back: dict[str, dict[str, Edge]] = defaultdict(dict)
+    for edge in edges:
+        if edge.at_import and not edge.source.startswith(f"{edge.target}."):
+            graph[edge.source][edge.target] = back[edge.target][edge.source] = edge
+    left = _in_order(graph) & _in_order(back)
+    rounds = []
+    while left:
+        group = _reached(graph, min(left), left) & _reached(back, min(left), left)
+        left -= group
+        if len(group) > 1:
+            candidates = (_shortest(graph, start, group) for start in sorted(group)[:_STARTS])
+            rounds.append(min((found for found in candidates if found), key=len))
+    return sorted(rounds, key=lambda way: (len(way), way[0].source))
+
+
+def _in_order(graph: Mapping[str, Iterable[str]]) -> set[str]:
+    """What is left of a graph when all is taken away that has an order: what a cycle needs, and the cycles."""
+    order = TopologicalSorter(graph)
+    left = set(graph).union(*graph.values())
+    with contextlib.suppress(CycleError):  # it still gives what comes before a cycle
+        order.prepare()
+    while ready := order.get_ready():
+        left.difference_update(ready)
+        order.done(*ready)
+    return left
+
+
+def _reached(graph: Mapping[str, Iterable[str]], start: str, within: set[str]) -> set[str]:
+    found, pending = {start}, [start]
+    while pending:
+        further = within.intersection(graph.get(pending.pop(), ())) - found
+        found |= further
+        pending += further
+    return found
+
+
+def _shortest(graph: Mapping[str, dict[str, Edge]], start: str, group: set[str]) -> list[Edge]:
+    """The edges of a shortest way from a module back to itself, breadth first."""
+    came_by: dict[str, Edge] = {}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        for target, edge in sorted(graph[node].items()):
+            if target == start:
+                way = [edge]
+                while way[-1].source != start:
+                    way.append(came_by[way[-1].source])
+                return way[::-1]
+            if target in group and target not in came_by:
+                came_by[target] = edge
+                queue.append(target)
+    return []

@@ -72,11 +72,6 @@ class PythonModule:
         """The path relative to the root."""
         return self.source.name
 
-    @property
-    def is_init(self) -> bool:
-        """Whether it is a package's `__init__`."""
-        return self.source.is_init
-
     def of(self, kind: type[N]) -> list[N]:
         """The nodes of one type, level by level."""
         return self._by_type.get(kind, [])
@@ -143,27 +138,23 @@ class PythonModule:
             if not isinstance(current, SCOPES):
                 pending.extend(ast.iter_child_nodes(current))
 
-    def function(self, node: ast.AST) -> Function | ast.Lambda | None:
-        """The innermost function or lambda round the node, if one is."""
-        kinds = (*FUNCTIONS, ast.Lambda)
-        return next((above for above in self.scopes(node) if isinstance(above, kinds)), None)
-
     def function_at(self, line: int) -> Function | None:
         """The innermost function that a line belongs to."""
-        starts, functions = self._functions
-        number = bisect.bisect_right(starts, line)
+        number = bisect.bisect_right(self._function_lines, line)
         if not number:
             return None
-        last = functions[number - 1]  # functions do not overlap: it is this one, or one that holds it
+        last = self.functions[number - 1]  # functions do not overlap: it is this one, or one that holds it
         around = (one for one in (last, *self.scopes(last)) if isinstance(one, FUNCTIONS))
         return next((one for one in around if line <= (one.end_lineno or 0)), None)
 
     @cached_property
-    def _functions(self) -> tuple[list[int], list[Function]]:
-        """The functions in the order of their lines, those lines first."""
-        functions: list[Function] = [*self.of(ast.FunctionDef), *self.of(ast.AsyncFunctionDef)]
-        functions.sort(key=lambda one: one.lineno)
-        return [one.lineno for one in functions], functions
+    def functions(self) -> list[Function]:
+        """The functions in the order of their lines."""
+        return sorted([*self.of(ast.FunctionDef), *self.of(ast.AsyncFunctionDef)], key=lambda one: one.lineno)
+
+    @cached_property
+    def _function_lines(self) -> list[int]:
+        return [one.lineno for one in self.functions]
 
     def symbol(self, node: ast.AST | None) -> str:
         """The dotted name of the function or class that the node is or stands in."""
