@@ -94,8 +94,8 @@ class Story:
         number = self.following
         if self.journal is not None:
             self.journal.append((at, envelope))
-        messages = [passed(number, envelope)]
-        self.see("observer-1", "batch", at, first=number, next=number + 1, time=at, rolling="", messages=messages)
+        messages = [[*passed(number, envelope, at)]]
+        self.see("observer-1", "batch", at, first=number, next=number + 1, rolling="", messages=messages)
 
     @property
     def following(self) -> int:
