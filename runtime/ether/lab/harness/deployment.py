@@ -80,8 +80,8 @@ class Deployment:
         return {role: peer.cpu() for role, peer in self.peers.items()}
 
     def measure(self, **order: Any) -> Sample:
-        """Have the client work, and read what everybody used meanwhile."""
+        """Have the client `work`, and read what everybody used meanwhile."""
         before = self.cpu()
-        said = self.client.order(**order)
+        said = self.client.order("work", **order)
         used = {role: seconds - before[role] for role, seconds in self.cpu().items()}
         return Sample(said["count"], said["seconds"], used, said.get("p50"), said.get("p99"))

@@ -48,15 +48,15 @@ class Peer:
         self.pid: int = int(self.info.get("pid", self._process.pid))
         """The process that does the work."""
 
-    def order(self, **order: Any) -> Info:
-        """Have it do something, and wait for what it says.
+    def order(self, do: str, **order: Any) -> Info:
+        """Have its role call the method of that name, and wait for what it says.
 
         Raises:
             InternalError: as above.
         """
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.write(json.dumps({"do": do, **order}).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._lost("ended") from None

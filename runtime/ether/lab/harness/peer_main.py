@@ -1,6 +1,6 @@
 """The main function of a process under measurement: plays a role, and takes orders as lines of JSON on its stdin.
 
-harness ── {"window": 256, …} ──► stdin      it ends when its input does, however the harness died
+harness ── {"do": "work", …} ──► stdin       it ends when its input does, however the harness died
 harness ◄── {"count": …} ──────── stdout     the first line says that it is ready
 """
 

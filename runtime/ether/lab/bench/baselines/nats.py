@@ -9,9 +9,9 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from ether.lab.bench.baselines.nats_envelope import PLAIN, Notation, notation_of
+from ether.lab.bench.baselines.nats_server import missing
 from ether.lab.harness.role import Info, Role, summary
-from ether.lab.harness.workload import BODIES
-from ether_broker.errors import MissingExtra
+from ether.lab.harness.workload import NESTED, OPAQUE
 
 __all__ = ["Client", "Worker"]
 
@@ -30,8 +30,7 @@ class _End(Role):
         try:
             import nats
         except ImportError:
-            msg = "nats-py is not installed: `pip install 'agent-ether[dev]'` brings it, or leave out what needs NATS."
-            raise MissingExtra(msg) from None
+            raise missing("nats-py") from None
         self._nats = nats
         self._loop = asyncio.new_event_loop()
         self._connection: Any = None
@@ -62,7 +61,7 @@ class Worker(_End):
     def start(self) -> Info:
         """Subscribe, then answer."""
         super().start()
-        for kind in (*BODIES, PLAIN):
+        for kind in (NESTED, OPAQUE, PLAIN):
             notation = notation_of(kind)
             self._do(self._connection.subscribe(notation.subject, cb=_responder(notation)))
         self._do(self._connection.flush())
@@ -87,10 +86,9 @@ def _responder(notation: Notation) -> Any:
 class Client(_End):
     """Asks from the main thread by `request` of nats-py, one task for each question that is open at a time."""
 
-    def run(self, order: Info) -> Info:
+    def work(self, body: str, window: int, seconds: float, **_options: object) -> Info:
         """Ask for so many seconds with so many questions open."""
-        notation = notation_of(order["body"])
-        result: Info = self._do(_ask(self._connection, notation, order["window"], order["seconds"]))
+        result: Info = self._do(_ask(self._connection, notation_of(body), window, seconds))
         return result
 
 

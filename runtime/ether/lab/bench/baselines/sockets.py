@@ -116,13 +116,10 @@ class Client(_Sockets):
         self._socket.send(self._body)
         self._socket.recv()
 
-    def run(self, order: Info) -> Info:
+    def work(self, window: int, seconds: float, **_options: object) -> Info:
         """Ask for so many seconds with so many questions open."""
-        if order["window"] == 1:
-            return serial(self._round_trip, order["seconds"])
-        return self._pipelined(order["window"], order["seconds"])
-
-    def _pipelined(self, window: int, seconds: float) -> Info:
+        if window == 1:
+            return serial(self._round_trip, seconds)
         send, recv, body, clock = self._socket.send, self._socket.recv, self._body, time.perf_counter
         count = 0
         start = clock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from pathlib import Path
@@ -26,46 +27,36 @@ class Restarter(Role):
         self._copy = Path(options["folder"], "journal.db")
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
 
-    def run(self, order: Info) -> Info:
-        """Write the past (`write`), take the parts of a recovery (`parts`), or start a broker on it (`start`)."""
-        match order["do"]:
-            case "write":
-                open_ = write_past(self._past, order["rows"])
-                return {"open": open_, "bytes": self._past.stat().st_size}
-            case "parts":
-                return self._parts()
-            case _:
-                return self._start()
+    def write(self, rows: int) -> Info:
+        """Write the past."""
+        return {"open": write_past(self._past, rows), "bytes": self._past.stat().st_size}
 
-    def _parts(self) -> Info:
+    def parts(self) -> Info:
         """Seconds of reading (with its hashes), of the fold, and of packing its state; as `read_history` does them."""
         clock = time.perf_counter
         history, fold = History(), 0.0
-        journal = SqliteJournal(self._fresh())
-        try:
+        with contextlib.closing(SqliteJournal(self._fresh())) as journal:
             start = clock()
             for step in journal.replay():
                 before = clock()
                 history.apply(*step)
                 fold += clock() - before
             whole = clock() - start
-        finally:
-            journal.close()
         return {"replay": whole - fold, "fold": fold}
 
-    def _start(self) -> Info:
+    def begin(self) -> Info:
         """Seconds until a broker is ready, and until the next one is, which has a checkpoint; CPU of the first."""
         journal = self._fresh()
+        first, again = self._start(journal), self._start(journal)
+        return {**first, "again": again["first"]}
+
+    def _start(self, journal: Path) -> Info:
         before, cpu = time.perf_counter(), time.thread_time()
         host = EmbeddedBroker("tcp://127.0.0.1:*", self._context, None, journal)
         first, used = time.perf_counter() - before, time.thread_time() - cpu
         open_ = host.supervisor.ask(lambda running: len(running.state.ledger))
         host.stop()
-        before = time.perf_counter()
-        host = EmbeddedBroker("tcp://127.0.0.1:*", self._context, None, journal)
-        again = time.perf_counter() - before
-        host.stop()
-        return {"first": first, "cpu": used, "again": again, "open": open_}
+        return {"first": first, "cpu": used, "open": open_}
 
     def _fresh(self) -> Path:
         for file in self._copy.parent.glob(f"{self._copy.name}*"):

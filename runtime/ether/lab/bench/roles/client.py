@@ -20,30 +20,30 @@ _PATIENCE = 30.0
 class Client(Node):
     """Delegates from plain code."""
 
-    def run(self, order: Info) -> Info:
+    def work(self, body: str, window: int, seconds: float, *, by_name: bool = False) -> Info:
         """Delegate for so many seconds with so many delegations open.
 
         With `by_name` they go to each agent in turn; else the registry chooses.
         """
-        capability, body, bus = capability_of(order["body"]), body_of(order["body"]), self._bus
-        targets: Iterator[str | None] = itertools.cycle(self.options["names"] if order.get("by_name") else [None])
+        capability, params, bus = capability_of(body), body_of(body), self._bus
+        targets: Iterator[str | None] = itertools.cycle(self.options["names"] if by_name else [None])
 
         def delegate() -> Handle:
-            return bus.delegate(capability, body, to=next(targets), timeout=60.0)
+            return bus.delegate(capability, params, to=next(targets), timeout=60.0)
 
         def round_trip() -> None:
             delegate().result(_PATIENCE).unwrap()
 
-        if order["window"] == 1:
-            return serial(round_trip, order["seconds"])
+        if window == 1:
+            return serial(round_trip, seconds)
         open_: deque[Handle] = deque()
         clock = time.perf_counter
         count = 0
         start = clock()
-        while (now := clock()) < start + order["seconds"]:
+        while (now := clock()) < start + seconds:
             for _ in range(CHUNK):
                 open_.append(delegate())
-                if len(open_) >= order["window"]:
+                if len(open_) >= window:
                     open_.popleft().result(_PATIENCE).unwrap()
                     count += 1
         for handle in open_:

@@ -29,27 +29,26 @@ _WORK: Final = b"crowd.work"
 class Crowd(Role):
     """Neither sockets nor processes: frames go into the supervisor's step, and what it sends is dropped."""
 
-    def run(self, order: Info) -> Info:
+    def fill(self, agents: int) -> Info:
         """Fill a bus with `agents`: CPU seconds for each registered, each choice among them, and each that leaves.
 
         The first choice is taken by itself: it finds everybody with more to do than when they were last looked at.
         """
         bus = _Bus()
         boss, busy, leaving = (bus.join(name) for name in ("boss", "busy", "leaving"))
-        count = order["agents"]
         bus.take(boss, [_register(b"asks")])
-        registering = bus.take(busy, [_register(b"busy%d" % number, _WORK) for number in range(count)])
+        registering = bus.take(busy, [_register(b"busy%d" % number, _WORK) for number in range(agents)])
         bus.take(leaving, [_register(b"left%d" % number, b"other.work") for number in range(_LEAVING)])
-        bus.take(boss, [_delegate(_WORK, b"busy%d" % number) for number in range(count)])
+        bus.take(boss, [_delegate(_WORK, b"busy%d" % number) for number in range(agents)])
         bus.take(boss, [_delegate(b"other.work", b"left%d" % number) for number in range(_LEAVING)])
-        bus.expect(count + _LEAVING)
+        bus.expect(agents + _LEAVING)
         first = bus.take(boss, [_delegate(_WORK)])
         choosing = bus.take(boss, [_delegate(_WORK) for _ in range(_CHOICES)])
-        bus.expect(count + _LEAVING + 1 + _CHOICES)
+        bus.expect(agents + _LEAVING + 1 + _CHOICES)
         going = bus.take(leaving, [pack_envelope(Kind.BYE)])
-        bus.expect(count + 1 + _CHOICES)
+        bus.expect(agents + 1 + _CHOICES)
         return {
-            "register": registering / count, "first": first, "choose": choosing / _CHOICES, "leave": going / _LEAVING,
+            "register": registering / agents, "first": first, "choose": choosing / _CHOICES, "leave": going / _LEAVING,
         }  # fmt: skip
 
 

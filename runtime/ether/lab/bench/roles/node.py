@@ -49,12 +49,12 @@ class Host(Node):
         self._bus.start(EchoAgent, name="warm")
         return {}
 
-    def run(self, order: Info) -> Info:
-        """Start `agents` of them: seconds until all are registered, and bytes more in RAM."""
+    def fill(self, agents: int) -> Info:
+        """Start so many of them: seconds until all are registered, and bytes more in RAM."""
         gc.collect()
         before = resident_bytes()
         start = time.perf_counter()
-        agents = self._bus.start_many(EchoAgent, order["agents"], name="idle")
+        self._bus.start_many(EchoAgent, agents, name="idle")
         seconds = time.perf_counter() - start
         gc.collect()
-        return {"count": len(agents), "seconds": seconds, "bytes": resident_bytes() - before}
+        return {"count": agents, "seconds": seconds, "bytes": resident_bytes() - before}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 
 from ether.lab.bench.roles.node import Node
 from ether.lab.harness.role import Info
@@ -15,14 +16,13 @@ class _Counter(Observer):
     """A counter of messages by kind; while it is not `going`, it stands still within one."""
 
     def __init__(self) -> None:
-        self.seen: dict[int, int] = {}
+        self.seen: Counter[int] = Counter()
         self.going = threading.Event()
         self.going.set()
 
     def on_message(self, observation: Observation) -> None:
         self.going.wait()
-        kind = observation.header.kind
-        self.seen[kind] = self.seen.get(kind, 0) + 1
+        self.seen[observation.header.kind] += 1
 
 
 class Watcher(Node):
@@ -38,22 +38,20 @@ class Watcher(Node):
         self._bus.observe(self._observer)
         return {}
 
-    def run(self, order: Info) -> Info:
-        """Say how many messages it has seen, and how many it missed; `do` may `stall` it, let it `go` on, or just `look`."""
-        match order.get("do"):
-            case "stall":
-                self._observer.going.clear()
-            case "go":
-                self._observer.going.set()
-            case "look":
-                pass
-            case _:
-                self._bus.settle(self._observer)
-        return {
-            "seen": sum(self._observer.seen.values()),
-            "missed": self._observer.missed,
-            "position": self._observer.position,
-        }
+    def stall(self) -> Info:
+        """Stand still within the next message."""
+        self._observer.going.clear()
+        return {}
+
+    def go(self) -> Info:
+        """Go on."""
+        self._observer.going.set()
+        return {}
+
+    def look(self) -> Info:
+        """Say how many messages it has seen, how many it missed, and its position."""
+        observer = self._observer
+        return {"seen": observer.seen.total(), "missed": observer.missed, "position": observer.position}
 
     def stop(self) -> None:
         """Leave."""

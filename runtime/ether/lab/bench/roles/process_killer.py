@@ -43,14 +43,9 @@ class ProcessKiller(Role):
         self._bus.open()
         return {}
 
-    def run(self, order: Info) -> Info:
-        """Kill a node (`node`) or the broker (`broker`), and say when its callers knew."""
-        assert self._bus is not None
-        self._wait(self._is_whole, "all nodes are there")
-        return self._kill_node(self._bus) if order["kill"] == "node" else self._kill_broker(self._bus)
-
-    def _kill_node(self, bus: Runtime) -> Info:
+    def kill_node(self) -> Info:
         """Seconds from SIGKILL to `node_lost`, and to the outcome that another node gave."""
+        bus = self._whole_bus()
         again = bus.delegate("bench.hold.again", timeout=_PATIENCE)
         agent = next(iter(again.stream())).from_agent
         once = bus.delegate("bench.hold.once", to=agent, timeout=_PATIENCE)
@@ -69,8 +64,9 @@ class ProcessKiller(Role):
         self._wait(lambda: len(at) == 2, "both outcomes are noted")  # noqa: PLR2004  both
         return {"lost": at[once] - start, "elsewhere": at[again] - start}
 
-    def _kill_broker(self, bus: Runtime) -> Info:
+    def kill_broker(self) -> Info:
         """Seconds from SIGKILL to the first outcome after it."""
+        bus = self._whole_bus()
         start = self._kill("broker")
         bus.delegate(capability_of(OPAQUE), body_of(OPAQUE), timeout=_PATIENCE).result(_PATIENCE).unwrap()
         return {"back": time.perf_counter() - start}
@@ -82,10 +78,12 @@ class ProcessKiller(Role):
         os.kill(pid, signal.SIGKILL)
         return start
 
-    def _is_whole(self) -> bool:
-        assert self._bus is not None
-        up = [entry for entry in self._bus.agents() if entry["condition"] == "up"]
-        return len(up) >= _NODES
+    def _whole_bus(self) -> Runtime:
+        """The bus, when all nodes are there."""
+        bus = self._bus
+        assert bus is not None
+        self._wait(lambda: sum(entry["condition"] == "up" for entry in bus.agents()) >= _NODES, "all nodes are there")
+        return bus
 
     @staticmethod
     def _wait(condition: Callable[[], bool], what: str) -> None:
