@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from ether.lab.bench.case import Case
 from ether.lab.bench.rounds import Contender, compete, row
 from ether.lab.bench.settings import BenchSettings
-from ether.lab.harness.sample import Sample
+from ether.lab.harness.deployment import Sample
 from ether.lab.harness.workload import NESTED, OPAQUE
 from ether.lab.report import Bound, Figure, Report, amount, at_least, at_most, ratio
 

@@ -1,4 +1,4 @@
-"""The idle benchmark: the CPU time and memory of a cluster that has nothing to do, and of an agent."""
+"""The cost of what is there: CPU time and memory of an idle cluster, of idle agents, and of a hundred thousand of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.deployment import Deployment, deployed, pinned
 from ether.lab.harness.role import Info
 from ether.lab.harness.workload import OPAQUE
-from ether.lab.report import Report, amount, at_most
+from ether.lab.report import Report, amount, at_most, ratio
 
-__all__ = ["agents", "idle"]
+__all__ = ["agents", "crowd", "idle"]
 
 _CALM: Final = 0.5
 _ROUNDS: Final = 3
 _SLICE: Final = 0.1
+_FEW: Final = 1_000
 
 
 @case("idle", "a cluster of four processes that does nothing: CPU", "ether")
@@ -56,6 +57,33 @@ def agents(settings: BenchSettings) -> Report:
         amount("agents", f"start of {name}, on a bus at work", busy, "µs", at_most(50.0)),
         amount("agents", f"memory of {name}", sizes, "KiB", at_most(5.0)),
     ))  # fmt: skip
+
+
+@case(
+    "crowd",
+    "the supervisor with 100,000 agents beside 1,000: registering, choosing among busy ones, a node that leaves",
+    "crowd",
+)
+def crowd(settings: BenchSettings) -> Report:
+    """The supervisor's CPU time for one of many agents, in times of one of few."""
+    few = min(_FEW, settings.crowd)
+    ours, theirs = [], []
+    with pinned(settings.pin), deployed("crowd", settings.transport) as deployment:
+        for _ in range(min(settings.rounds, _ROUNDS)):
+            theirs.append(deployment.client.order("fill", agents=few))
+            ours.append(deployment.client.order("fill", agents=settings.crowd))
+    figures, count = [], f"{settings.crowd:,}"
+    for key, compared, cost in (
+        ("register", f"agents at {count}", f"registering each of {count} agents"),
+        ("choose", f"selection at {count} busy", f"a delegation to one of {count} busy"),
+        ("leave", f"BYE with {count} open", f"each agent of a node that leaves, {count} open"),
+    ):
+        many, one = ([found[key] for found in side] for side in (ours, theirs))
+        figures.append(ratio("crowd", f"{compared} / {few:,}", many, one, at_most(2.0)))
+        figures.append(amount("crowd", cost, [seconds * 1e6 for seconds in many], "µs"))
+    first = [found["first"] * 1e3 for found in ours]
+    figures.append(amount("crowd", f"the first choice after each of {count} was given work by name", first, "ms"))
+    return Report(tuple(figures))
 
 
 def _start_at_work(deployment: Deployment, count: int) -> Info:

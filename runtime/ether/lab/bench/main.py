@@ -12,8 +12,7 @@ from typing import Any, Final
 from ether.lab.bench.baselines.nats_server import find_binary, missing
 from ether.lab.bench.case import Case
 from ether.lab.bench.comparison import BYTES, CURVE, DURABLE, PIPELINED, REGISTERED, SERIAL
-from ether.lab.bench.crowd import crowd
-from ether.lab.bench.idle import agents, idle
+from ether.lab.bench.idle import agents, crowd, idle
 from ether.lab.bench.imports import imports
 from ether.lab.bench.recovery import failover, recovery
 from ether.lab.bench.settings import BenchSettings

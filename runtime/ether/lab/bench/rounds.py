@@ -14,8 +14,7 @@ from statistics import median
 from typing import Any, Final, TypeVar
 
 from ether.lab.bench.settings import BenchSettings
-from ether.lab.harness.deployment import Deployment, deployed, pinned
-from ether.lab.harness.sample import Sample
+from ether.lab.harness.deployment import Deployment, Sample, deployed, pinned
 from ether.lab.harness.workload import OPAQUE
 from ether.lab.report import Row
 

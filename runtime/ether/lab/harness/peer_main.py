@@ -28,12 +28,12 @@ ROLES: Final = {
     "broker": ("ether.lab.bench.roles.broker", "Broker"),
     "worker": ("ether.lab.bench.roles.node", "Worker"),
     "host": ("ether.lab.bench.roles.node", "Host"),
-    "observer": ("ether.lab.bench.roles.observer", "Watcher"),
-    "laggard": ("ether.lab.bench.roles.observer", "Watcher"),
-    "client": ("ether.lab.bench.roles.client", "Client"),
+    "observer": ("ether.lab.bench.roles.node", "Watcher"),
+    "laggard": ("ether.lab.bench.roles.node", "Watcher"),
+    "client": ("ether.lab.bench.roles.node", "Client"),
     "delegator": ("ether.lab.bench.roles.constant_rate_client", "ConstantRateClient"),
     "crowd": ("ether.lab.bench.roles.crowd", "Crowd"),
-    "restarter": ("ether.lab.bench.roles.broker_restarter", "Restarter"),
+    "restarter": ("ether.lab.bench.roles.broker", "Restarter"),
     "killer": ("ether.lab.bench.roles.process_killer", "ProcessKiller"),
 }
 """{role: (module, class)}; a module is imported in the process that plays the role, so raw sockets import no NATS."""

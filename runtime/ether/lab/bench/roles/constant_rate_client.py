@@ -8,7 +8,7 @@ from collections import Counter, deque
 from functools import partial
 from typing import Final
 
-from ether.lab.bench.roles.client import Client
+from ether.lab.bench.roles.node import Client
 from ether.lab.harness.histogram import Histogram
 from ether.lab.harness.role import Info
 from ether.lab.harness.workload import OPAQUE, body_of, capability_of
