@@ -44,17 +44,14 @@ def main() -> None:
     talk = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever prints must not look like an answer
     module, name = ROLES[sys.argv[1]]
-    role: Role | None = None
+    kind: type[Role] = getattr(importlib.import_module(module), name)
     try:
-        role = getattr(importlib.import_module(module), name)(json.loads(sys.argv[2]))
-        _say(talk, {"ready": role.start()})
-        for line in sys.stdin:
-            _say(talk, role.run(json.loads(line)))
+        with kind(json.loads(sys.argv[2])) as role:
+            _say(talk, {"ready": role.start()})
+            for line in sys.stdin:
+                _say(talk, role.run(json.loads(line)))
     except EtherError as error:
         _say(talk, {"error": str(error), "code": error.code})
-    finally:
-        if role is not None:
-            role.stop()
 
 
 def _say(talk: Any, answer: dict[str, Any]) -> None:

@@ -25,38 +25,25 @@ class _End(Role):
         MissingExtra: nats-py is not installed.
     """
 
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
+    def start(self) -> Info:
+        """Connect."""
         try:
             import nats
         except ImportError:
             raise missing("nats-py") from None
-        self._nats = nats
         self._loop = asyncio.new_event_loop()
-        self._connection: Any = None
-
-    def start(self) -> Info:
-        """Connect."""
-        self._connection = self._do(self._nats.connect(self.options["url"]))
+        self.callback(self._loop.close)
+        self._connection: Any = self._do(nats.connect(self.options["url"]))
+        self.callback(lambda: self._do(self._connection.close()))
         return {}
 
     def _do(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end."""
         return self._loop.run_until_complete(coroutine)
 
-    def stop(self) -> None:
-        """Disconnect, and close the loop."""
-        if self._connection is not None:
-            self._do(self._connection.close())
-        self._loop.close()
-
 
 class Worker(_End):
     """A NATS subscriber in a thread, with a callback for each kind of body."""
-
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
-        self._thread = threading.Thread(target=self._loop.run_forever)
 
     def start(self) -> Info:
         """Subscribe, then answer."""
@@ -65,15 +52,11 @@ class Worker(_End):
             notation = notation_of(kind)
             self._do(self._connection.subscribe(notation.subject, cb=_responder(notation)))
         self._do(self._connection.flush())
-        self._thread.start()
+        thread = threading.Thread(target=self._loop.run_forever)
+        thread.start()
+        self.callback(thread.join)
+        self.callback(self._loop.call_soon_threadsafe, self._loop.stop)
         return {}
-
-    def stop(self) -> None:
-        """Stop answering, and disconnect."""
-        if self._thread.ident is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        super().stop()
 
 
 def _responder(notation: Notation) -> Any:

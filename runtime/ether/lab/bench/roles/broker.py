@@ -18,14 +18,18 @@ from ether_broker.journal.sqlite.journal import SqliteJournal
 __all__ = ["Broker", "Restarter"]
 
 
-class Broker(Role):
-    """A supervisor actor with the broker's socket: what `ether up` runs."""
+class _Brokers(Role):
+    """A role that starts brokers in its folder."""
 
     def __init__(self, options: Info) -> None:
         super().__init__(options)
         self._folder = Path(options["folder"])
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._host: EmbeddedBroker | None = None
+        self.callback(self._context.destroy, linger=0)
+
+
+class Broker(_Brokers):
+    """A supervisor actor with the broker's socket: what `ether up` runs."""
 
     def start(self) -> Info:
         """Bind to a free address and supervise."""
@@ -36,24 +40,17 @@ class Broker(Role):
             from ether_broker.security.keyring import Keyring
 
             keyring = Keyring.create(self._folder / "keys", "bench")
-        self._host = EmbeddedBroker(address, self._context, None, journal, keyring=keyring)
-        return {"endpoint": self._host.endpoint, "keys": None if keyring is None else str(keyring.folder)}
-
-    def stop(self) -> None:
-        """Stop the supervisor and close."""
-        if self._host is not None:
-            self._host.stop()
-        self._context.destroy(linger=0)
+        host = EmbeddedBroker(address, self._context, None, journal, keyring=keyring)
+        self.callback(host.stop)
+        return {"endpoint": host.endpoint, "keys": None if keyring is None else str(keyring.folder)}
 
 
-class Restarter(Role):
+class Restarter(_Brokers):
     """The role that starts brokers on copies of one old journal, because each start leaves its traces."""
 
     def __init__(self, options: Info) -> None:
         super().__init__(options)
-        self._past = Path(options["folder"], "past.db")
-        self._copy = Path(options["folder"], "journal.db")
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._past = self._folder / "past.db"
 
     def write(self, rows: int) -> Info:
         """Write the past."""
@@ -87,11 +84,6 @@ class Restarter(Role):
         return {"first": first, "cpu": used, "open": open_}
 
     def _fresh(self) -> Path:
-        for file in self._copy.parent.glob(f"{self._copy.name}*"):
+        for file in self._folder.glob("journal.db*"):
             file.unlink()
-        shutil.copyfile(self._past, self._copy)
-        return self._copy
-
-    def stop(self) -> None:
-        """Let go of the context."""
-        self._context.destroy(linger=0)
+        return shutil.copyfile(self._past, self._folder / "journal.db")

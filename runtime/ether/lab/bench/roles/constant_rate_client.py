@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -39,12 +40,14 @@ class ConstantRateClient(Client):
         self._statuses: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def begin(self, rate: float) -> Info:
         """Begin to delegate at that rate."""
-        self._thread = threading.Thread(target=self._pace, args=(rate,), name="pacer", daemon=True)
-        self._thread.start()
+        pacer = threading.Thread(target=self._pace, args=(rate,), name="pacer", daemon=True)
+        pacer.start()
+        self._pacer = self.enter_context(ExitStack())
+        self._pacer.callback(pacer.join)
+        self._pacer.callback(self._stop.set)
         return {}
 
     def window(self) -> Info:
@@ -56,7 +59,7 @@ class ConstantRateClient(Client):
 
     def end(self) -> Info:
         """Delegate no more, and tell what came of the rest."""
-        self._halt()
+        self._pacer.close()
         limit = time.monotonic() + 2 * _PATIENCE
         while self._open and time.monotonic() < limit:
             self._settle()
@@ -88,13 +91,3 @@ class ConstantRateClient(Client):
             with self._lock:
                 self._latencies.note(seconds)
                 self._statuses[status] += 1
-
-    def stop(self) -> None:
-        """Delegate no more, and leave."""
-        self._halt()
-        super().stop()
-
-    def _halt(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()

@@ -25,18 +25,11 @@ _PATIENCE: Final = 30.0
 class Node(Role):
     """A node that joins the bus of the `endpoint`."""
 
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
-        self._bus = Runtime.connect(options["endpoint"], drain=0.0, keys=options.get("keys"))
-
     def start(self) -> Info:
         """Join."""
-        self._bus.open()
+        bus = Runtime.connect(self.options["endpoint"], drain=0.0, keys=self.options.get("keys"))
+        self._bus = self.enter_context(bus)
         return {}
-
-    def stop(self) -> None:
-        """Leave."""
-        self._bus.close()
 
 
 class Worker(Node):
@@ -85,14 +78,11 @@ class _Counter(Observer):
 class Watcher(Node):
     """Observes all that passes."""
 
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
-        self._observer = _Counter()
-
     def start(self) -> Info:
         """Join and observe."""
         super().start()
-        self._bus.observe(self._observer)
+        self._observer = self._bus.observe(_Counter())
+        self.callback(self._observer.going.set)
         return {}
 
     def stall(self) -> Info:
@@ -109,11 +99,6 @@ class Watcher(Node):
         """Say how many messages it has seen, how many it missed, and its position."""
         observer = self._observer
         return {"seen": observer.seen.total(), "missed": observer.missed, "position": observer.position}
-
-    def stop(self) -> None:
-        """Leave."""
-        self._observer.going.set()
-        super().stop()
 
 
 class Client(Node):
