@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from ether.lab.bench.case import Case
+from ether.lab.bench.case import Case, case
 from ether.lab.bench.rounds import Contender, compete, row
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.deployment import Sample
 from ether.lab.harness.workload import NESTED, OPAQUE
 from ether.lab.report import Bound, Figure, Report, amount, at_least, at_most, ratio
 
-__all__ = ["BYTES", "CURVE", "DURABLE", "PIPELINED", "REGISTERED", "SERIAL", "Ratio", "compare"]
+__all__ = ["BYTES", "CURVE", "DURABLE", "PIPELINED", "SERIAL", "registered"]
 
 Measure: TypeAlias = Callable[[Sample], float]
+Samples: TypeAlias = Mapping[str, Sequence[Sample]]
+"""{contender: its samples, one a round}."""
 _RATE: Final[Measure] = attrgetter("rate")
 _MEDIAN: Final[Measure] = attrgetter("p50")
+_P99: Final[Measure] = attrgetter("p99")
 
 
 def _cpu(sample: Sample) -> float:
@@ -26,41 +28,7 @@ def _cpu(sample: Sample) -> float:
     return sum(map(sample.cpu_per_envelope, sample.cpu))
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """The figure of a measure of one contender in terms of another's."""
-
-    name: str
-    measure: Measure
-    one: str
-    other: str
-    bound: Bound | None = None
-
-
-def compare(
-    case: str, settings: BenchSettings, contenders: Mapping[str, Contender], *ratios: Ratio,
-    core: int | None = None, transport: str | None = None, more: Callable[[list[Sample]], Figure] | None = None,
-) -> Report:  # fmt: skip
-    """Let contenders do their work in turn.
-
-    Args:
-        case: its name.
-        settings: of the benchmark.
-        contenders: {name: contender}.
-        ratios: those to what is left out are left out.
-        core: where all is kept; None is where the settings say.
-        transport: of all; None is that of the settings.
-        more: another figure of the samples of `ether`.
-    """
-    core = settings.pin if core is None else core
-    samples = compete(contenders, settings, core, transport or settings.transport)
-    figures = []
-    for one in ratios:
-        if {one.one, one.other} <= samples.keys():
-            ours, theirs = (list(map(one.measure, samples[side])) for side in (one.one, one.other))
-            figures.append(ratio(case, one.name, ours, theirs, one.bound))
-    if more is not None:
-        figures.append(more(samples["ether"]))
+def _report(case: str, figures: Sequence[Figure], samples: Samples) -> Report:
     return Report(tuple(figures), {"rows": [row(case, name, found) for name, found in samples.items()]})
 
 
@@ -80,19 +48,22 @@ def _beside_others(
     """
     what, measure = ("median", _MEDIAN) if is_serial else ("rate", _RATE)
     contenders = {one: Contender(*system, window=1 if is_serial else None) for one, system in bodies.items()}
-    ratios = [Ratio(f"{what}, ether / {other}", measure, "ether", other, bound) for other, bound in against.items()]
-
-    def tail(samples: list[Sample]) -> Figure:
-        worst, middle = ([one.p99 or 0.0 for one in samples], [one.p50 or 0.0 for one in samples])
-        return ratio(name, "p99 / median, ether", worst, middle, at_most(2.0))
-
-    def broker(samples: list[Sample]) -> Figure:
-        used = [sample.cpu_per_envelope("broker") * 1e6 for sample in samples]
-        return amount(name, "broker CPU an envelope", used, "µs", at_most(8.0))
 
     def run(settings: BenchSettings) -> Report:
-        core, more = (settings.core, tail) if is_serial else (None, broker)
-        return compare(name, settings, contenders, *ratios, core=core, more=more)
+        samples = compete(contenders, settings, settings.core if is_serial else settings.pin, settings.transport)
+        ours = samples["ether"]
+        taken = list(map(measure, ours))
+        figures = [
+            ratio(name, f"{what}, ether / {other}", taken, list(map(measure, samples[other])), bound)
+            for other, bound in against.items()
+            if other in samples
+        ]
+        if is_serial:
+            figures.append(ratio(name, "p99 / median, ether", list(map(_P99, ours)), taken, at_most(2.0)))
+        else:
+            used = [sample.cpu_per_envelope("broker") * 1e6 for sample in ours]
+            figures.append(amount(name, "broker CPU an envelope", used, "µs", at_most(8.0)))
+        return _report(name, figures, samples)
 
     return Case(name, about, frozenset(one.system for one in contenders.values()), run)
 
@@ -119,27 +90,34 @@ def _with_option(
     measured = (
         ("rate", "pipelined", _RATE, rate), ("CPU an envelope", "pipelined", _cpu, None), ("median", "serial", _MEDIAN, None),
     )  # fmt: skip
-    ratios = [
-        Ratio(f"{what}, {one} / {other}", measure, f"{one}, {way}", f"{other}, {way}", bound)
-        for what, way, measure, bound in measured
-    ]
-    return Case(
-        name, about, frozenset({"ether"}),
-        lambda settings: compare(name, settings, contenders, *ratios, transport=transport),
-    )  # fmt: skip
+
+    def run(settings: BenchSettings) -> Report:
+        samples = compete(contenders, settings, settings.pin, transport or settings.transport)
+        figures = []
+        for what, way, measure, bound in measured:
+            ours, theirs = (list(map(measure, samples[f"{kind}, {way}"])) for kind in options)
+            figures.append(ratio(name, f"{what}, {one} / {other}", ours, theirs, bound))
+        return _report(name, figures, samples)
+
+    return Case(name, about, frozenset({"ether"}), run)
 
 
-def _registered(settings: BenchSettings) -> Report:
+@case("registered", "work spread over many registered agents beside one: rate, by capability and by name", "ether")
+def registered(settings: BenchSettings) -> Report:
     """Rate of many agents against that of one, chosen by the registry and named in turn."""
-    ways, sizes = {"by capability": False, "by name": True}, {"one": 1, "many": settings.registered}
+    ways = {"by capability": False, "by name": True}
     contenders = {
         f"{size}, {way}": Contender("ether", by_name=by_name, options={"agents": agents})
-        for size, agents in sizes.items()
+        for size, agents in (("one", 1), ("many", settings.registered))
         for way, by_name in ways.items()
     }
-    what = f"rate, {settings.registered:,} agents / one"
-    ratios = [Ratio(f"{what}, {way}", _RATE, f"many, {way}", f"one, {way}", at_least(0.9)) for way in ways]
-    return compare("registered", settings, contenders, *ratios)
+    samples = compete(contenders, settings, settings.pin, settings.transport)
+    figures = []
+    for way in ways:
+        many, one = ([sample.rate for sample in samples[f"{size}, {way}"]] for size in ("many", "one"))
+        name = f"rate, {settings.registered:,} agents / one, {way}"
+        figures.append(ratio("registered", name, many, one, at_least(0.9)))
+    return _report("registered", figures, samples)
 
 
 PIPELINED: Final = _beside_others(
@@ -180,7 +158,3 @@ CURVE: Final = _with_option(
     transport="tcp",
 )
 """Every byte is encrypted on each of its ways, and whose it is asked of each connection."""
-REGISTERED: Final = Case(
-    "registered", "work spread over many registered agents beside one: rate, by capability and by name",
-    frozenset({"ether"}), _registered,
-)  # fmt: skip
