@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether.lab.harness.peer import Peer
+from ether.lab.harness.procfs import cpu_seconds
 from ether.lab.harness.role import Info
 
 __all__ = ["SYSTEMS", "Deployment", "Sample", "deployed", "pinned"]
@@ -100,7 +101,7 @@ class Deployment:
 
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU that each process has used: {role: seconds}."""
-        return {role: peer.cpu() for role, peer in self.peers.items()}
+        return {role: cpu_seconds(peer.pid) for role, peer in self.peers.items()}
 
     def measure(self, **order: Any) -> Sample:
         """Have the client `work`, and read what everybody used meanwhile."""

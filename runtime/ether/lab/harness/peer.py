@@ -10,7 +10,6 @@ import subprocess
 import sys
 from typing import Any, Final
 
-from ether.lab.harness.procfs import cpu_seconds
 from ether.lab.harness.role import Info
 from ether_broker import errors
 
@@ -78,10 +77,6 @@ class Peer:
     def _lost(self, what: str) -> errors.InternalError:
         code = self._process.poll()
         return errors.InternalError(f"The process {self.role!r} {what} (exit code {code}).")
-
-    def cpu(self) -> float:
-        """Seconds of CPU that it has used."""
-        return cpu_seconds(self.pid)
 
     def close(self) -> None:
         """End it: its input ends, so it stops by itself; a process that does not is killed after 15 s."""

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from ether.cluster.cluster import Cluster
 from ether.lab.harness.deployment import Deployment, deployed
-from ether.lab.harness.histogram import Histogram
 from ether.lab.harness.procfs import open_descriptors, resident_bytes
 from ether.lab.harness.workload import OPAQUE, EchoAgent
 from ether.lab.report import Report
@@ -168,11 +167,10 @@ class _Soak:
             self._descriptors[name].append(open_descriptors(pid))
 
     def _take(self, told: dict[str, Any], now: float) -> None:
-        histogram = Histogram({int(bucket): count for bucket, count in told["latencies"].items()})
         self.measured.statuses.update(told["statuses"])
         self.measured.sent = told["sent"]
-        if count := len(histogram):
-            p50, p99 = histogram.percentile(0.5), histogram.percentile(0.99)
+        if count := told["count"]:
+            p50, p99 = told["p50"], told["p99"]
             sizes = {name: values[-1] for name, values in self._resident.items()}
             self.measured.windows.append(Window(now, count, p50, p99, sizes))
             self._settings.tell(f"{now:5.0f} s  {count:,} outcomes, p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms")

@@ -55,7 +55,8 @@ class ConstantRateClient(Client):
         with self._lock:
             latencies, self._latencies = self._latencies, Histogram()
             statuses, self._statuses = self._statuses, Counter()
-        return {"latencies": latencies.counts, "statuses": statuses, "sent": self._sent}
+        p50, p99 = latencies.percentile(0.5), latencies.percentile(0.99)
+        return {"count": len(latencies), "p50": p50, "p99": p99, "statuses": statuses, "sent": self._sent}
 
     def end(self) -> Info:
         """Delegate no more, and tell what came of the rest."""
