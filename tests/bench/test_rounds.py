@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ether.lab.bench.rounds import interleave, row
+from ether.lab.harness.deployment import Sample
 from ether.lab.harness.role import nearest_rank, summary
-from ether.lab.harness.sample import Sample
 from ether.lab.report import Bound, Figure, Report, amount, ratio
 
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
-from ether.lab.settings import RunSettings, setting
+from ether.lab.settings import RunSettings
 from ether_broker.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes(RunSettings):
-    nodes: int = setting(3, least=1)
-    part: float | None = setting(None, above=0, most=1)
+    nodes: int = Field(3, ge=1)
+    part: float | None = Field(None, gt=0, le=1)
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"nodes": 0}, "nodes=0: it has to be 1 or more."),
-        ({"part": 0.0}, "part=0.0: it has to be above 0."),
-        ({"part": 1.1}, "part=1.1: it has to be 1 or less."),
-        ({"part": float("nan")}, "part=nan: it has to be above 0."),
-        ({"seconds": float("inf")}, "seconds=inf: it has to be finite."),
-        ({"transport": "udp"}, "transport='udp': choose tcp or ipc."),
+        ({"nodes": 0}, "nodes=0: Input should be greater than or equal to 1."),
+        ({"part": 0.0}, "part=0.0: Input should be greater than 0."),
+        ({"part": 1.1}, "part=1.1: Input should be less than or equal to 1."),
+        ({"part": float("nan")}, "part=nan: Input should be a finite number."),
+        ({"seconds": float("inf")}, "seconds=inf: Input should be a finite number."),
+        ({"transport": "udp"}, "transport='udp': Value error, choose tcp or ipc."),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(wrong: dict[str, object], said: str) -> None:

@@ -7,7 +7,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ether.lab.torture.checker.checker import check
+from ether.lab.report import Violation
+from ether.lab.torture.checker.checker import judge
+from ether.lab.torture.history.history import read_evidence
 from ether.lab.torture.history.message import Rolling, mark_of, passed
 from ether.lab.torture.settings import Durability, TortureSettings
 from ether_broker.envelope.ids import foreign_id, to_text
@@ -17,7 +19,7 @@ from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.wire.codec import pack_response
 from ether_broker.wire.frame import Kind, pack_envelope
 
-__all__ = ["Story", "delegation", "outcome", "response"]
+__all__ = ["Story", "check", "delegation", "outcome", "response"]
 
 Line = dict[str, Any]
 
@@ -94,8 +96,8 @@ class Story:
         number = self.following
         if self.journal is not None:
             self.journal.append((at, envelope))
-        messages = [passed(number, envelope)]
-        self.see("observer-1", "batch", at, first=number, next=number + 1, time=at, rolling="", messages=messages)
+        messages = [[*passed(number, envelope, at)]]
+        self.see("observer-1", "batch", at, first=number, next=number + 1, rolling="", messages=messages)
 
     @property
     def following(self) -> int:
@@ -139,6 +141,11 @@ class Story:
             elif line["event"] == "batch" and self.journal is not None:
                 rolling.add(envelope for _, envelope in self.journal[line["first"] - 1 : line["next"] - 1])
                 line["rolling"] = line["rolling"] or rolling.text
+
+
+def check(folder: Path) -> tuple[Violation, ...]:
+    """What the checker finds in the logs of a folder."""
+    return judge(read_evidence(folder))
 
 
 def delegation(key: str, deadline: float) -> bytes:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ether.lab.torture.checker.checker import RULES, check
+from ether.lab.torture.checker.checker import RULES
 from ether.lab.torture.history.history import read_evidence
 from ether.lab.torture.settings import Durability
 from ether_broker.errors import UsageError
-from tests.torture.story import Story, delegation, outcome
+from tests.torture.story import Story, check, delegation, outcome
 
 
 @pytest.fixture

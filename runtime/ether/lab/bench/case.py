@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Report
 
-__all__ = ["Case"]
+__all__ = ["Case", "case"]
 
 
-class Case(Protocol):
+@dataclass(frozen=True, slots=True)
+class Case:
     """A benchmark that can be run by itself."""
 
     name: str
@@ -19,6 +21,10 @@ class Case(Protocol):
     """One line for people."""
     systems: frozenset[str]
     """The systems that it starts."""
+    run: Callable[[BenchSettings], Report]
+    """Starts what is needed, measures, and stops it."""
 
-    def run(self, settings: BenchSettings) -> Report:
-        """Start what is needed, measure, and stop it."""
+
+def case(name: str, about: str, *systems: str) -> Callable[[Callable[[BenchSettings], Report]], Case]:
+    """Make a function the `run` of a case."""
+    return lambda run: Case(name, about, frozenset(systems), run)

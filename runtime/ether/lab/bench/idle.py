@@ -1,4 +1,4 @@
-"""The idle benchmark: the CPU time and memory of a cluster that has nothing to do, and of an agent."""
+"""The cost of what is there: CPU time and memory of an idle cluster, of idle agents, and of a hundred thousand of them."""
 
 from __future__ import annotations
 
@@ -7,83 +7,98 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from ether.lab.bench.case import case
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.harness.deployment import Deployment, deployed, pinned
 from ether.lab.harness.role import Info
 from ether.lab.harness.workload import OPAQUE
-from ether.lab.report import Report, amount, at_most
+from ether.lab.report import Report, amount, at_most, ratio
 
-__all__ = ["Agents", "Idle"]
+__all__ = ["agents", "crowd", "idle"]
 
 _CALM: Final = 0.5
 _ROUNDS: Final = 3
 _SLICE: Final = 0.1
+_FEW: Final = 1_000
 
 
-class Idle:
-    """CPU of broker, worker, observer and client together while nobody delegates."""
-
-    name = "idle"
-    about = "a cluster of four processes that does nothing: CPU"
-    systems: frozenset[str] = frozenset({"ether"})
-
-    def run(self, settings: BenchSettings) -> Report:
-        """Percent of one core, over twice the seconds of a turn each round."""
-        shares: list[float] = []
-        with pinned(settings.pin), deployed("ether", settings.transport) as deployment:
-            time.sleep(_CALM)
-            for _ in range(min(settings.rounds, _ROUNDS)):
-                before, start = sum(deployment.cpu().values()), time.perf_counter()
-                time.sleep(2 * settings.seconds)
-                used = sum(deployment.cpu().values()) - before
-                shares.append(used / (time.perf_counter() - start) * 100)
-        return Report((amount(self.name, "CPU of an idle cluster", shares, "% of a core", at_most(1.0)),))
-
-
-class Agents:
-    """Time and memory of idle pooled agents, in a fresh process each round; the broker is another process."""
-
-    name = "agents"
-    about = "idle pooled agents in one node: time to start, on an idle bus and on one at work, and memory of each"
-    systems: frozenset[str] = frozenset({"idle", "filling"})
-
-    def run(self, settings: BenchSettings) -> Report:
-        """Microseconds until all are registered, and KiB of RAM, for each agent."""
-        alone: list[Info] = []
-        beside: list[Info] = []
+@case("idle", "a cluster of four processes that does nothing: CPU", "ether")
+def idle(settings: BenchSettings) -> Report:
+    """CPU of broker, worker, observer and client together, over twice the seconds of a turn each round."""
+    shares: list[float] = []
+    with pinned(settings.pin), deployed("ether", settings.transport) as deployment:
+        time.sleep(_CALM)
         for _ in range(min(settings.rounds, _ROUNDS)):
-            with pinned(settings.pin), deployed("idle", settings.transport) as deployment:
-                alone.append(deployment.client.order(agents=settings.agents))
-            with pinned(settings.pin), deployed("filling", settings.transport) as deployment:
-                beside.append(_start_at_work(deployment, settings.agents))
-        name = f"each of {settings.agents:,} idle agents"
-        sizes = [said["bytes"] / said["count"] / 1024 for said in alone]
-        return Report((
-            amount(self.name, f"start of {name}", _times(alone), "µs", at_most(50.0)),
-            amount(self.name, f"start of {name}, on a bus at work", _times(beside), "µs", at_most(50.0)),
-            amount(self.name, f"memory of {name}", sizes, "KiB", at_most(5.0)),
-        ))  # fmt: skip
+            before, start = sum(deployment.cpu().values()), time.perf_counter()
+            time.sleep(2 * settings.seconds)
+            used = sum(deployment.cpu().values()) - before
+            shares.append(used / (time.perf_counter() - start) * 100)
+    return Report((amount("idle", "CPU of an idle cluster", shares, "% of a core", at_most(1.0)),))
 
 
-def _times(found: list[Info]) -> list[float]:
-    return [said["seconds"] / said["count"] * 1e6 for said in found]
+@case(
+    "agents",
+    "idle pooled agents in one node: time to start, on an idle bus and on one at work, and memory of each",
+    "idle", "filling",
+)  # fmt: skip
+def agents(settings: BenchSettings) -> Report:
+    """Microseconds until all are registered, and KiB of RAM, for each agent; in a fresh process each round."""
+    alone: list[Info] = []
+    beside: list[Info] = []
+    for _ in range(min(settings.rounds, _ROUNDS)):
+        with pinned(settings.pin), deployed("idle", settings.transport) as deployment:
+            alone.append(deployment.client.order("fill", agents=settings.agents))
+        with pinned(settings.pin), deployed("filling", settings.transport) as deployment:
+            beside.append(_start_at_work(deployment, settings.agents))
+    name, sizes = f"each of {settings.agents:,} idle agents", [said["bytes"] / said["count"] / 1024 for said in alone]
+    quiet, busy = ([said["seconds"] / said["count"] * 1e6 for said in found] for found in (alone, beside))
+    return Report((
+        amount("agents", f"start of {name}", quiet, "µs", at_most(50.0)),
+        amount("agents", f"start of {name}, on a bus at work", busy, "µs", at_most(50.0)),
+        amount("agents", f"memory of {name}", sizes, "KiB", at_most(5.0)),
+    ))  # fmt: skip
 
 
-def _start_at_work(deployment: Deployment, agents: int) -> Info:
+@case(
+    "crowd",
+    "the supervisor with 100,000 agents beside 1,000: registering, choosing among busy ones, a node that leaves",
+    "crowd",
+)
+def crowd(settings: BenchSettings) -> Report:
+    """The supervisor's CPU time for one of many agents, in times of one of few."""
+    few = min(_FEW, settings.crowd)
+    ours, theirs = [], []
+    with pinned(settings.pin), deployed("crowd", settings.transport) as deployment:
+        for _ in range(min(settings.rounds, _ROUNDS)):
+            theirs.append(deployment.client.order("fill", agents=few))
+            ours.append(deployment.client.order("fill", agents=settings.crowd))
+    figures, count = [], f"{settings.crowd:,}"
+    for key, compared, cost in (
+        ("register", f"agents at {count}", f"registering each of {count} agents"),
+        ("choose", f"selection at {count} busy", f"a delegation to one of {count} busy"),
+        ("leave", f"BYE with {count} open", f"each agent of a node that leaves, {count} open"),
+    ):
+        many, one = ([found[key] for found in side] for side in (ours, theirs))
+        figures.append(ratio("crowd", f"{compared} / {few:,}", many, one, at_most(2.0)))
+        figures.append(amount("crowd", cost, [seconds * 1e6 for seconds in many], "µs"))
+    first = [found["first"] * 1e3 for found in ours]
+    figures.append(amount("crowd", f"the first choice after each of {count} was given work by name", first, "ms"))
+    return Report(tuple(figures))
+
+
+def _start_at_work(deployment: Deployment, count: int) -> Info:
     """Start them while another node delegates, one after the other, until they are there."""
     are_there = threading.Event()
 
-    def work() -> int:
-        count = 0
+    def work() -> None:
         while not are_there.is_set():
-            count += deployment.peers["client"].order(body=OPAQUE, window=1, seconds=_SLICE, by_name=True)["count"]
-        return count
+            deployment.peers["client"].order("work", body=OPAQUE, window=1, seconds=_SLICE, by_name=True)
 
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(work)
         time.sleep(_SLICE)  # it works by then
         try:
-            return deployment.client.order(agents=agents)
+            return deployment.client.order("fill", agents=count)
         finally:
             are_there.set()
             working.result()

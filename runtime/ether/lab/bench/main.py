@@ -9,25 +9,22 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from ether.lab.bench.baselines.nats_server import find_binary
+from ether.lab.bench.baselines.nats_server import find_binary, missing
 from ether.lab.bench.case import Case
-from ether.lab.bench.contest import BYTES, PIPELINED, SERIAL
-from ether.lab.bench.crowd import Crowd
-from ether.lab.bench.idle import Agents, Idle
-from ether.lab.bench.imports import Imports
-from ether.lab.bench.paired import CURVE, DURABLE, Registered
-from ether.lab.bench.recovery import Failover, Recovery
+from ether.lab.bench.comparison import BYTES, CURVE, DURABLE, PIPELINED, SERIAL, registered
+from ether.lab.bench.idle import agents, crowd, idle
+from ether.lab.bench.imports import imports
+from ether.lab.bench.recovery import failover, recovery
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Figure, Report, Row
-from ether_broker.errors import MissingExtra, UsageError, nearest
+from ether_broker.errors import UsageError, nearest
 
 __all__ = ["CASES", "run"]
 
 CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
-        PIPELINED, BYTES, SERIAL, DURABLE, CURVE, Registered(), Agents(), Crowd(), Imports(), Idle(), Recovery(),
-        Failover(),
+        PIPELINED, BYTES, SERIAL, DURABLE, CURVE, registered, agents, crowd, imports, idle, recovery, failover,
     )
 }  # fmt: skip
 """{name: case}, in the order in which they run."""
@@ -55,7 +52,7 @@ def run(cases: Iterable[str] = (), settings: BenchSettings | None = None) -> Rep
         settings.tell(f"{case.name}: {case.about}")
         found = case.run(settings)
         figures.extend(found.figures)
-        rows.extend(row for row in found.tables.get("rows", ()) if row["CPU µs an envelope"])
+        rows.extend(found.tables.get("rows", ()))
     return Report(tuple(figures), {"rows": rows}, _about(settings))
 
 
@@ -69,8 +66,7 @@ def _case(name: str) -> Case:
 def _check_nats() -> None:
     find_binary()
     if importlib.util.find_spec("nats") is None:
-        msg = "nats-py is not installed: `pip install 'agent-ether[dev]'` brings it, or leave out what needs NATS."
-        raise MissingExtra(msg)
+        raise missing("nats-py")
 
 
 def _about(settings: BenchSettings) -> dict[str, Any]:

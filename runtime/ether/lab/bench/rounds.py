@@ -11,31 +11,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeVar
 
 from ether.lab.bench.settings import BenchSettings
-from ether.lab.harness.deployment import Deployment, deployed, pinned
-from ether.lab.harness.sample import Sample
-from ether.lab.report import Figure, Report, Row
+from ether.lab.harness.deployment import Deployment, Sample, deployed, pinned
+from ether.lab.harness.workload import OPAQUE
+from ether.lab.report import Row
 
-__all__ = ["Contender", "Samples", "compete", "findings", "interleave", "row"]
+__all__ = ["Contender", "compete", "interleave", "row"]
 
-Samples: TypeAlias = Mapping[str, Sequence[Sample]]
-"""{contender: its samples, one a round}."""
 _WARM: Final = 0.2
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A system, and what its client is ordered to do; contenders with the same options share the system's processes."""
+    """A system, and how its client works; contenders with the same options share the system's processes."""
 
     system: str
-    order: Mapping[str, Any]
+    body: str = OPAQUE
+    """The kind of its bodies."""
+    window: int | None = None
+    """Requests that are open at a time; None is as the settings say, 1 is one after the other."""
+    by_name: bool = False
+    """Whether each agent is named in turn; else the registry chooses."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """What the processes are given."""
 
 
 def compete(
-    contenders: Mapping[str, Contender], settings: BenchSettings, core: int | None, transport: str | None = None
+    contenders: Mapping[str, Contender], settings: BenchSettings, core: int | None, transport: str
 ) -> dict[str, list[Sample]]:  # fmt: skip
     """Start those that are not left out, and give each its turn in every round.
 
@@ -43,7 +48,7 @@ def compete(
         contenders: {name: contender}, in the order of the first round.
         settings: of the benchmark.
         core: where all processes are kept; None is anywhere.
-        transport: in place of that of the settings.
+        transport: of all.
     """
     running: dict[str, Deployment] = {}
     turns: dict[str, Callable[[], Sample]] = {}
@@ -53,21 +58,22 @@ def compete(
                 continue
             key = f"{one.system} {one.options}"
             if key not in running:
-                system = deployed(one.system, transport or settings.transport, **one.options)
-                running[key] = stack.enter_context(system)
-            running[key].measure(**one.order, seconds=min(_WARM, settings.seconds))
-            turns[name] = partial(running[key].measure, **one.order, seconds=settings.seconds)
+                running[key] = stack.enter_context(deployed(one.system, transport, **one.options))
+            work = partial(
+                running[key].measure, body=one.body, window=one.window or settings.window, by_name=one.by_name
+            )  # fmt: skip
+            work(seconds=min(_WARM, settings.seconds))
+            turns[name] = partial(work, seconds=settings.seconds)
         return interleave(turns, settings.rounds)
 
 
-def interleave(turns: Mapping[str, Callable[[], Sample]], rounds: int) -> dict[str, list[Sample]]:
+def interleave(turns: Mapping[str, Callable[[], _T]], rounds: int) -> dict[str, list[_T]]:
     """Give every contender its turn in every round, forwards and backwards by turns."""
-    samples: dict[str, list[Sample]] = {name: [] for name in turns}
+    found: dict[str, list[_T]] = {name: [] for name in turns}
     for number in range(rounds):
-        names = list(turns) if number % 2 == 0 else list(turns)[::-1]
-        for name in names:
-            samples[name].append(turns[name]())
-    return samples
+        for name in list(turns)[:: -1 if number % 2 else 1]:
+            found[name].append(turns[name]())
+    return found
 
 
 def row(case: str, contender: str, samples: Sequence[Sample]) -> Row:
@@ -75,20 +81,12 @@ def row(case: str, contender: str, samples: Sequence[Sample]) -> Row:
 
     A round trip is two envelopes, and the times of one are known only where they were made one after the other.
     """
+    cpu = {role: median(sample.cpu_per_envelope(role) for sample in samples) * 1e6 for role in samples[0].cpu}
+    p50, p99 = (
+        [one for one in values if one is not None] for values in zip(*((s.p50, s.p99) for s in samples), strict=True)
+    )
     return {
         "case": case, "contender": contender, "round trips/s": median(sample.rate for sample in samples),
-        "p50 µs": _micro([sample.p50 for sample in samples]), "p99 µs": _micro([sample.p99 for sample in samples]),
-        "CPU µs an envelope": {
-            role: median(sample.cpu_per_envelope(role) for sample in samples) * 1e6 for role in samples[0].cpu
-        },
+        "p50 µs": median(p50) * 1e6 if p50 else None, "p99 µs": median(p99) * 1e6 if p99 else None,
+        "CPU µs an envelope": cpu,
     }  # fmt: skip
-
-
-def findings(case: str, figures: Sequence[Figure], samples: Samples) -> Report:
-    """What a case found."""
-    return Report(tuple(figures), {"rows": [row(case, name, found) for name, found in samples.items()]})
-
-
-def _micro(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) * 1e6 if known else None

@@ -1,4 +1,4 @@
-"""The processes of one contender, started in order and stopped in reverse."""
+"""The processes of one contender, started in order and stopped in reverse, and what is measured of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether.lab.harness.peer import Peer
+from ether.lab.harness.procfs import cpu_seconds
 from ether.lab.harness.role import Info
-from ether.lab.harness.sample import Sample
 
-__all__ = ["SYSTEMS", "Deployment", "deployed", "pinned"]
+__all__ = ["SYSTEMS", "Deployment", "Sample", "deployed", "pinned"]
 
 SYSTEMS: Final = {
     "raw": ("raw-worker", "raw-client"),
@@ -28,6 +28,30 @@ SYSTEMS: Final = {
     "soak": ("observer", "laggard", "delegator"),
 }
 """{system: roles of its processes, the one that takes the orders last}."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The measurements of one contender in one round."""
+
+    count: int
+    """Round trips: a request and its response each."""
+    seconds: float
+    cpu: Mapping[str, float] = field(default_factory=dict)
+    """CPU seconds that each process used meanwhile, read from outside: {role: seconds}."""
+    p50: float | None = None
+    """Median seconds of a round trip; None unless they were made one after the other."""
+    p99: float | None = None
+    """99th percentile, likewise."""
+
+    @property
+    def rate(self) -> float:
+        """Round trips a second."""
+        return self.count / self.seconds
+
+    def cpu_per_envelope(self, role: str) -> float:
+        """CPU seconds of a process for each envelope; a round trip is two of them."""
+        return self.cpu[role] / (2 * self.count) if self.count else float("inf")
 
 
 @contextlib.contextmanager
@@ -77,11 +101,11 @@ class Deployment:
 
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU that each process has used: {role: seconds}."""
-        return {role: peer.cpu() for role, peer in self.peers.items()}
+        return {role: cpu_seconds(peer.pid) for role, peer in self.peers.items()}
 
     def measure(self, **order: Any) -> Sample:
-        """Have the client work, and read what everybody used meanwhile."""
+        """Have the client `work`, and read what everybody used meanwhile."""
         before = self.cpu()
-        said = self.client.order(**order)
+        said = self.client.order("work", **order)
         used = {role: seconds - before[role] for role, seconds in self.cpu().items()}
         return Sample(said["count"], said["seconds"], used, said.get("p50"), said.get("p99"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from typing import Final
 
 __all__ = ["Histogram"]
@@ -14,27 +13,23 @@ _UNIT: Final = 1e-6
 
 
 class Histogram:
-    """A histogram of latencies, each known to within 5 %.
+    """A histogram of latencies, each known to within 5 %."""
 
-    Args:
-        counts: {bucket: count}, as `counts` of another.
-    """
-
-    def __init__(self, counts: Mapping[int, int] | None = None) -> None:
-        self.counts: Counter[int] = Counter(counts)
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
 
     def note(self, seconds: float) -> None:
         """Count one."""
-        self.counts[int(math.log(max(seconds, _UNIT) / _UNIT) * _STEPS)] += 1
+        self._counts[int(math.log(max(seconds, _UNIT) / _UNIT) * _STEPS)] += 1
 
     def __len__(self) -> int:
-        return self.counts.total()
+        return self._counts.total()
 
     def percentile(self, part: float) -> float:
         """Seconds that at least that part of them do not exceed, by the upper edge of a bucket; 0.0 if there are none."""
         left = part * len(self)
-        for bucket in sorted(self.counts):
-            left -= self.counts[bucket]
+        for bucket in sorted(self._counts):
+            left -= self._counts[bucket]
             if left <= 0:
                 return math.exp((bucket + 1) / _STEPS) * _UNIT
         return 0.0

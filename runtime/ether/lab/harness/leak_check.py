@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,37 +24,25 @@ def left_behind(mark: str, scratch: Path, url: str) -> dict[str, list[str]]:
         scratch: the folder for what must not be left.
         url: where the broker was.
     """
-    looks: dict[str, Callable[[], list[str]]] = {
-        "processes": lambda: [_describe(pid) for pid in _marked(mark)],
-        "sockets": lambda: _sockets(scratch, url),
-        "files": lambda: [str(path.relative_to(scratch)) for path in sorted(scratch.rglob("*"))],
-    }
     limit = time.monotonic() + _PATIENCE
-    found = {kind: look() for kind, look in looks.items()}
-    while any(found.values()) and time.monotonic() < limit:
+    while True:
+        found = {
+            "processes": list(_processes(f"{MARK}={mark}".encode())),
+            "sockets": _sockets(scratch, url),
+            "files": [str(path.relative_to(scratch)) for path in sorted(scratch.rglob("*"))],
+        }
+        if not any(found.values()) or time.monotonic() >= limit:
+            return found
         time.sleep(_POLL)
-        found = {kind: look() for kind, look in looks.items()}
-    return found
 
 
-def _marked(mark: str) -> Iterator[int]:
-    wanted = f"{MARK}={mark}".encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                variables = (entry / "environ").read_bytes().split(b"\0")
-            except OSError:  # it has ended, or is another user's
-                continue
-            if wanted in variables:
-                yield int(entry.name)
-
-
-def _describe(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        words = []
-    return f"{pid} {b' '.join(words).decode(errors='replace').strip()}"
+def _processes(variable: bytes) -> Iterator[str]:
+    """Id and command of those that have a variable in their environment."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if variable in (entry / "environ").read_bytes().split(b"\0"):
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                yield f"{entry.name} {words.decode(errors='replace').strip()}"
 
 
 def _sockets(scratch: Path, url: str) -> list[str]:

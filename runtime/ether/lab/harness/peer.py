@@ -10,7 +10,6 @@ import subprocess
 import sys
 from typing import Any, Final
 
-from ether.lab.harness.procfs import cpu_seconds
 from ether.lab.harness.role import Info
 from ether_broker import errors
 
@@ -48,15 +47,15 @@ class Peer:
         self.pid: int = int(self.info.get("pid", self._process.pid))
         """The process that does the work."""
 
-    def order(self, **order: Any) -> Info:
-        """Have it do something, and wait for what it says.
+    def order(self, do: str, **order: Any) -> Info:
+        """Have its role call the method of that name, and wait for what it says.
 
         Raises:
             InternalError: as above.
         """
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.write(json.dumps({"do": do, **order}).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._lost("ended") from None
@@ -78,10 +77,6 @@ class Peer:
     def _lost(self, what: str) -> errors.InternalError:
         code = self._process.poll()
         return errors.InternalError(f"The process {self.role!r} {what} (exit code {code}).")
-
-    def cpu(self) -> float:
-        """Seconds of CPU that it has used."""
-        return cpu_seconds(self.pid)
 
     def close(self) -> None:
         """End it: its input ends, so it stops by itself; a process that does not is killed after 15 s."""

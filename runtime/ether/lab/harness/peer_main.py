@@ -1,6 +1,6 @@
 """The main function of a process under measurement: plays a role, and takes orders as lines of JSON on its stdin.
 
-harness ── {"window": 256, …} ──► stdin      it ends when its input does, however the harness died
+harness ── {"do": "work", …} ──► stdin       it ends when its input does, however the harness died
 harness ◄── {"count": …} ──────── stdout     the first line says that it is ready
 """
 
@@ -28,12 +28,12 @@ ROLES: Final = {
     "broker": ("ether.lab.bench.roles.broker", "Broker"),
     "worker": ("ether.lab.bench.roles.node", "Worker"),
     "host": ("ether.lab.bench.roles.node", "Host"),
-    "observer": ("ether.lab.bench.roles.observer", "Watcher"),
-    "laggard": ("ether.lab.bench.roles.observer", "Watcher"),
-    "client": ("ether.lab.bench.roles.client", "Client"),
+    "observer": ("ether.lab.bench.roles.node", "Watcher"),
+    "laggard": ("ether.lab.bench.roles.node", "Watcher"),
+    "client": ("ether.lab.bench.roles.node", "Client"),
     "delegator": ("ether.lab.bench.roles.constant_rate_client", "ConstantRateClient"),
     "crowd": ("ether.lab.bench.roles.crowd", "Crowd"),
-    "restarter": ("ether.lab.bench.roles.broker_restarter", "Restarter"),
+    "restarter": ("ether.lab.bench.roles.broker", "Restarter"),
     "killer": ("ether.lab.bench.roles.process_killer", "ProcessKiller"),
 }
 """{role: (module, class)}; a module is imported in the process that plays the role, so raw sockets import no NATS."""
@@ -44,17 +44,14 @@ def main() -> None:
     talk = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever prints must not look like an answer
     module, name = ROLES[sys.argv[1]]
-    role: Role | None = None
+    kind: type[Role] = getattr(importlib.import_module(module), name)
     try:
-        role = getattr(importlib.import_module(module), name)(json.loads(sys.argv[2]))
-        _say(talk, {"ready": role.start()})
-        for line in sys.stdin:
-            _say(talk, role.run(json.loads(line)))
+        with kind(json.loads(sys.argv[2])) as role:
+            _say(talk, {"ready": role.start()})
+            for line in sys.stdin:
+                _say(talk, role.run(json.loads(line)))
     except EtherError as error:
         _say(talk, {"error": str(error), "code": error.code})
-    finally:
-        if role is not None:
-            role.stop()
 
 
 def _say(talk: Any, answer: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, Final
 
 __all__ = ["CHUNK", "Info", "Role", "nearest_rank", "serial", "summary"]
@@ -14,14 +15,17 @@ CHUNK: Final = 64
 """Round trips between two looks at the clock."""
 
 
-class Role:
+class Role(ExitStack):
     """The base of a role: what one process of a benchmark does. By itself it does nothing.
+
+    It is a stack of what it has opened, all of which is closed when the role ends.
 
     Args:
         options: what the processes before it said, such as the broker's `endpoint`.
     """
 
     def __init__(self, options: Info) -> None:
+        super().__init__()
         self.options = options
 
     def start(self) -> Info:
@@ -29,11 +33,9 @@ class Role:
         return {}
 
     def run(self, order: Info) -> Info:
-        """Do what the harness orders, and say how it went; only clients and measuring roles get orders."""
-        return order
-
-    def stop(self) -> None:
-        """Let go of everything."""
+        """Do what the harness orders, which is the name of a method (`do`) with its arguments, and say how it went."""
+        said: Info = getattr(self, order.pop("do"))(**order)
+        return said
 
 
 def serial(round_trip: Callable[[], Any], seconds: float) -> Info:

@@ -11,13 +11,12 @@ from ether_actors.agent.capability import capability
 from ether_actors.task.task import Task
 from ether_broker.envelope.payload import pack
 
-__all__ = ["BODIES", "NESTED", "OPAQUE", "SIZE", "EchoAgent", "Holder", "body_of", "capability_of"]
+__all__ = ["NESTED", "OPAQUE", "SIZE", "EchoAgent", "Holder", "body_of", "capability_of"]
 
 SIZE: Final = 1024
 """Bytes of a packed body, to within a few."""
 NESTED: Final = "nested"
 OPAQUE: Final = "bytes"
-BODIES: Final = (NESTED, OPAQUE)
 _LOOK: Final = 0.01
 _WORDS: Final = ("actor", "broker", "envelope", "ledger", "lease", "mailbox", "observer", "supervisor")
 

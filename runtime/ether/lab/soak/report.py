@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
@@ -52,26 +53,27 @@ class Window:
     """{process: bytes in RAM at its end}."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Measured:
     """The measurements of one soak."""
 
-    seconds: float
     maximum: float | None
     """Delegations a second that were measured with many open; None where the rate was given."""
     rate: float
     """Delegations a second that were due."""
-    sent: int
-    statuses: Mapping[str, int]
-    sizes: Sequence[Size]
-    windows: Sequence[Window]
-    stops: int
+    seconds: float = 0.0
+    """For which the load was held."""
+    sent: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    sizes: list[Size] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    stops: int = 0
     """Times that a node was stopped."""
-    stalled: float
+    stalled: float = 0.0
     """Seconds for which an observer stood still."""
-    observed: Mapping[str, Mapping[str, int]]
+    observed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """{observer: how many messages it has seen, how many it missed, its position}."""
-    stored: int
+    stored: int = 0
     """Bytes by which the journal grew."""
 
 
@@ -98,8 +100,8 @@ def _load(measured: Measured, settings: SoakSettings) -> Iterator[Figure]:
     left = measured.sent - measured.statuses.get("COMPLETED", 0)
     yield Figure(_SOAK, "delegations not completed", left, "", at_most(0))
     begin, end = settings.thirds
-    first = _middle([window.p99 for window in measured.windows if window.time <= begin])
-    last = _middle([window.p99 for window in measured.windows if window.time > end])
+    first = median([window.p99 for window in measured.windows if window.time <= begin] or [0.0])
+    last = median([window.p99 for window in measured.windows if window.time > end] or [0.0])
     yield Figure(_SOAK, "p99 in the first third", first * 1e3, "ms")
     yield Figure(_SOAK, "p99 in the last third", last * 1e3, "ms")
     yield Figure(_SOAK, "p99, last third / first", last / first if first else 0.0, bound=at_most(_SPREAD))
@@ -134,7 +136,3 @@ def _window(window: Window) -> Row:
     return {
         "until s": window.time, "outcomes": window.count, "p50 ms": window.p50 * 1e3, "p99 ms": window.p99 * 1e3, **sizes,
     }  # fmt: skip
-
-
-def _middle(values: Sequence[float]) -> float:
-    return median(values) if values else 0.0

@@ -7,14 +7,12 @@ import os
 import signal
 import tempfile
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from collections import defaultdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ether.cluster.cluster import Cluster
 from ether.lab.harness.deployment import Deployment, deployed
-from ether.lab.harness.histogram import Histogram
 from ether.lab.harness.procfs import open_descriptors, resident_bytes
 from ether.lab.harness.workload import OPAQUE, EchoAgent
 from ether.lab.report import Report
@@ -61,138 +59,127 @@ def run(settings: SoakSettings) -> Report:
                 maximum = _maximum(deployment, min(_MEASURED, settings.seconds / 4))
                 settings.tell(f"the maximum is {maximum:,.0f} delegations a second")
             rate = settings.rate or max(1.0, maximum * settings.load if maximum else 1.0)
-            soak = _Soak(deployment, settings, rate, pids, journal)
+            soak = _Soak(deployment, settings, pids, Measured(maximum, rate))
+            before = _stored(journal)
             try:
-                return make_report(soak.hold(maximum), settings)
+                soak.hold()
             finally:
                 soak.go_on()
+            soak.measured.stored = _stored(journal) - before
+            return make_report(soak.measured, settings)
 
 
 def _maximum(deployment: Deployment, seconds: float) -> float:
     """Delegations a second with many open."""
-    said = {}
-    for _ in range(2):
-        said = deployment.client.order(body=OPAQUE, window=_OPEN, seconds=seconds)
-    return float(said["count"]) / float(said["seconds"])
+    return [deployment.measure(body=OPAQUE, window=_OPEN, seconds=seconds).rate for _ in range(2)][-1]
 
 
-@dataclass(slots=True)
+def _stored(journal: Path) -> int:
+    """Bytes of the journal's files."""
+    return sum(file.stat().st_size for file in journal.parent.glob(f"{journal.name}*"))
+
+
 class _Soak:
-    deployment: Deployment
-    settings: SoakSettings
-    rate: float
-    pids: dict[str, int]
-    """{process: its id}"""
-    journal: Path
-    times: list[float] = field(default_factory=list)
-    resident: dict[str, list[float]] = field(default_factory=dict)
-    descriptors: dict[str, list[float]] = field(default_factory=dict)
-    windows: list[Window] = field(default_factory=list)
-    statuses: Counter[str] = field(default_factory=Counter)
-    sent: int = 0
-    stops: int = 0
-    stalled: float = 0.0
-    _since: float = 0.0
-    _stopped_at: float = 0.0
+    """The load, what disturbs it, and what is seen of it.
 
-    def hold(self, maximum: float | None) -> Measured:
-        settings, delegator = self.settings, self.deployment.client
-        settings.tell(f"holding {self.rate:,.0f} delegations a second for {settings.seconds:g} s")
-        before = self._stored()
-        delegator.order(do="begin", rate=self.rate)
+    Args:
+        deployment: the delegator and the observers.
+        settings: of the soak.
+        pids: {process: its id}.
+        measured: filled in.
+    """
+
+    def __init__(
+        self, deployment: Deployment, settings: SoakSettings, pids: dict[str, int], measured: Measured
+    ) -> None:  # fmt: skip
+        self.measured = measured
+        self._peers = deployment.peers
+        self._delegator = deployment.client
+        self._settings = settings
+        self._pids = pids
+        self._times: list[float] = []
+        self._resident: dict[str, list[int]] = defaultdict(list)
+        self._descriptors: dict[str, list[int]] = defaultdict(list)
+        self._stalled_at: float | None = None
+        self._stopped_at: float | None = None
+
+    def hold(self) -> None:
+        """Hold the load, and measure."""
+        settings, measured = self._settings, self.measured
+        settings.tell(f"holding {measured.rate:,.0f} delegations a second for {settings.seconds:g} s")
+        self._delegator.order("begin", rate=measured.rate)
         start, window = time.monotonic(), settings.window
-        now = 0.0
-        while now < settings.seconds:
+        while (now := time.monotonic() - start) < settings.seconds:
             self._disturb(now)
             self._look(now)
             if now >= window:
-                self._take(delegator.order(do="window"), now)
+                self._take(self._delegator.order("window"), now)
                 window += settings.window
-            now = self._sleep(start, now)
+            wait = min(_LOOK, settings.seconds / 24)
+            if self._stopped_at is not None:
+                wait = min(wait, self._stopped_at + _STOPPED - (time.monotonic() - start))
+            time.sleep(max(wait, 0.0))
+        measured.seconds = now
         self.go_on()
-        self._stall(max(now, settings.seconds))
-        self._take(delegator.order(do="end"), settings.seconds)
-        observed = self._settle()
-        sizes = [
-            Size(name, self._series(self.resident[name]), self._series(self.descriptors[name])) for name in self.pids
-        ]
-        return Measured(
-            seconds=now, maximum=maximum, rate=self.rate, sent=self.sent, statuses=self.statuses, sizes=sizes,
-            windows=self.windows, stops=self.stops, stalled=self.stalled, observed=observed,
-            stored=self._stored() - before,
-        )  # fmt: skip
-
-    def _sleep(self, start: float, now: float) -> float:
-        """Until the next look, or the end of a stop, whichever is sooner."""
-        wait = min(_LOOK, self.settings.seconds / 24)
-        if self._stopped_at:
-            wait = min(wait, self._stopped_at + _STOPPED - now)
-        time.sleep(max(wait, 0.0))
-        return time.monotonic() - start
-
-    # -- what disturbs -------------------------------------------------------------------------------------------
+        self._stall(now)
+        self._take(self._delegator.order("end"), settings.seconds)
+        measured.observed = self._settle()
+        for name in self._pids:
+            resident, descriptors = (
+                Series(self._times, seen[name]).since(settings.warm_up) for seen in (self._resident, self._descriptors)
+            )
+            measured.sizes.append(Size(name, resident, descriptors))
 
     def _disturb(self, now: float) -> None:
         """An observer stands still for the first half of the middle third, and a node stops now and then in all of it."""
-        begin, end = self.settings.thirds
-        if now >= self._stopped_at + _STOPPED:
+        begin, end = self._settings.thirds
+        if self._stopped_at is not None and now >= self._stopped_at + _STOPPED:
             self.go_on()
         self._stall(now)
-        due = begin + self.stops * (end - begin) / _STOPS
-        if due <= now < end and self.stops < _STOPS and not self._stopped_at:
-            os.kill(self.pids[_VICTIM], signal.SIGSTOP)
+        due = begin + self.measured.stops * (end - begin) / _STOPS
+        if due <= now < end and self.measured.stops < _STOPS and self._stopped_at is None:
+            os.kill(self._pids[_VICTIM], signal.SIGSTOP)
             self._stopped_at = now
-            self.stops += 1
+            self.measured.stops += 1
 
     def _stall(self, now: float) -> None:
         """In the warm-up too: what the broker may keep for an observer that stands still is full then."""
-        should = any(begin <= now < end for begin, end in self.settings.stalls)
-        if should and not self._since:
-            self.deployment.peers["laggard"].order(do="stall")
-            self._since = now
-        elif self._since and not should:
-            self.deployment.peers["laggard"].order(do="go")
-            self.stalled, self._since = self.stalled + now - self._since, 0.0
+        should = any(begin <= now < end for begin, end in self._settings.stalls)
+        if should and self._stalled_at is None:
+            self._peers["laggard"].order("stall")
+            self._stalled_at = now
+        elif self._stalled_at is not None and not should:
+            self._peers["laggard"].order("go")
+            self.measured.stalled += now - self._stalled_at
+            self._stalled_at = None
 
     def go_on(self) -> None:
         """Let the node go on, if it is stopped."""
-        if self._stopped_at:
-            self._stopped_at = 0.0
+        if self._stopped_at is not None:
+            self._stopped_at = None
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pids[_VICTIM], signal.SIGCONT)
-
-    # -- what came of it -----------------------------------------------------------------------------------------
+                os.kill(self._pids[_VICTIM], signal.SIGCONT)
 
     def _look(self, now: float) -> None:
-        self.times.append(now)
-        for name, pid in self.pids.items():
-            self.resident.setdefault(name, []).append(float(resident_bytes(pid)))
-            self.descriptors.setdefault(name, []).append(float(open_descriptors(pid)))
+        self._times.append(now)
+        for name, pid in self._pids.items():
+            self._resident[name].append(resident_bytes(pid))
+            self._descriptors[name].append(open_descriptors(pid))
 
-    def _series(self, values: list[float]) -> Series:
-        return Series(self.times, values).since(self.settings.warm_up)
-
-    def _stored(self) -> int:
-        """Bytes of the journal's files."""
-        return sum(file.stat().st_size for file in self.journal.parent.glob(f"{self.journal.name}*"))
-
-    def _take(self, told: dict[str, dict[str, int]], now: float) -> None:
-        histogram = Histogram({int(bucket): count for bucket, count in told["latencies"].items()})
-        self.statuses.update(told["statuses"])
-        self.sent = int(str(told["sent"]))
-        if len(histogram):
-            p50, p99 = histogram.percentile(0.5), histogram.percentile(0.99)
-            sizes = {name: int(values[-1]) for name, values in self.resident.items()}
-            self.windows.append(Window(now, len(histogram), p50, p99, sizes))
-            self.settings.tell(
-                f"{now:5.0f} s  {len(histogram):,} outcomes, p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms"
-            )
+    def _take(self, told: dict[str, Any], now: float) -> None:
+        self.measured.statuses.update(told["statuses"])
+        self.measured.sent = told["sent"]
+        if count := told["count"]:
+            p50, p99 = told["p50"], told["p99"]
+            sizes = {name: values[-1] for name, values in self._resident.items()}
+            self.measured.windows.append(Window(now, count, p50, p99, sizes))
+            self._settings.tell(f"{now:5.0f} s  {count:,} outcomes, p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms")
 
     def _settle(self) -> dict[str, dict[str, int]]:
         """Wait until the observers have seen all that passed."""
         limit = time.monotonic() + _CATCH_UP
         while True:
-            told = {name: self.deployment.peers[name].order(do="look") for name in ("observer", "laggard")}
+            told = {name: self._peers[name].order("look") for name in ("observer", "laggard")}
             if len({entry["position"] for entry in told.values()}) == 1 or time.monotonic() > limit:
                 return told
             time.sleep(_LOOK)

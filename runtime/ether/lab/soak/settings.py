@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from ether.lab.settings import RunSettings, setting
+from pydantic import Field
+
+from ether.lab.settings import RunSettings
 
 __all__ = ["SoakSettings"]
 
@@ -13,7 +14,6 @@ _WARM: Final = 150.0
 _WINDOW: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SoakSettings(RunSettings):
     """The settings of a soak.
 
@@ -23,11 +23,11 @@ class SoakSettings(RunSettings):
         UsageError: a value that cannot be; the message names it.
     """
 
-    seconds: float = setting(600.0, least=5)
+    seconds: float = Field(600.0, ge=5)
     """For which the load is held."""
-    load: float = setting(0.5, above=0, most=1)
+    load: float = Field(0.5, gt=0, le=1)
     """The part of the measured maximum rate that is held."""
-    rate: float | None = setting(None, least=1)
+    rate: float | None = Field(None, ge=1)
     """Delegations a second that are held; None measures the maximum first."""
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import linear_regression
 
 __all__ = ["Series"]
 
@@ -18,8 +19,8 @@ class Series:
 
     def since(self, time: float) -> Series:
         """The samples from a time on."""
-        kept = [index for index, at in enumerate(self.times) if at >= time]
-        return Series([self.times[index] for index in kept], [self.values[index] for index in kept])
+        first = sum(at < time for at in self.times)
+        return Series(self.times[first:], self.values[first:])
 
     @property
     def span(self) -> float:
@@ -29,10 +30,4 @@ class Series:
     @property
     def slope(self) -> float:
         """By how much it grows a second: of the line of least squares; 0.0 for fewer than two samples."""
-        if len(self.times) < 2:  # noqa: PLR2004  one sample has no slope
-            return 0.0
-        time = sum(self.times) / len(self.times)
-        value = sum(self.values) / len(self.values)
-        spread = sum((at - time) ** 2 for at in self.times)
-        together = sum((at - time) * (one - value) for at, one in zip(self.times, self.values, strict=True))
-        return together / spread if spread else 0.0
+        return linear_regression(self.times, self.values).slope if self.span else 0.0

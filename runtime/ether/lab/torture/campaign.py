@@ -7,7 +7,6 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -98,7 +97,7 @@ def _torture(settings: TortureSettings, folder: Path, processes: Processes) -> N
             settings.tell(f"the journal's disk fails {len(faults)} times{cannot}")
         limit = began + settings.seconds + _PATIENCE
         told = time.monotonic()
-        while not (nemesis.done.is_set() and all(_finished(folder, settings)) and _are_up(processes)):
+        while not (nemesis.done.is_set() and _is_finished(folder, settings, processes)):
             if time.monotonic() > limit and nemesis.done.is_set():
                 return
             if time.monotonic() - told > _TELL:
@@ -107,14 +106,14 @@ def _torture(settings: TortureSettings, folder: Path, processes: Processes) -> N
             time.sleep(_POLL)
 
 
-def _are_up(processes: Processes) -> bool:
-    """Whether everybody is back from the last strikes, such as an observer that has not seen everything yet."""
-    return all(one.state is Lifecycle.RUNNING for one in processes.statistics())
+def _is_finished(folder: Path, settings: TortureSettings, processes: Processes) -> bool:
+    """Whether each delegator's life of this moment has got through its share, and everybody is back from the last strikes.
 
-
-def _finished(folder: Path, settings: TortureSettings) -> Iterator[bool]:
-    """Of each delegator, whether its life of this moment has got through its share."""
+    Such as an observer that has not seen everything yet.
+    """
     for name in delegator_names(settings):
-        path = folder / "history" / f"{name}.jsonl"
-        last = [line["event"] for line in read_log(path) if line["event"] in {"life", "finished"}]
-        yield last[-1:] == ["finished"]
+        lines = read_log(folder / "history" / f"{name}.jsonl")
+        last = [line["event"] for line in lines if line["event"] in {"life", "finished"}]
+        if last[-1:] != ["finished"]:
+            return False
+    return all(one.state is Lifecycle.RUNNING for one in processes.statistics())

@@ -7,24 +7,21 @@ Without a journal there is nothing to collect: what a dead life had open stays *
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import os
-import threading
+import sched
 import time
 from pathlib import Path
 from typing import Any, Final
 
 from ether.cluster.node_main import join
 from ether.lab.torture.history.log import LogWriter, read_log
-from ether.lab.torture.history.message import outcome_fields
+from ether.lab.torture.history.message import note_outcome
 from ether.lab.torture.workload import Job, make_job
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.ids import new_id, to_text
-from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.wire.codec import read_response
@@ -55,10 +52,9 @@ class Delegator:
         self._log = log
         self._request = request
         self._index = index
-        self._open = 0
-        self._lock = threading.Lock()
-        self._cancels: list[tuple[float, int, Handle]] = []
-        self._numbers = itertools.count()
+        self._open: set[str] = set()
+        """Request ids of what waits for its outcome; changed by whole calls, each of which is atomic."""
+        self._cancels = sched.scheduler(time.monotonic)
 
     @property
     def finished(self) -> bool:
@@ -69,11 +65,10 @@ class Delegator:
         """Ask for what is due, as far as the window allows, and call off what is to be called off."""
         now = time.monotonic()
         due = min(self._request["share"], int((now - self._request["began"]) * self._request["rate"]) + 1)
-        while self._index < due and self._open < WINDOW:
+        while self._index < due and len(self._open) < WINDOW:
             self._ask(make_job(self._request["seed"], self._bus.name, self._index))
             self._index += 1
-        while self._cancels and self._cancels[0][0] <= now:
-            heapq.heappop(self._cancels)[2].cancel()
+        self._cancels.run(blocking=False)
 
     def _ask(self, job: Job) -> None:
         request_id = to_text(new_id())
@@ -85,10 +80,9 @@ class Delegator:
         except EtherError as error:
             self._log.write("fail", id=request_id, code=error.code)
             return
-        with self._lock:
-            self._open += 1
+        self._open.add(handle.id)
         if job.cancel_after is not None:
-            heapq.heappush(self._cancels, (time.monotonic() + job.cancel_after, next(self._numbers), handle))
+            self._cancels.enter(job.cancel_after, 0, handle.cancel)
         progress = Progress()
         handle.listen(progress.take)
         handle.add_done_callback(lambda done: self._told(done, progress))
@@ -107,8 +101,7 @@ class Delegator:
         wanted = set(missing)
         for handle in handles:
             if handle.id in wanted:
-                with self._lock:
-                    self._open += 1
+                self._open.add(handle.id)
                 handle.add_done_callback(self._told_late)
         return True
 
@@ -118,15 +111,13 @@ class Delegator:
             self._log.write("unheard", id=handle.id)
         else:
             note_outcome(self._log, self._bus.name, response, collected=True)
-        with self._lock:
-            self._open -= 1
+        self._open.discard(handle.id)
 
     def _told(self, handle: Handle, progress: Progress) -> None:
         note_outcome(
             self._log, self._bus.name, handle.outcome(), progress=progress.count, disordered=progress.disordered
         )
-        with self._lock:
-            self._open -= 1
+        self._open.discard(handle.id)
 
 
 class Progress:
@@ -161,16 +152,6 @@ def unanswered(path: Path) -> list[str]:
             case "ok" | "fail" | "unheard":
                 asked.pop(line["id"], None)
     return list(asked)
-
-
-def note_outcome(log: LogWriter, name: str, response: Response, **more: object) -> None:
-    """Write down an outcome: *ok* if the bus said it, *unknown* if this process only gave up waiting.
-
-    A link that was full is neither: what never left has certainly not been accepted.
-    """
-    fields = outcome_fields(response)
-    event = "ok" if response.from_agent != name else "fail" if fields["code"] == "link_full" else "unknown"
-    log.write(event, id=response.request_id, **fields, **more)
 
 
 def main() -> None:

@@ -13,9 +13,8 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from ether.lab.torture.fault_plan import Fault
@@ -45,10 +44,8 @@ class Disk:
         self._folder = folder
         self._root = folder / "disk"
         self._place = self._root / "journal"
-        self._ballast = self._root / "ballast"
-        self._lock: sqlite3.Connection | None = None
-        self._failing = 0
-        self._mended: Callable[[], None] | None = None
+        self._fault: contextlib.AbstractContextManager[None] | None = None
+        """What is wrong with it now; leaving it mends it."""
         self.journal: Path = self._place / name
         """The broker's."""
         self.is_mounted: bool = False
@@ -60,9 +57,7 @@ class Disk:
         self._place.mkdir(0o700)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.mend()
         for file in self._place.iterdir():
             shutil.copy2(file, self._folder / file.name)
@@ -73,12 +68,12 @@ class Disk:
     @property
     def faults(self) -> tuple[Fault, ...]:
         """What can be done to it."""
-        return tuple(Fault) if self.is_mounted else tuple(fault for fault in Fault if fault is not Fault.FILL)
+        return tuple(fault for fault in Fault if self.is_mounted or fault is not Fault.FILL)
 
     @property
     def is_broken(self) -> bool:
         """Whether something is wrong with it now."""
-        return self._mended is not None
+        return self._fault is not None
 
     def break_by(self, fault: Fault) -> None:
         """Let something go wrong, until `mend`; nothing must be wrong yet.
@@ -86,73 +81,66 @@ class Disk:
         Raises:
             OSError, sqlite3.Error: it could not be done; nothing has changed.
         """
-        assert self._mended is None, "one fault at a time"
-        begin, end = {
-            Fault.FILL: (self._fill, self._empty),
-            Fault.LOCK: (self._begin_lock, self._end_lock),
-            Fault.PROTECT: (self._protect, self._release),
-            Fault.REMOVE: (self._take_away, self._put_back),
-            Fault.FAIL: (self._fail, self._work),
-        }[fault]
-        begin()
-        self._mended = end
+        assert self._fault is None, "one fault at a time"
+        kinds = {
+            Fault.FILL: self._filled, Fault.LOCK: self._locked, Fault.PROTECT: self._protected,
+            Fault.REMOVE: self._removed, Fault.FAIL: self._failing,
+        }  # fmt: skip
+        begun = kinds[fault]()
+        begun.__enter__()
+        self._fault = begun
 
     def mend(self) -> None:
         """End what goes wrong, if anything does."""
-        if self._mended is not None:
-            end, self._mended = self._mended, None
-            end()
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            fault.__exit__(None, None, None)
 
-    def _fill(self) -> None:
-        with self._ballast.open("wb", buffering=0) as file:
+    @contextlib.contextmanager
+    def _filled(self) -> Iterator[None]:
+        ballast = self._root / "ballast"
+        with ballast.open("wb", buffering=0) as file:
             for size in (1 << 20, 4096, 1):
                 with contextlib.suppress(OSError):
                     while file.write(bytes(size)):
                         pass
+        yield
+        ballast.unlink()
 
-    def _empty(self) -> None:
-        self._ballast.unlink()
-
-    def _begin_lock(self) -> None:
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
         connection = sqlite3.connect(self.journal, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-        try:
+        with contextlib.closing(connection):
             connection.execute("BEGIN IMMEDIATE")
-        except BaseException:
-            connection.close()
-            raise
-        self._lock = connection
+            yield
+            connection.execute("ROLLBACK")
 
-    def _end_lock(self) -> None:
-        assert self._lock is not None
-        self._lock.execute("ROLLBACK")
-        self._lock.close()
-
-    def _protect(self) -> None:
+    @contextlib.contextmanager
+    def _protected(self) -> Iterator[None]:
         """What is open may be written on; a broker that is started meanwhile may not."""
         if self.is_mounted:  # root may write whatever the modes say
             _run("mount", "--bind", "-o", "ro", self._place, self._place)
-            return
-        self._modes(0o400, 0o500)
-
-    def _release(self) -> None:
-        if self.is_mounted:
+            yield
             _run("umount", "-l", self._place)
-            return
-        self._modes(0o600, 0o700)
+        else:
+            self._set_modes(0o400, 0o500)
+            yield
+            self._set_modes(0o600, 0o700)
 
-    def _modes(self, file: int, folder: int) -> None:
+    def _set_modes(self, file: int, folder: int) -> None:
         self._place.chmod(0o700)
         for path in self._place.iterdir():
             path.chmod(file)
         self._place.chmod(folder)
 
-    def _take_away(self) -> None:
-        self._place.rename(self._root / "away")
+    @contextlib.contextmanager
+    def _removed(self) -> Iterator[None]:
+        away = self._place.rename(self._root / "away")
+        yield
+        away.rename(self._place)
 
-    def _put_back(self) -> None:
-        (self._root / "away").rename(self._place)
-
-    def _fail(self) -> None:
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
         """The system refuses each write of that process to a file (EFBIG), which SQLite takes for an error of the disk.
 
         Files that are open are concerned, too, and no right is needed. A broker that is started meanwhile is not.
@@ -162,12 +150,9 @@ class Disk:
             raise OSError(f"no process has {self.journal}")
         _, most = resource.prlimit(writer, resource.RLIMIT_FSIZE)
         resource.prlimit(writer, resource.RLIMIT_FSIZE, (0, most))
-        self._failing = writer
-
-    def _work(self) -> None:
+        yield
         with contextlib.suppress(ProcessLookupError):
-            _, most = resource.prlimit(self._failing, resource.RLIMIT_FSIZE)
-            resource.prlimit(self._failing, resource.RLIMIT_FSIZE, (most, most))
+            resource.prlimit(writer, resource.RLIMIT_FSIZE, (most, most))
 
 
 def _mount(folder: Path) -> bool:

@@ -128,22 +128,20 @@ def make_faults(settings: TortureSettings, known: tuple[Fault, ...]) -> tuple[Fa
     return tuple(found)
 
 
-def _targets(settings: TortureSettings) -> dict[Victim, tuple[tuple[str, ...], ...]]:
+def _targets(settings: TortureSettings) -> dict[Victim, list[tuple[str, ...]]]:
     """{victim: what one strike hits, each of the choices}."""
     nodes = node_names(settings)
-    choices = {
-        Victim.BROKER: ((BROKER,),),
-        Victim.NODE: tuple((name,) for name in nodes),
-        Victim.DELEGATOR: tuple((name,) for name in delegator_names(settings)),
-        Victim.OBSERVER: tuple((name,) for name in observer_names(settings)),
-        Victim.CLUSTER: ((BROKER, *nodes),),
+    choices: dict[Victim, list[tuple[str, ...]]] = {
+        Victim.BROKER: [(BROKER,)],
+        Victim.NODE: [(name,) for name in nodes],
+        Victim.DELEGATOR: [(name,) for name in delegator_names(settings)],
+        Victim.OBSERVER: [(name,) for name in observer_names(settings)],
+        Victim.CLUSTER: [(BROKER, *nodes)],
     }
-    return {victim: choices[victim] for victim in Victim if victim in settings.victims and choices[victim]}
+    return {victim: names for victim, names in choices.items() if victim in settings.victims and names}
 
 
-def _strike(
-    number: int, at: float, targets: dict[Victim, tuple[tuple[str, ...], ...]], dice: random.Random
-) -> Strike:  # fmt: skip
+def _strike(number: int, at: float, targets: dict[Victim, list[tuple[str, ...]]], dice: random.Random) -> Strike:
     victim = dice.choices(list(targets), [_WEIGHTS[victim] for victim in targets])[0]
     names = dice.choice(targets[victim])
     action = Action.KILL if victim is Victim.CLUSTER else dice.choices(list(_ACTIONS), list(_ACTIONS.values()))[0]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
+import sched
 import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, Protocol, Self
 
 from ether.lab.torture.disk import Disk
@@ -56,8 +55,7 @@ class Nemesis:
         self._disk = disk
         self._target = target
         self._log = log
-        self._numbers = itertools.count()
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._events = sched.scheduler(time.monotonic)
         self._paused: list[str] = []
         self._up: dict[str, int] = {}
         self._ended: set[int] = set()
@@ -68,9 +66,9 @@ class Nemesis:
         self.struck: int = 0
         """Strikes so far."""
         for strike in plan:
-            self._push(began + strike.at, lambda strike=strike: self._strike(strike, strike.names, _TRIES))  # type: ignore[misc]
+            self._events.enterabs(began + strike.at, 0, self._strike, (strike, strike.names, _TRIES))
         for fault in faults:
-            self._push(began + fault.at, lambda fault=fault: self._break_disk(fault))  # type: ignore[misc]
+            self._events.enterabs(began + fault.at, 0, self._break_disk, (fault,))
         self._thread = threading.Thread(target=self._run, name="ether-nemesis", daemon=True)
 
     def __enter__(self) -> Self:
@@ -85,9 +83,6 @@ class Nemesis:
         if self._disk is not None:
             self._disk.mend()
 
-    def _push(self, at: float, call: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (at, next(self._numbers), call))
-
     def _run(self) -> None:
         expected = time.monotonic() + _LOOK
         while not self._stop.wait(max(0.0, expected - time.monotonic())):
@@ -95,9 +90,8 @@ class Nemesis:
             if now - expected > _STALL:
                 self._log.write("stall", seconds=now - expected)
             self._look()
-            while self._events and self._events[0][0] <= now:
-                heapq.heappop(self._events)[2]()
-            if not self._events:
+            self._events.run(blocking=False)
+            if self._events.empty():
                 self.done.set()
             expected = time.monotonic() + _LOOK
 
@@ -118,47 +112,41 @@ class Nemesis:
 
     def _strike(self, strike: Strike, names: tuple[str, ...], tries: int) -> None:
         """Strike the named ones; who is not up just now is tried again, for a while."""
-        missing = []
+        known = {"number": strike.number, "action": strike.action, "victim": strike.victim}
+        missing: tuple[str, ...] = ()
         for name in names:
             at = time.monotonic()
             is_up = name in self._up and self._up[name] not in self._ended
             pid = self._target.signal(name, _SIGNALS[strike.action]) if is_up else None
             if pid is None:
-                missing.append(name)
+                missing += (name,)
                 continue
-            if strike.action is not Action.PAUSE:
-                self._ended.add(pid)
-            self._log.write(
-                "strike", number=strike.number, action=strike.action, victim=strike.victim, name=name, pid=pid,
-                begin=at, seconds=strike.seconds,
-            )  # fmt: skip
+            self._log.write("strike", **known, name=name, pid=pid, begin=at, seconds=strike.seconds)
             if strike.action is Action.PAUSE:
                 self._paused.append(name)
-                self._push(at + strike.seconds, lambda name=name: self._resume(name))  # type: ignore[misc]
+                self._events.enterabs(at + strike.seconds, 0, self._resume, (name,))
+            else:
+                self._ended.add(pid)
         if missing and tries:
-            left = tuple(missing)
-            self._push(time.monotonic() + _RETRY, lambda: self._strike(strike, left, tries - 1))
+            self._events.enter(_RETRY, 0, self._strike, (strike, missing, tries - 1))
             return
         self.struck += 1
         for name in missing:
-            self._log.write("missed", number=strike.number, action=strike.action, victim=strike.victim, name=name)
+            self._log.write("missed", **known, name=name)
 
     def _break_disk(self, plan: FaultPlan) -> None:
         assert self._disk is not None
         at = time.monotonic()
         if self._disk.is_broken:  # the plan's times have all come at once, as when the processes were long in coming up
-            self._push(at + _RETRY, lambda: self._break_disk(plan))
+            self._events.enter(_RETRY, 0, self._break_disk, (plan,))
             return
         try:
             self._disk.break_by(plan.fault)
-        except (
-            OSError,
-            sqlite3.Error,
-        ) as error:  # such as a lock that the broker has, or a journal that is not made yet
+        except (OSError, sqlite3.Error) as error:  # such as a lock that the broker has, or a journal that is not there
             self._log.write("missed", number=plan.number, action=plan.fault, victim="disk", name=str(error))
             return
         self._log.write("fault", number=plan.number, fault=plan.fault, begin=at, seconds=plan.seconds)
-        self._push(at + plan.seconds, lambda: self._mend_disk(plan))
+        self._events.enterabs(at + plan.seconds, 0, self._mend_disk, (plan,))
 
     def _mend_disk(self, plan: FaultPlan) -> None:
         assert self._disk is not None

@@ -42,10 +42,8 @@ class RecordingObserver(Observer):
             self._rolling = Rolling()  # another broker, which counts anew
         super().observe(batch)
         self._rolling.add(envelope for _, envelope in batch.envelopes)
-        messages = [passed(number, envelope) for number, envelope in batch.envelopes]
-        self._log.write(
-            "batch", first=batch.first, next=batch.next, time=batch.time, rolling=self._rolling.text, messages=messages
-        )  # fmt: skip
+        messages = [passed(number, envelope, batch.time) for number, envelope in batch.envelopes]
+        self._log.write("batch", first=batch.first, next=batch.next, rolling=self._rolling.text, messages=messages)
 
     def on_gap(self, first: int, last: int) -> None:
         """Write down what was missed."""

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ether.cluster.cluster import Cluster
@@ -64,8 +62,8 @@ class Processes:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            self.scratch = Path(tempfile.mkdtemp(prefix="ether-torture-"))
-            stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
+            scratch = tempfile.TemporaryDirectory(prefix="ether-torture-", ignore_cleanup_errors=True)
+            self.scratch = Path(stack.enter_context(scratch))
             stack.enter_context(_environment({MARK: self.mark, "TMPDIR": str(self.scratch)}))
             if self._settings.journal_faults:
                 self.disk = stack.enter_context(Disk(self._folder, JOURNAL))
@@ -73,30 +71,24 @@ class Processes:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def begin(self) -> float:
         """Start the observers and the delegators; returns when the load began."""
-        self._clients = process_supervisor = ProcessSupervisor(
-            intensity=_ENDLESS, period=1.0, backoff=_DOWN, on_event=_ignore, on_output=self._on_output,
-            on_failed=_ignore,
+        self._clients = clients = ProcessSupervisor(
+            intensity=_ENDLESS, period=1.0, backoff=_DOWN, on_event=_ignore, on_output=self._on_output, on_failed=_ignore
         )  # fmt: skip
-        process_supervisor.start()
-        for module, names, patience, is_last in (
-            ("observer", observer_names(self._settings), _LEAVE, True),
-            ("delegator", delegator_names(self._settings), _DRAIN, False),
-        ):
+        clients.start()
+        for kind, names, patience in (
+            ("observer", observer_names(self._settings), _LEAVE), ("delegator", delegator_names(self._settings), _DRAIN),
+        ):  # fmt: skip
             self._began = time.monotonic()
             for name in names:
-                request = self._request(name)
-                process_supervisor.add(
-                    ProcessSpec(name, f"ether.lab.torture.{module}", request, patience, _START, last=is_last)
-                )
+                module, is_last = f"ether.lab.torture.{kind}", kind == "observer"
+                clients.add(ProcessSpec(name, module, self._request(name), patience, _START, last=is_last))
             for name in names:
-                process_supervisor.wait_up(name)
+                clients.wait_up(name)
         return self._began
 
     def end(self, *, at_once: bool = False) -> None:
@@ -109,9 +101,8 @@ class Processes:
 
     def signal(self, name: str, number: int) -> int | None:
         """Send a signal to a process; returns its id, or None when it is between two lives."""
-        if name == BROKER or name in node_names(self._settings):
-            return self.cluster.signal(name, number)
-        return self._clients.signal(name, number) if self._clients is not None else None
+        where = self.cluster if name in {BROKER, *node_names(self._settings)} else self._clients
+        return where.signal(name, number) if where is not None else None
 
     def statistics(self) -> list[ProcessStatistics]:
         """How each process stands."""
@@ -121,7 +112,16 @@ class Processes:
     def _spec(self) -> ClusterSpec:
         settings = self._settings
         bind = f"ipc://{self.scratch}/broker.sock" if settings.transport == "ipc" else "tcp://127.0.0.1:*"
-        nodes = tuple(NodeSpec(name, _cast(str(self._folder), name)) for name in node_names(settings))
+        nodes = tuple(
+            NodeSpec(name, tuple(
+                AgentSpec(
+                    f"ether.lab.torture.specialists:{kind}", f"{kind.lower()}-{name}",
+                    kwargs={"folder": str(self._folder), "node": name},
+                )
+                for kind in ("ThreadWorker", "AsyncWorker")
+            ))
+            for name in node_names(settings)
+        )  # fmt: skip
         path = self._folder / JOURNAL if self.disk is None else self.disk.journal
         journal = str(path) if settings.durability is Durability.JOURNAL else None
         return ClusterSpec(
@@ -135,41 +135,23 @@ class Processes:
         share, rest = divmod(settings.delegations, len(names))
         number = names.index(name) if name in names else len(names)
         return lambda: {
-            "url": self.cluster.url,
-            "name": name,
-            "folder": str(self._folder),
-            "seed": settings.seed,
-            "durability": settings.durability.value,
-            "share": share + (number < rest),
+            "url": self.cluster.url, "name": name, "folder": str(self._folder), "began": self._began, "seed": settings.seed,
+            "durability": settings.durability.value, "share": share + (number < rest),
             "rate": settings.delegations / len(names) / settings.seconds,
-            "began": self._began,
-        }
-
-
-def _cast(folder: str, node: str) -> tuple[AgentSpec, ...]:
-    return tuple(
-        AgentSpec(
-            f"ether.lab.torture.specialists:{kind}",
-            f"{kind.lower()}-{node}",
-            kwargs={"folder": folder, "node": node},
-        )
-        for kind in ("ThreadWorker", "AsyncWorker")
-    )
+        }  # fmt: skip
 
 
 @contextlib.contextmanager
 def _environment(extra: dict[str, str]) -> Iterator[None]:
     """Give the processes that are started meanwhile these variables."""
-    before = {name: os.environ.get(name) for name in extra}
+    before = {name: os.environ[name] for name in extra if name in os.environ}
     os.environ.update(extra)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in extra:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _ignore(*_: object) -> None:

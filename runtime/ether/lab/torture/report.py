@@ -11,7 +11,7 @@ from pathlib import Path
 from ether.lab.report import Figure, Report, Violation, spread
 from ether.lab.torture.checker.disk import disk_recoveries
 from ether.lab.torture.fault_plan import BROKER, Action
-from ether.lab.torture.history.history import Ending, Evidence
+from ether.lab.torture.history.history import Evidence
 
 __all__ = ["make_report"]
 
@@ -37,7 +37,7 @@ def make_report(evidence: Evidence, violations: tuple[Violation, ...], folder: P
             (after for _, after in disk_recoveries(evidence) if after < math.inf),
         ),
     )  # fmt: skip
-    strikes = Counter(f"{outage.action} {outage.name.partition('-')[0]}" for outage in evidence.struck)
+    strikes = Counter(f"{outage.action} {outage.name.partition('-')[0]}" for outage in evidence.outages.all)
     strikes.update(f"{fault.fault} disk" for fault in evidence.outages.disk)
     return Report(
         figures,
@@ -54,40 +54,37 @@ def make_report(evidence: Evidence, violations: tuple[Violation, ...], folder: P
 def _counts(evidence: Evidence) -> dict[str, float]:
     roots = evidence.roots
     times = [op.at for op in roots] + [ending.at for ending in evidence.told]
-    stretches = [stretch for observations in evidence.observed for stretch in observations.stretches]
+    reported = [gap for observer in evidence.observed for stretch in observer.stretches for gap in stretch.reported]
     return {
         "delegations": len(roots),
         "sub-delegations": len(evidence.ops) - len(roots),
         "seconds of the load": max(times) - min(times) if times else 0.0,
         "runs": sum(map(len, evidence.runs.values())),
         "runs again, after a lost node": sum(len(runs) - 1 for runs in evidence.runs.values() if runs),
-        "messages observed": sum(len(stretch.messages) for stretch in stretches),
-        "messages reported as missed": sum(
-            last - first + 1 for stretch in stretches for first, last in stretch.reported
-        ),
+        "messages observed": sum(len(observer.messages) for observer in evidence.observed),
+        "messages reported as missed": sum(last - first + 1 for first, last in reported),
         "strikes that found their process between two lives": evidence.outages.missed,
-    }  # fmt: skip
+    }
 
 
 def _outcomes(evidence: Evidence) -> Counter[str]:
     """What delegators were told: {`ok COMPLETED`: count}; `unanswered` is what a killed life had asked."""
-    last = [evidence.endings[op.id][-1] if evidence.endings.get(op.id) else None for op in evidence.roots]
-    return Counter("unanswered" if ending is None else _words(ending) for ending in last)
-
-
-def _words(ending: Ending) -> str:
-    return " ".join(filter(None, (ending.kind, ending.status, ending.code)))
+    told = [evidence.endings.get(op.id) for op in evidence.roots]
+    return Counter(
+        " ".join(filter(None, (endings[-1].event, endings[-1].status, endings[-1].code))) if endings else "unanswered"
+        for endings in told
+    )
 
 
 def _node_recoveries(evidence: Evidence) -> Iterable[float]:
     """For each run that a SIGKILL cut short, the seconds to the outcome that the life that had asked was told."""
-    kills = {outage.pid: outage.begin for outage in evidence.struck if outage.action is Action.KILL}
+    kills = {outage.pid: outage.begin for outage in evidence.outages.all if outage.action is Action.KILL}
     for request_id, runs in evidence.runs.items():
         endings = evidence.endings.get(request_id, ())
-        told = [ending.at for ending in endings if ending.kind == "ok" and not ending.collected]
+        told = [ending.at for ending in endings if ending.event == "ok" and not ending.collected]
         for run in runs:
             killed = kills.get(run.pid, math.inf)
-            if run.end is None and run.start < killed < math.inf and told and told[-1] > killed:
+            if run.end is None and run.at < killed < math.inf and told and told[-1] > killed:
                 yield told[-1] - killed
 
 
@@ -96,7 +93,7 @@ def _broker_recoveries(evidence: Evidence) -> Iterable[tuple[float, float]]:
 
     One that was followed by another strike at it in between says nothing of the way back.
     """
-    told = sorted(ending.at for ending in evidence.told if ending.kind == "ok")
+    told = sorted(ending.at for ending in evidence.answers)
     outages = evidence.outages.of(BROKER)
     for outage in outages:
         if outage.action is Action.KILL and outage.end < math.inf:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
 from enum import StrEnum, unique
-from typing import Final
+from typing import Final, Self
 
-from ether.lab.settings import RunSettings, setting
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+
+from ether.lab.settings import RunSettings
 from ether_broker.errors import UsageError
 
 __all__ = ["Durability", "TortureSettings", "Victim"]
@@ -42,7 +43,6 @@ class Durability(StrEnum):
     """It survives."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TortureSettings(RunSettings):
     """The settings of a campaign.
 
@@ -52,25 +52,25 @@ class TortureSettings(RunSettings):
         UsageError: a value that cannot be; the message names it.
     """
 
-    seconds: float = setting(0.0, least=0)
+    seconds: NonNegativeFloat = 0.0
     """Over which the delegations are spread; 0 is as long as 100 a second take, and 10 at least."""
-    delegations: int = setting(20_000, least=1)
+    delegations: PositiveInt = 20_000
     """In all; the sub-delegations that handlers make come on top."""
-    nodes: int = setting(3, least=1)
-    delegators: int = setting(2, least=1)
-    observers: int = setting(1, least=0)
-    seed: int = field(default_factory=lambda: secrets.randbelow(1 << 32))
+    nodes: PositiveInt = 3
+    delegators: PositiveInt = 2
+    observers: NonNegativeInt = 1
+    seed: int = Field(default_factory=lambda: secrets.randbelow(1 << 32))
     """Makes the plan and the work; the timing is the machine's."""
-    kills: int = setting(-1, least=-1)
+    kills: int = Field(-1, ge=-1)
     """Strikes in this time; -1 is one every two seconds."""
     durability: Durability = Durability.JOURNAL
     victims: tuple[Victim, ...] = tuple(Victim)
     journal_faults: bool = False
     """Whether the disk under the journal is full, locked, read-only or away at times."""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
         """Check, and fill in what follows from the rest."""
-        RunSettings.__post_init__(self)
         if self.journal_faults and self.durability is not Durability.JOURNAL:
             raise UsageError(
                 "Without a journal its disk cannot fail: leave journal faults out, or ask for durability journal."
@@ -81,3 +81,4 @@ class TortureSettings(RunSettings):
             object.__setattr__(self, "seconds", max(_SHORTEST, self.delegations / _RATE))
         if self.kills < 0:
             object.__setattr__(self, "kills", round(self.seconds * _STRIKES))
+        return self

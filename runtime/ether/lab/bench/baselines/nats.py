@@ -9,9 +9,9 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from ether.lab.bench.baselines.nats_envelope import PLAIN, Notation, notation_of
+from ether.lab.bench.baselines.nats_server import missing
 from ether.lab.harness.role import Info, Role, summary
-from ether.lab.harness.workload import BODIES
-from ether_broker.errors import MissingExtra
+from ether.lab.harness.workload import NESTED, OPAQUE
 
 __all__ = ["Client", "Worker"]
 
@@ -25,56 +25,38 @@ class _End(Role):
         MissingExtra: nats-py is not installed.
     """
 
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
+    def start(self) -> Info:
+        """Connect."""
         try:
             import nats
         except ImportError:
-            msg = "nats-py is not installed: `pip install 'agent-ether[dev]'` brings it, or leave out what needs NATS."
-            raise MissingExtra(msg) from None
-        self._nats = nats
+            raise missing("nats-py") from None
         self._loop = asyncio.new_event_loop()
-        self._connection: Any = None
-
-    def start(self) -> Info:
-        """Connect."""
-        self._connection = self._do(self._nats.connect(self.options["url"]))
+        self.callback(self._loop.close)
+        self._connection: Any = self._do(nats.connect(self.options["url"]))
+        self.callback(lambda: self._do(self._connection.close()))
         return {}
 
     def _do(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end."""
         return self._loop.run_until_complete(coroutine)
 
-    def stop(self) -> None:
-        """Disconnect, and close the loop."""
-        if self._connection is not None:
-            self._do(self._connection.close())
-        self._loop.close()
-
 
 class Worker(_End):
     """A NATS subscriber in a thread, with a callback for each kind of body."""
 
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
-        self._thread = threading.Thread(target=self._loop.run_forever)
-
     def start(self) -> Info:
         """Subscribe, then answer."""
         super().start()
-        for kind in (*BODIES, PLAIN):
+        for kind in (NESTED, OPAQUE, PLAIN):
             notation = notation_of(kind)
             self._do(self._connection.subscribe(notation.subject, cb=_responder(notation)))
         self._do(self._connection.flush())
-        self._thread.start()
+        thread = threading.Thread(target=self._loop.run_forever)
+        thread.start()
+        self.callback(thread.join)
+        self.callback(self._loop.call_soon_threadsafe, self._loop.stop)
         return {}
-
-    def stop(self) -> None:
-        """Stop answering, and disconnect."""
-        if self._thread.ident is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        super().stop()
 
 
 def _responder(notation: Notation) -> Any:
@@ -87,10 +69,9 @@ def _responder(notation: Notation) -> Any:
 class Client(_End):
     """Asks from the main thread by `request` of nats-py, one task for each question that is open at a time."""
 
-    def run(self, order: Info) -> Info:
+    def work(self, body: str, window: int, seconds: float, **_options: object) -> Info:
         """Ask for so many seconds with so many questions open."""
-        notation = notation_of(order["body"])
-        result: Info = self._do(_ask(self._connection, notation, order["window"], order["seconds"]))
+        result: Info = self._do(_ask(self._connection, notation_of(body), window, seconds))
         return result
 
 

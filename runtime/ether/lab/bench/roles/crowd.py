@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from ether.lab.harness.role import Info, Role
@@ -29,27 +30,26 @@ _WORK: Final = b"crowd.work"
 class Crowd(Role):
     """Neither sockets nor processes: frames go into the supervisor's step, and what it sends is dropped."""
 
-    def run(self, order: Info) -> Info:
+    def fill(self, agents: int) -> Info:
         """Fill a bus with `agents`: CPU seconds for each registered, each choice among them, and each that leaves.
 
         The first choice is taken by itself: it finds everybody with more to do than when they were last looked at.
         """
         bus = _Bus()
         boss, busy, leaving = (bus.join(name) for name in ("boss", "busy", "leaving"))
-        count = order["agents"]
         bus.take(boss, [_register(b"asks")])
-        registering = bus.take(busy, [_register(b"busy%d" % number, _WORK) for number in range(count)])
+        registering = bus.take(busy, [_register(b"busy%d" % number, _WORK) for number in range(agents)])
         bus.take(leaving, [_register(b"left%d" % number, b"other.work") for number in range(_LEAVING)])
-        bus.take(boss, [_delegate(_WORK, b"busy%d" % number) for number in range(count)])
+        bus.take(boss, [_delegate(_WORK, b"busy%d" % number) for number in range(agents)])
         bus.take(boss, [_delegate(b"other.work", b"left%d" % number) for number in range(_LEAVING)])
-        bus.expect(count + _LEAVING)
+        bus.expect(agents + _LEAVING)
         first = bus.take(boss, [_delegate(_WORK)])
         choosing = bus.take(boss, [_delegate(_WORK) for _ in range(_CHOICES)])
-        bus.expect(count + _LEAVING + 1 + _CHOICES)
+        bus.expect(agents + _LEAVING + 1 + _CHOICES)
         going = bus.take(leaving, [pack_envelope(Kind.BYE)])
-        bus.expect(count + 1 + _CHOICES)
+        bus.expect(agents + 1 + _CHOICES)
         return {
-            "register": registering / count, "first": first, "choose": choosing / _CHOICES, "leave": going / _LEAVING,
+            "register": registering / agents, "first": first, "choose": choosing / _CHOICES, "leave": going / _LEAVING,
         }  # fmt: skip
 
 
@@ -70,16 +70,20 @@ class _Bus:
     def take(self, incarnation: bytes, envelopes: Sequence[bytes]) -> float:
         """Let a node say something; CPU seconds until all of it was taken."""
         sender = Address(b"t" + incarnation)
-        frames = [(sender, join_frame(envelopes[first : first + _FRAME])) for first in range(0, len(envelopes), _FRAME)]
-        return sum(_seconds(lambda frame=frame: self._step([frame])) for frame in frames)  # type: ignore[misc]  # a default
+        seconds = 0.0
+        for first in range(0, len(envelopes), _FRAME):
+            frame = join_frame(envelopes[first : first + _FRAME])
+            start = time.thread_time()
+            self._step([(sender, frame)])
+            seconds += time.thread_time() - start
+        return seconds
 
     def _step(self, arrivals: list[tuple[Address, bytes]]) -> None:
         supervisor, session_table = self._supervisor, self._supervisor.state.session_table
         supervisor.step(arrivals, _NOW, _NOW)
         while supervisor.next_wake() <= _NOW:
             supervisor.step((), _NOW, _NOW)
-        for _ in session_table.outgoing():
-            pass
+        deque(session_table.outgoing(), maxlen=0)
         for session in session_table.sessions:
             session.channel.acknowledge(session.channel.last)
 
@@ -109,9 +113,3 @@ def _delegate(capability: bytes, target: bytes = b"") -> bytes:
         Kind.DELEGATION, request_id=next(_ids).to_bytes(16), source=b"asks", target=target, capability=capability,
         deadline=_FAR, body=pack({}),
     )  # fmt: skip
-
-
-def _seconds(call: Callable[[], None]) -> float:
-    start = time.thread_time()
-    call()
-    return time.thread_time() - start

@@ -1,33 +1,35 @@
-"""A node of a bus, with agents that echo or that have nothing to do."""
+"""The nodes of a benchmark: with agents that echo or do nothing, with an observer, and one that delegates."""
 
 from __future__ import annotations
 
 import gc
+import itertools
+import threading
 import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from typing import Final
 
 from ether.lab.harness.procfs import resident_bytes
-from ether.lab.harness.role import Info, Role
-from ether.lab.harness.workload import EchoAgent
+from ether.lab.harness.role import CHUNK, Info, Role, serial
+from ether.lab.harness.workload import EchoAgent, body_of, capability_of
 from ether.runtime import Runtime
+from ether_actors.observers.observer import Observation, Observer
+from ether_actors.task.handle import Handle
 
-__all__ = ["Host", "Node", "Worker"]
+__all__ = ["Client", "Host", "Node", "Watcher", "Worker"]
+
+_PATIENCE: Final = 30.0
 
 
 class Node(Role):
     """A node that joins the bus of the `endpoint`."""
 
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
-        self._bus = Runtime.connect(options["endpoint"], drain=0.0, keys=options.get("keys"))
-
     def start(self) -> Info:
         """Join."""
-        self._bus.open()
+        bus = Runtime.connect(self.options["endpoint"], drain=0.0, keys=self.options.get("keys"))
+        self._bus = self.enter_context(bus)
         return {}
-
-    def stop(self) -> None:
-        """Leave."""
-        self._bus.close()
 
 
 class Worker(Node):
@@ -49,12 +51,85 @@ class Host(Node):
         self._bus.start(EchoAgent, name="warm")
         return {}
 
-    def run(self, order: Info) -> Info:
-        """Start `agents` of them: seconds until all are registered, and bytes more in RAM."""
+    def fill(self, agents: int) -> Info:
+        """Start so many of them: seconds until all are registered, and bytes more in RAM."""
         gc.collect()
         before = resident_bytes()
         start = time.perf_counter()
-        agents = self._bus.start_many(EchoAgent, order["agents"], name="idle")
+        self._bus.start_many(EchoAgent, agents, name="idle")
         seconds = time.perf_counter() - start
         gc.collect()
-        return {"count": len(agents), "seconds": seconds, "bytes": resident_bytes() - before}
+        return {"count": agents, "seconds": seconds, "bytes": resident_bytes() - before}
+
+
+class _Counter(Observer):
+    """A counter of messages by kind; while it is not `going`, it stands still within one."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[int] = Counter()
+        self.going = threading.Event()
+        self.going.set()
+
+    def on_message(self, observation: Observation) -> None:
+        self.going.wait()
+        self.seen[observation.header.kind] += 1
+
+
+class Watcher(Node):
+    """Observes all that passes."""
+
+    def start(self) -> Info:
+        """Join and observe."""
+        super().start()
+        self._observer = self._bus.observe(_Counter())
+        self.callback(self._observer.going.set)
+        return {}
+
+    def stall(self) -> Info:
+        """Stand still within the next message."""
+        self._observer.going.clear()
+        return {}
+
+    def go(self) -> Info:
+        """Go on."""
+        self._observer.going.set()
+        return {}
+
+    def look(self) -> Info:
+        """Say how many messages it has seen, how many it missed, and its position."""
+        observer = self._observer
+        return {"seen": observer.seen.total(), "missed": observer.missed, "position": observer.position}
+
+
+class Client(Node):
+    """Delegates from plain code."""
+
+    def work(self, body: str, window: int, seconds: float, *, by_name: bool = False) -> Info:
+        """Delegate for so many seconds with so many delegations open.
+
+        With `by_name` they go to each agent in turn; else the registry chooses.
+        """
+        capability, params, bus = capability_of(body), body_of(body), self._bus
+        targets: Iterator[str | None] = itertools.cycle(self.options["names"] if by_name else [None])
+
+        def delegate() -> Handle:
+            return bus.delegate(capability, params, to=next(targets), timeout=60.0)
+
+        def round_trip() -> None:
+            delegate().result(_PATIENCE).unwrap()
+
+        if window == 1:
+            return serial(round_trip, seconds)
+        open_: deque[Handle] = deque()
+        clock = time.perf_counter
+        count = 0
+        start = clock()
+        while (now := clock()) < start + seconds:
+            for _ in range(CHUNK):
+                open_.append(delegate())
+                if len(open_) >= window:
+                    open_.popleft().result(_PATIENCE).unwrap()
+                    count += 1
+        for handle in open_:
+            handle.result(_PATIENCE).unwrap()
+        return {"count": count, "seconds": now - start}

@@ -6,6 +6,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -42,58 +43,44 @@ def write_past(path: Path, rows: int) -> int:
     Returns:
         The delegations that have no outcome in it.
     """
-    journal = SqliteJournal(path)
-    passed = islice(_passed(rows), rows)
-    open_ = 0
-    try:
+    passed, open_ = islice(_passed(rows), rows), 0
+    with closing(SqliteJournal(path)) as journal:
         while step := list(islice(passed, _STEP)):
             while journal.queued_bytes > _QUEUED:
                 time.sleep(_PAUSE)
             journal.append(journal.next, time.monotonic(), time.time(), step)
             kinds = [envelope[0] for envelope in step]
             open_ += kinds.count(Kind.DELEGATION) - kinds.count(Kind.RESPONSE)
-    finally:
-        journal.close()
     return open_
 
 
 def _passed(rows: int) -> Iterator[bytes]:
     """Agents that came and went, agents that stay, and then delegations, of which the last ones have no outcome."""
     chance = random.Random(rows)  # noqa: S311  the same past each time
-    comings = [*_comings()]
-    yield from comings
+    yield from _comings()
     still = min(OPEN, rows // 4)
-    left = rows - len(comings)
-    names = [f"echo-{number}".encode() for number in range(AGENTS)]
-    asked = {name: _asked(name) for name in names}
-    answered = {name: _answered(name) for name in names}
+    envelopes = [_asked_and_answered(f"echo-{number}".encode()) for number in range(AGENTS)]
     running: deque[tuple[bytes, bytes]] = deque()
-    while left > 0:
-        name = chance.choice(names)
+    while True:
         request_id = new_id()
-        yield _about(request_id, asked[name])
-        running.append((request_id, name))
-        left -= 1
-        if len(running) > still and left > 0:
-            request_id, name = running.popleft()
-            yield _about(request_id, answered[name])
-            left -= 1
+        asked, answered = chance.choice(envelopes)
+        yield _about(request_id, asked)
+        running.append((request_id, answered))
+        if len(running) > still:
+            yield _about(*running.popleft())
 
 
 def _about(request_id: bytes, envelope: bytes) -> bytes:
     return b"".join((envelope[: _ID.start], request_id, envelope[_ID.stop :]))
 
 
-def _asked(name: bytes) -> bytes:
-    return pack_request(
-        new_id(), b"desk", name, capability_of(OPAQUE).encode(), pack(body_of(OPAQUE)), timeout=_LIVES, timestamp=time.time(),
+def _asked_and_answered(name: bytes) -> tuple[bytes, bytes]:
+    body = pack(body_of(OPAQUE))
+    asked = pack_request(
+        new_id(), b"desk", name, capability_of(OPAQUE).encode(), body, timeout=_LIVES, timestamp=time.time(),
         deadline=time.monotonic() + _LIVES,
     )  # fmt: skip
-
-
-def _answered(name: bytes) -> bytes:
-    header = read_header(_asked(name))
-    return pack_outcome(header, pack(body_of(OPAQUE)), elapsed=0.01, timestamp=time.time())
+    return asked, pack_outcome(read_header(asked), body, elapsed=0.01, timestamp=time.time())
 
 
 def _comings() -> Iterator[bytes]:

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from ether.cluster.cluster import Cluster
@@ -27,30 +26,22 @@ _LOOK: Final = 0.01
 class ProcessKiller(Role):
     """Three nodes, each with an agent, and a broker with a journal, each started again at once."""
 
-    def __init__(self, options: Info) -> None:
-        super().__init__(options)
-        bind = "tcp://127.0.0.1:*" if options["transport"] == "tcp" else f"ipc://{options['folder']}/broker"
-        self._cluster = Cluster(
-            _NODES, [Holder], bind=bind, journal=str(Path(options["folder"], "journal.db")), drain=0.0,
-            intensity=10_000, backoff=Backoff(initial=0.0), on_output=lambda _name, _line: None,
-        )  # fmt: skip
-        self._bus: Runtime | None = None
-
     def start(self) -> Info:
         """Start all, and join."""
-        self._cluster.open()
-        self._bus = Runtime.connect(self._cluster.url, name="killer", drain=0.0)
-        self._bus.open()
+        folder = self.options["folder"]
+        bind = "tcp://127.0.0.1:*" if self.options["transport"] == "tcp" else f"ipc://{folder}/broker"
+        cluster = Cluster(
+            _NODES, [Holder], bind=bind, journal=f"{folder}/journal.db", drain=0.0, intensity=10_000,
+            backoff=Backoff(initial=0.0), on_output=lambda _name, _line: None,
+        )  # fmt: skip
+        self._cluster = self.enter_context(cluster)
+        self._bus = self.enter_context(Runtime.connect(cluster.url, name="killer", drain=0.0))
         return {}
 
-    def run(self, order: Info) -> Info:
-        """Kill a node (`node`) or the broker (`broker`), and say when its callers knew."""
-        assert self._bus is not None
-        self._wait(self._is_whole, "all nodes are there")
-        return self._kill_node(self._bus) if order["kill"] == "node" else self._kill_broker(self._bus)
-
-    def _kill_node(self, bus: Runtime) -> Info:
+    def kill_node(self) -> Info:
         """Seconds from SIGKILL to `node_lost`, and to the outcome that another node gave."""
+        bus = self._bus
+        self._wait_whole()
         again = bus.delegate("bench.hold.again", timeout=_PATIENCE)
         agent = next(iter(again.stream())).from_agent
         once = bus.delegate("bench.hold.once", to=agent, timeout=_PATIENCE)
@@ -69,8 +60,10 @@ class ProcessKiller(Role):
         self._wait(lambda: len(at) == 2, "both outcomes are noted")  # noqa: PLR2004  both
         return {"lost": at[once] - start, "elsewhere": at[again] - start}
 
-    def _kill_broker(self, bus: Runtime) -> Info:
+    def kill_broker(self) -> Info:
         """Seconds from SIGKILL to the first outcome after it."""
+        bus = self._bus
+        self._wait_whole()
         start = self._kill("broker")
         bus.delegate(capability_of(OPAQUE), body_of(OPAQUE), timeout=_PATIENCE).result(_PATIENCE).unwrap()
         return {"back": time.perf_counter() - start}
@@ -82,10 +75,11 @@ class ProcessKiller(Role):
         os.kill(pid, signal.SIGKILL)
         return start
 
-    def _is_whole(self) -> bool:
-        assert self._bus is not None
-        up = [entry for entry in self._bus.agents() if entry["condition"] == "up"]
-        return len(up) >= _NODES
+    def _wait_whole(self) -> None:
+        """Wait until all nodes are there."""
+        self._wait(
+            lambda: sum(entry["condition"] == "up" for entry in self._bus.agents()) >= _NODES, "all nodes are there"
+        )
 
     @staticmethod
     def _wait(condition: Callable[[], bool], what: str) -> None:
@@ -94,9 +88,3 @@ class ProcessKiller(Role):
             if time.monotonic() > limit:
                 raise InternalError(f"After {_PATIENCE:g} s it is not so that {what}.")
             time.sleep(_LOOK)
-
-    def stop(self) -> None:
-        """Leave, and end all."""
-        if self._bus is not None:
-            self._bus.close()
-        self._cluster.close()

@@ -48,23 +48,23 @@ def overdue(evidence: Evidence) -> Iterator[Violation]:
 
 def early(evidence: Evidence) -> Iterator[Violation]:
     """By the delegator's own clock too, TIMEOUT does not come before the time that it gave."""
-    for op in evidence.roots:  # the deadline of the others is their parent's, which only the handler knows
-        for ending in evidence.endings.get(op.id, ()):
-            if ending.kind != "ok" or ending.status != "TIMEOUT":
-                continue
-            short = op.at + op.timeout - ending.at
-            allowed = _CLOCK + evidence.outages.stopped(op.at - _MEMORY, ending.at, "broker", op.by)
-            if short > allowed:
-                text = f"{op.by} was told TIMEOUT {short:.3f} s early, {allowed:.3f} s allowed"
-                yield Violation("early", text, op.id)
+    for ending in evidence.answers:
+        op = evidence.ops.get(ending.id)
+        if op is None or op.parent or ending.status != "TIMEOUT":
+            continue  # the deadline of a sub-delegation is its parent's, which only the handler knows
+        short = op.at + op.timeout - ending.at
+        allowed = _CLOCK + evidence.outages.stopped(op.at - _MEMORY, ending.at, "broker", op.by)
+        if short > allowed:
+            text = f"{op.by} was told TIMEOUT {short:.3f} s early, {allowed:.3f} s allowed"
+            yield Violation("early", text, op.id)
 
 
 def expired(evidence: Evidence) -> Iterator[Violation]:
     """No handler starts after the deadline."""
     for op in evidence.ops.values():
         for run in evidence.runs.get(op.id, ()):
-            late = run.start - (op.at + op.timeout)
-            allowed = WINDOW + evidence.outages.stopped(op.at - _MEMORY, run.start, "broker", run.node, op.by)
+            late = run.at - (op.at + op.timeout)
+            allowed = WINDOW + evidence.outages.stopped(op.at - _MEMORY, run.at, "broker", run.node, op.by)
             if late > allowed:
                 text = f"{op.capability} was started {late:.3f} s after the deadline on {run.node}"
                 yield Violation("expired", text, op.id)

@@ -33,7 +33,7 @@ def back(evidence: Evidence) -> Iterator[Violation]:
 
 def disk_recoveries(evidence: Evidence) -> Iterator[tuple[DiskFault, float]]:
     """Each fault that ended, with the seconds from then to the next COMPLETED: 5 at most, or nothing else was in its way."""
-    done = sorted(ending.at for ending in evidence.told if ending.kind == "ok" and ending.status == "COMPLETED")
+    done = sorted(ending.at for ending in evidence.answers if ending.status == "COMPLETED")
     for fault in evidence.outages.disk:
         if fault.end < math.inf:
             index = bisect_left(done, fault.end)
@@ -44,10 +44,10 @@ def disk_recoveries(evidence: Evidence) -> Iterator[tuple[DiskFault, float]]:
 
 def _is_disturbed(evidence: Evidence, fault: DiskFault) -> bool:
     """Whether the disk failed again, or the broker or all nodes were struck, within 5 s of the end."""
-    outages, since, until = evidence.outages, fault.end - _BACK, fault.end + _BACK
-    away = {struck.name for struck in outages.of(_NODE) if struck.begin < until and struck.end > since}
+    until = fault.end + _BACK
+    away = {struck.name for struck in evidence.outages.all if struck.overlaps(fault.end - _BACK, until)}
     return (
-        any(fault.end <= other.begin < until for other in outages.disk)
-        or any(struck.begin < until and struck.end > since for struck in outages.of(BROKER))
-        or len(away) >= int(evidence.settings["nodes"])
+        any(fault.end <= other.begin < until for other in evidence.outages.disk)
+        or BROKER in away
+        or sum(name.startswith(_NODE) for name in away) >= int(evidence.settings["nodes"])
     )

@@ -38,18 +38,18 @@ def same_attempt(evidence: Evidence) -> Iterator[Violation]:
 
 def invented(evidence: Evidence) -> Iterator[Violation]:
     """COMPLETED means that a run of that attempt has returned."""
-    for ending in evidence.told:
+    for ending in evidence.answers:
         returned = [run for run in evidence.runs.get(ending.id, ()) if run.how == "returned"]
-        if ending.kind == "ok" and ending.status == "COMPLETED" and not returned:
+        if ending.status == "COMPLETED" and not returned:
             yield Violation("invented", "the delegator was told COMPLETED, and no run has returned", ending.id)
 
 
 def contradicted(evidence: Evidence) -> Iterator[Violation]:
     """What was refused before any work, or expired before it began, has not been started."""
-    for ending in evidence.told:
+    for ending in evidence.answers:
         runs = evidence.runs.get(ending.id, ())
         is_unstarted = ending.code == "expired" or ending.status.startswith("REJECTED_")
-        if is_unstarted and ending.kind == "ok" and len(runs) == 1 and runs[0].attempt == ending.attempt:
+        if is_unstarted and len(runs) == 1 and runs[0].attempt == ending.attempt:
             yield Violation("contradicted", f"{ending.status} {ending.code}, and it ran on {runs[0].node}", ending.id)
 
 

@@ -42,7 +42,7 @@ def crashed(evidence: Evidence) -> Iterator[Violation]:
 def unfinished(evidence: Evidence) -> Iterator[Violation]:
     """Once the faults stop, every delegator gets through its share."""
     for name, lives in evidence.lives.items():
-        if not lives or not lives[-1].finished:
+        if not any(lives[-1:]):
             yield Violation("unfinished", f"{name} did not get through its share")
 
 
@@ -56,7 +56,7 @@ def orphans(evidence: Evidence) -> Iterator[Violation]:
 def unexpected(evidence: Evidence) -> Iterator[Violation]:
     """No outcome but those that such work can have."""
     for ending in evidence.told:
-        if ending.kind in {"ok", "unknown"} and (ending.status, ending.code) not in _EXPECTED:
+        if ending.event in {"ok", "unknown"} and (ending.status, ending.code) not in _EXPECTED:
             yield Violation("unexpected", f"{ending.status} {ending.code}", ending.id)
 
 
@@ -84,12 +84,12 @@ def unfounded(evidence: Evidence) -> Iterator[Violation]:
 def _was_away(evidence: Evidence, since: float, ending: Ending, names: tuple[str, ...]) -> bool:
     pause = _GRACE if ending.code == "broker_unreachable" else _SILENCE
     return any(
-        outage.begin < ending.at and outage.end > since
+        outage.overlaps(since, ending.at)
         and outage.end - outage.begin > (pause if outage.action is Action.PAUSE else 0.0)
         for outage in evidence.outages.of(*names)
-    )  # fmt: skip
+    )
 
 
 def _was_troubled(evidence: Evidence, since: float, ending: Ending) -> bool:
     """Whether the broker had an outcome, and could not say so because its disk did not take it."""
-    return any(fault.begin < ending.at and fault.end > since for fault in evidence.outages.disk)
+    return any(fault.overlaps(since, ending.at) for fault in evidence.outages.disk)

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
 from ether.lab.torture.history.log import Line, read_log
-from ether.lab.torture.history.message_log import MessageLog, Observations, messages_of, read_journal, read_observations
-from ether.lab.torture.history.outage import Outage, Outages, read_outages
+from ether.lab.torture.history.message_log import MessageLog, Observations, read_journal, read_observations
+from ether.lab.torture.history.outage import Outages, read_outages
 from ether_broker.errors import UsageError
 
-__all__ = ["Ending", "Evidence", "Life", "Op", "Run", "read_evidence"]
-
-_ENDINGS: Final = frozenset({"ok", "unknown", "fail", "unheard"})
+__all__ = ["Ending", "Evidence", "Op", "Run", "read_evidence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,20 @@ class Ending:
     """The outcome that a campaign's delegator was told."""
 
     id: str
-    kind: str
+    event: str
     """`ok`: the bus said so; `unknown`: nobody knows; `fail`: it never left; `unheard`: the bus knows nothing of it."""
-    status: str
-    code: str
-    mark: str
     at: float
     life: int
+    status: str = ""
+    code: str = ""
+    mark: str = ""
     attempt: int = 1
     disordered: int = 0
     collected: bool = False
     """Whether it came to a later life than the one that asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     """One run of a handler."""
 
@@ -76,21 +76,16 @@ class Run:
     capability: str
     node: str
     pid: int
-    start: float
+    at: float
+    """When it began."""
     end: float | None = None
     how: str = ""
     """`returned`, `raised` or `cancelled`; empty if it never ended."""
 
 
-@dataclass(slots=True)
-class Life:
-    """One life of a delegator's process."""
-
-    number: int
-    begin: float
-    finished: bool = False
-    left: bool = False
-    """Whether it ended in order."""
+_OP: Final = TypeAdapter(Op)
+_ENDING: Final = TypeAdapter(Ending)
+_RUN: Final = TypeAdapter(Run)
 
 
 @dataclass(slots=True)
@@ -101,13 +96,13 @@ class Evidence:
     ops: dict[str, Op] = field(default_factory=dict)
     endings: dict[str, list[Ending]] = field(default_factory=lambda: defaultdict(list))
     runs: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))
-    lives: dict[str, list[Life]] = field(default_factory=dict)
-    """{delegator: its lives}."""
+    lives: dict[str, list[bool]] = field(default_factory=dict)
+    """{delegator: of each of its lives, whether it got through its share}."""
     outages: Outages = field(default_factory=Outages)
     observed: list[Observations] = field(default_factory=list)
     """What each observer saw."""
     message_logs: list[MessageLog] = field(default_factory=list)
-    """What passed the broker, from each source that tells."""
+    """What passed the broker, from each source that tells: the journal, or else the observers."""
     left: Mapping[str, list[str]] = field(default_factory=dict)
     """What was left when all was over: {kind: what}."""
 
@@ -122,14 +117,19 @@ class Evidence:
         return [ending for endings in self.endings.values() for ending in endings]
 
     @property
+    def answers(self) -> list[Ending]:
+        """Those of them that the bus said."""
+        return [ending for ending in self.told if ending.event == "ok"]
+
+    @property
+    def journals(self) -> list[MessageLog]:
+        """The journal, where there is one: nothing can be missing in it."""
+        return [message_log for message_log in self.message_logs if message_log.path is not None]
+
+    @property
     def has_journal(self) -> bool:
         """Whether what was accepted had to survive the broker."""
         return str(self.settings["durability"]) == "journal"
-
-    @property
-    def struck(self) -> list[Outage]:
-        """What the nemesis did, in order."""
-        return self.outages.all
 
 
 def read_evidence(folder: Path) -> Evidence:
@@ -148,11 +148,10 @@ def read_evidence(folder: Path) -> Evidence:
         read_observations(path.stem, read_log(path)) for path in sorted(folder.glob("observed/*.jsonl"))
     ]
     journal = folder / "journal.db"
-    evidence.message_logs = (
-        [read_journal(journal)]
-        if journal.exists()
-        else [messages_of(observations) for observations in evidence.observed]
-    )
+    if journal.exists():
+        evidence.message_logs = [read_journal(journal)]
+    else:
+        evidence.message_logs = [MessageLog(observer.name, observer.messages) for observer in evidence.observed]
     evidence.left = _document(folder / "after.json")
     return evidence
 
@@ -171,48 +170,37 @@ def _read_history(name: str, lines: Iterable[Line], evidence: Evidence) -> None:
     for line in lines:
         match line["event"]:
             case "life":
-                lives.append(Life(len(lives) + 1, line["at"]))
+                lives.append(False)
             case "finished":
-                lives[-1].finished = True
-            case "leaving":
-                lives[-1].left = True
+                lives[-1] = True
             case _:
                 _read_op(line, len(lives), evidence)
 
 
 def _read_runs(lines: Iterable[Line], evidence: Evidence) -> None:
-    running: dict[tuple[str, int], int] = {}
+    running: dict[tuple[str, int], Run] = {}
     for line in lines:
-        if line["event"] not in {"start", "end"}:
-            _read_op(line, 0, evidence)
-            continue
-        key = (_key(line["id"]), line["attempt"])
-        runs = evidence.runs[key[0]]
-        if line["event"] == "start":
-            running[key] = len(runs)
-            runs.append(Run(*key, line["capability"], line["node"], line["pid"], line["at"]))
-        elif key in running:
-            run = runs[running.pop(key)]
-            runs[runs.index(run)] = Run(*key, run.capability, run.node, run.pid, run.start, line["at"], line["how"])
+        match line["event"]:
+            case "start":
+                run = running[line["id"], line["attempt"]] = _RUN.validate_python(_with_key(line))
+                evidence.runs[run.id].append(run)
+            case "end":
+                if run_ := running.pop((line["id"], line["attempt"]), None):
+                    run_.end, run_.how = line["at"], line["how"]
+            case _:
+                _read_op(line, 0, evidence)
 
 
 def _read_op(line: Line, life: int, evidence: Evidence) -> None:
-    if line["event"] == "invoke":
-        key, parent = _key(line["id"]), line.get("parent")
-        evidence.ops[key] = Op(
-            key, line["by"], line["capability"], line["timeout"], line["at"], life, _key(parent) if parent else None
-        )
-    elif line["event"] in _ENDINGS:
-        key = _key(line["id"])
-        evidence.endings[key].append(
-            Ending(
-                key, line["event"], line.get("status", ""), line.get("code", ""), line.get("mark", ""), line["at"], life,
-                line.get("attempt", 1),
-                line.get("disordered", 0), line.get("collected", False),
-            )
-        )  # fmt: skip
+    match line["event"]:
+        case "invoke":
+            op = _OP.validate_python(_with_key(line, life=life))
+            evidence.ops[op.id] = op
+        case "ok" | "unknown" | "fail" | "unheard":
+            ending = _ENDING.validate_python(_with_key(line, life=life))
+            evidence.endings[ending.id].append(ending)
 
 
-def _key(request_id: str) -> str:
-    """A request id as the message log has it: hexadecimal."""
-    return request_id.replace("-", "")
+def _with_key(line: Line, **more: object) -> Line:
+    """A line with its request ids as the message log has them: hexadecimal."""
+    return {**line, **more, **{name: line[name].replace("-", "") for name in ("id", "parent") if line.get(name)}}

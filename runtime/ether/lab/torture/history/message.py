@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
+from ether.lab.torture.history.log import LogWriter
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import INTERIM
@@ -14,7 +15,28 @@ from ether_broker.errors import EtherError
 from ether_broker.wire.codec import read_response
 from ether_broker.wire.frame import Kind, read_header
 
-__all__ = ["Rolling", "mark_of", "outcome_fields", "passed"]
+__all__ = ["Message", "Rolling", "mark_of", "note_outcome", "passed"]
+
+
+class Message(NamedTuple):
+    """A message that passed the broker, as a log or the journal has it."""
+
+    number: int
+    kind: int
+    id: str
+    """Of the delegation, hexadecimal."""
+    status: int
+    digest: str
+    """Of all its bytes."""
+    more: Any
+    """A delegation's deadline by the broker's clock, an outcome's mark, an event's name."""
+    at: float
+    """When it passed, by the broker's clock, which on one machine is everybody's."""
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether it ends a delegation."""
+        return self.kind == Kind.RESPONSE and self.status not in INTERIM
 
 
 class Rolling:
@@ -48,21 +70,20 @@ def mark_of(response: Response) -> str:
     return _digest(repr(parts).encode())
 
 
-def outcome_fields(response: Response) -> dict[str, Any]:
-    """What a log says of an outcome: as much as tells whether two of them are the same."""
-    return {
-        "status": response.status.name,
-        "code": response.error.code if response.error else "",
-        "attempt": response.attempt,
-        "mark": mark_of(response),
-    }
+def note_outcome(log: LogWriter, name: str, response: Response, **more: object) -> None:
+    """Write down as much of an outcome as tells whether two of them are the same.
 
-
-def passed(number: int, envelope: bytes) -> list[Any]:
-    """A message in a log: number, kind, request id, status, digest, and what else the checker asks of its kind.
-
-    That is the deadline of a delegation, the mark of an outcome, and what an event says happened.
+    It is *ok* if the bus said it, *unknown* if the process of that `name` only gave up waiting. A link that was full is
+    neither: what never left has certainly not been accepted.
     """
+    code = response.error.code if response.error else ""
+    event = "ok" if response.from_agent != name else "fail" if code == "link_full" else "unknown"
+    known = {"status": response.status.name, "code": code, "attempt": response.attempt, "mark": mark_of(response)}
+    log.write(event, id=response.request_id, **known, **more)
+
+
+def passed(number: int, envelope: bytes, at: float) -> Message:
+    """A message with what the checker asks of its kind."""
     header = read_header(envelope)
     more: object = None
     if header.kind == Kind.DELEGATION:
@@ -74,4 +95,4 @@ def passed(number: int, envelope: bytes) -> list[Any]:
             more = error.code
     elif header.kind == Kind.EVENT:
         more = dict(unpack(envelope[header.body :])).get("event")
-    return [number, header.kind, header.request_id.hex(), header.status, _digest(envelope), more]
+    return Message(number, header.kind, header.request_id.hex(), header.status, _digest(envelope), more, at)

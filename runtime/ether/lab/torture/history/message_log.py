@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from ether.lab.torture.history.log import Line
-from ether.lab.torture.history.message import passed
-from ether_broker.envelope.status import INTERIM
+from ether.lab.torture.history.message import Message, passed
 from ether_broker.wire.frame import Kind
 
-__all__ = ["Message", "MessageLog", "Observations", "Stretch", "messages_of", "read_journal", "read_observations"]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message that passed the broker, as a diary or the journal has it."""
-
-    number: int
-    kind: int
-    id: str
-    """Of the delegation, hexadecimal."""
-    status: int
-    digest: str
-    """Of all its bytes."""
-    more: Any
-    """A delegation's deadline by the broker's clock, an outcome's mark, an event's name."""
-    at: float
-    """When it passed, by the broker's clock, which on one machine is everybody's."""
-
-    @property
-    def is_outcome(self) -> bool:
-        """Whether it ends a delegation."""
-        return self.kind == Kind.RESPONSE and self.status not in INTERIM
+__all__ = ["MessageLog", "Observations", "Stretch", "read_journal", "read_observations"]
 
 
 @dataclass(slots=True)
@@ -63,19 +41,36 @@ class Observations:
     settled: bool | None = None
     """Whether it had seen everything when it left; None if it never got to say."""
 
+    @property
+    def messages(self) -> list[Message]:
+        """All of them."""
+        return [message for stretch in self.stretches for message in stretch.messages]
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True)
 class MessageLog:
     """The messages that passed the broker, as one source tells them."""
 
     source: str
     messages: list[Message]
-    whole: bool
-    """Whether nothing can be missing: it is the journal."""
     path: Path | None = None
-    """The journal's file."""
+    """The journal's file, where nothing can be missing; None for what an observer saw."""
     proof: str = ""
     """What is wrong with the journal's chain of hashes; empty if it is whole."""
+
+    @cached_property
+    def delegations(self) -> Mapping[str, Message]:
+        """{delegation: its message}."""
+        return {message.id: message for message in self.messages if message.kind == Kind.DELEGATION}
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, list[Message]]:
+        """{delegation: its outcomes}."""
+        found: dict[str, list[Message]] = defaultdict(list)
+        for message in self.messages:
+            if message.is_outcome:
+                found[message.id].append(message)
+        return found
 
 
 def read_observations(name: str, lines: Iterable[Line]) -> Observations:
@@ -93,31 +88,16 @@ def read_observations(name: str, lines: Iterable[Line]) -> Observations:
             case "settled":
                 observations.settled = line["whole"]
             case "batch":
-                current = _take(observations, current, line, life)
-                current.reported.extend(gaps)
+                if current is None or line["first"] < current.next:  # below what was seen: another broker counts anew
+                    current = Stretch(life, line["first"], line["first"])
+                    observations.stretches.append(current)
+                if line["first"] > current.next:
+                    current.breaks.append((current.next, line["first"] - 1))
+                current.messages += [Message(*fields) for fields in line["messages"]]
+                current.next, current.rolling = line["next"], line["rolling"]
+                current.reported += gaps
                 gaps = []
     return observations
-
-
-def _take(observations: Observations, current: Stretch | None, line: Line, life: int) -> Stretch:
-    """Add a batch; one that begins below what was seen is another broker's, which counts anew."""
-    if current is None or line["first"] < current.next:
-        current = Stretch(life, line["first"], line["first"])
-        observations.stretches.append(current)
-    if line["first"] > current.next:
-        current.breaks.append((current.next, line["first"] - 1))
-    for number, kind, request_id, status, digest, more in line["messages"]:
-        current.messages.append(Message(number, kind, request_id, status, digest, more, line["time"]))
-    current.next = line["next"]
-    current.rolling = line["rolling"]
-    return current
-
-
-def messages_of(observations: Observations) -> MessageLog:
-    """What passed, as far as an observer saw it."""
-    return MessageLog(
-        observations.name, [message for stretch in observations.stretches for message in stretch.messages], whole=False
-    )
 
 
 def read_journal(path: Path) -> MessageLog:
@@ -129,9 +109,6 @@ def read_journal(path: Path) -> MessageLog:
     from ether_broker.journal.sqlite.reader import JournalReader
 
     with JournalReader(path) as reader:
-        messages = []
-        for record in reader.entries():
-            number, kind, request_id, status, digest, more = passed(record.number, record.envelope)
-            messages.append(Message(number, kind, request_id, status, digest, more, record.clock))
+        messages = [passed(record.number, record.envelope, record.clock) for record in reader.entries()]
         problem = reader.verify().problem
-    return MessageLog("the journal", messages, whole=True, path=path, proof=problem.message if problem else "")
+    return MessageLog("the journal", messages, path, problem.message if problem else "")

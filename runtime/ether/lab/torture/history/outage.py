@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from ether.lab.torture.fault_plan import Action, Fault
 from ether.lab.torture.history.log import Line
@@ -13,19 +16,34 @@ from ether.lab.torture.settings import Victim
 __all__ = ["Crash", "DiskFault", "Outage", "Outages", "read_outages"]
 
 
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """One strike at one process, and how long it was away because of it."""
-
+@dataclass(slots=True, kw_only=True)
+class _Trouble:
     number: int
-    """Of the strike in the plan."""
+    """In the plan."""
+    begin: float
+    end: float = math.inf
+    """When it was over."""
+
+    def overlaps(self, since: float, until: float) -> bool:
+        """Whether any of it was between two times."""
+        return self.begin < until and self.end > since
+
+
+@dataclass(slots=True, kw_only=True)
+class Outage(_Trouble):
+    """One strike at one process, and how long it was away because of it: until it went on, or was up again."""
+
     action: Action
     victim: Victim
     name: str
     pid: int
-    begin: float
-    end: float = math.inf
-    """When it went on, or was up again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DiskFault(_Trouble):
+    """A period in which the disk under the journal was faulty."""
+
+    fault: Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +55,8 @@ class Crash:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFault:
-    """A period in which the disk under the journal was faulty."""
-
-    number: int
-    fault: Fault
-    begin: float
-    end: float = math.inf
+_OUTAGE: Final = TypeAdapter(Outage)
+_DISK_FAULT: Final = TypeAdapter(DiskFault)
 
 
 @dataclass(slots=True)
@@ -69,53 +81,40 @@ class Outages:
 
         `disk` is a name too: what a broker has ruled on while it could not write is not ruled if it dies then.
         """
-        spans = [(outage.begin, outage.end) for outage in self.of(*names)] + self.stalls
-        spans += [(fault.begin, fault.end) for fault in self.disk if "disk" in names]
-        cut = sorted((max(begin, first), min(end, last)) for first, last in spans if first < end and last > begin)
+        troubles = [*self.of(*names), *(self.disk if "disk" in names else ())]
         total, reached = 0.0, begin
-        for first, last in cut:
-            total += max(0.0, last - max(first, reached))
-            reached = max(reached, last)
+        for first, last in sorted([*self.stalls, *((trouble.begin, trouble.end) for trouble in troubles)]):
+            until = min(last, end)
+            total += max(0.0, until - max(first, reached))
+            reached = max(reached, until)
         return total
 
 
-def read_outages(lines: Iterable[Line]) -> Outages:  # noqa: C901  a case a row
+def read_outages(lines: Iterable[Line]) -> Outages:  # noqa: C901, PLR0912  a case a row
     """Read the nemesis' log."""
     found = Outages()
-    struck: dict[int, list[int]] = {}
     for line in lines:
+        open_ = [outage for outage in found.all if outage.name == line.get("name") and outage.end == math.inf]
         match line["event"]:
             case "strike":
-                struck.setdefault(line["pid"], []).append(len(found.all))
-                found.all.append(_outage(line))
+                found.all.append(_OUTAGE.validate_python(line))
             case "continue":
-                _close(found, line, paused=True)
+                for outage in open_:
+                    if outage.action is Action.PAUSE:
+                        outage.end = line["at"]
             case "up":
-                _close(found, line, paused=False)
+                for outage in open_:
+                    if outage.pid != line["pid"]:
+                        outage.end = line["at"]
             case "down":
-                if all(found.all[index].action is Action.PAUSE for index in struck.get(line["pid"], ())):
+                if all(outage.action is Action.PAUSE for outage in found.all if outage.pid == line["pid"]):
                     found.crashes.append(Crash(line["name"], line["pid"], line["at"]))
             case "stall":
                 found.stalls.append((line["at"] - line["seconds"], line["at"]))
             case "fault":
-                found.disk.append(DiskFault(line["number"], Fault(line["fault"]), line["begin"]))
+                found.disk.append(_DISK_FAULT.validate_python(line))
             case "mended":
-                found.disk.append(replace(found.disk.pop(), end=line["at"]))
+                found.disk[-1].end = line["at"]
             case "missed":
                 found.missed += 1
     return found
-
-
-def _outage(line: Line) -> Outage:
-    return Outage(
-        line["number"], Action(line["action"]), Victim(line["victim"]), line["name"], line["pid"], line["begin"]
-    )  # fmt: skip
-
-
-def _close(found: Outages, line: Line, *, paused: bool) -> None:
-    """End the outages of a process that goes on, or that is there again, which ends them all."""
-    for index, outage in enumerate(found.all):
-        is_meant = outage.name == line["name"] and outage.end == math.inf and outage.pid != line["pid"]
-        is_resumed = paused and outage.name == line["name"] and outage.end == math.inf and outage.action is Action.PAUSE
-        if (is_meant and not paused) or is_resumed:
-            found.all[index] = replace(outage, end=line["at"])
