@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ether.cli.common.output import Column, Format, Output, seconds
+from ether.cli.common.output import Format, Output, seconds
+from ether.cli.common.table import Column
 
 Capture = pytest.CaptureFixture[str]
 

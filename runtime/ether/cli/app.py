@@ -140,23 +140,15 @@ def main(
         put(ctx.get_help())
 
 
-for _group in (
-    up,
-    review,
-    delegate,
-    agents,
-    leases,
-    dead_letters,
-    top,
-    log,
-    trace,
-    keys,
-    discover,
-    bench,
-    torture,
-    soak,
-    schema,
-    doctor,
-    version,
-):
-    _group.add_to(app)
+_COMMANDS: Final = {
+    "up": up.up, "node": up.node, "review": review.review, "exec": delegate.execute, "delegate": delegate.delegate,
+    "agents": agents.agents, "capabilities": agents.capabilities, "nodes": agents.nodes, "leases": leases.leases,
+    "top": top.top, "trace": trace.trace, "discover": discover.discover, "bench": bench.bench,
+    "torture": torture.torture, "soak": soak.soak, "schema": schema.schema, "doctor": doctor.doctor,
+    "version": version.version,
+}  # fmt: skip
+for _name, _command in _COMMANDS.items():
+    _settings = delegate.FREE_OPTIONS if _name in {"exec", "delegate"} else None
+    app.command(_name, context_settings=_settings)(_command)
+for _name, _group in {"dead-letters": dead_letters.group, "log": log.group, "keys": keys.group}.items():
+    app.add_typer(_group, name=_name)

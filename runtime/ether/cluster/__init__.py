@@ -29,8 +29,7 @@ _MODULES = {
 def __getattr__(name: str) -> object:
     """Import what is asked for: a broker's or a node's process needs neither (PEP 562)."""
     if name not in _MODULES:
-        msg = f"module 'ether.cluster' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'ether.cluster' has no attribute {name!r}")
     from importlib import import_module
 
     return getattr(import_module(_MODULES[name]), name)

@@ -306,17 +306,7 @@ class Cluster:
     def _cast(self, node: NodeSpec, cast: list[Posting]) -> list[dict[str, Any]]:
         """The agents of a node, under the names that they had in its last life: their mailboxes are kept by name."""
         names = self._opened().facts(node.name).get("agents", [posting.names for posting in cast])
-        return [
-            {
-                "start": posting.agent.start,
-                "names": own,
-                "is_named": posting.agent.name is not None,
-                "args": posting.agent.args,
-                "kwargs": posting.agent.kwargs,
-                "restart": posting.agent.restart.value,
-            }
-            for posting, own in zip(cast, names, strict=True)
-        ]
+        return [{"agent": posting.agent.as_dict(), "names": own} for posting, own in zip(cast, names, strict=True)]
 
     def _access(self) -> dict[str, Any] | None:
         """The spec's access list, by which the cluster's own nodes may host what the spec gives them."""

@@ -29,7 +29,6 @@ from pydantic import BaseModel, ValidationError
 from ether.cluster.file_schema import (
     START,
     AccessSection,
-    AgentEntry,
     ClusterFile,
     ClusterSection,
     LimitsSection,
@@ -39,7 +38,6 @@ from ether.cluster.file_schema import (
 )
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.cluster.yaml_document import Place, YamlDocument
-from ether_actors.restarts.child_spec import Restart
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.mailbox import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
@@ -132,7 +130,8 @@ class _Reader:
     def spec(self) -> ClusterSpec:
         file = self.file()
         nodes = tuple(
-            NodeSpec(node.name, tuple(_agent(agent) for agent in node.agents), node.threads) for node in file.nodes
+            NodeSpec(node.name, tuple(AgentSpec(**dict(agent)) for agent in node.agents), node.threads)
+            for node in file.nodes
         )
         try:
             return _spec(file, nodes)
@@ -144,19 +143,16 @@ class _Reader:
         """One problem in words, and where it is."""
         path: tuple[str | int, ...] = problem["loc"]
         is_unknown = problem["type"] == "extra_forbidden"
-        where = ".".join(str(part) for part in path) or "the file"
+        where = ".".join(map(str, path[:-1] if is_unknown else path)) or "the file"
         if is_unknown:
-            holder = ".".join(str(part) for part in path[:-1]) or "the file"
-            said = f"{holder} has no key {path[-1]!r}.{nearest(str(path[-1]), _keys_at(path[:-1]))}"
+            said = f"{where} has no key {path[-1]!r}.{nearest(str(path[-1]), _keys_at(path[:-1]))}"
         elif problem["type"] == "missing":
             said = f"{where} is missing."
         else:
             said = f"{where}: {_plain(problem)}"
         origin = self._origins.get(path)  # type: ignore[arg-type]
-        if origin is not None:
-            return _NOWHERE, f"{origin}: {said}"
-        if self._document is None:
-            return _NOWHERE, said
+        if origin is not None or self._document is None:
+            return _NOWHERE, f"{origin}: {said}" if origin else said
         place = self._document.place(path, key=is_unknown)
         return place, self._document.explain(place, said)
 
@@ -242,32 +238,21 @@ def _takes_text(annotation: Any) -> bool:
     return annotation is str or get_origin(annotation) is Literal
 
 
-def _agent(agent: AgentEntry) -> AgentSpec:
-    return AgentSpec(
-        agent.start, agent.name, agent.count, tuple(agent.args), dict(agent.kwargs), Restart(agent.restart)
-    )  # fmt: skip
-
-
 def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
-    cluster, limits = file.cluster, file.limits
+    fields = dict(file.cluster)
+    journal = journal_of(fields.pop("durability"), fields.pop("journal"), file.cluster.name)
+    limits = file.limits
     return ClusterSpec(
         nodes,
-        name=cluster.name,
-        bind=cluster.bind,
-        advertise=cluster.advertise,
         keys=file.security.keys,
         insecure=file.security.insecure,
         access=_access(file.access),
-        drain=cluster.drain,
-        start_timeout=cluster.start_timeout,
         limits=Limits(
             limits.mailbox_count, limits.mailbox_bytes, limits.window, limits.total_bytes, limits.memory_bytes
         ),
         timing=file.timing.timing(),
-        log_level=cluster.log_level,
-        intensity=cluster.intensity,
-        period=cluster.period,
-        journal=journal_of(cluster.durability, cluster.journal, cluster.name),
+        journal=journal,
+        **fields,
     )
 
 

@@ -248,14 +248,7 @@ def _keys(security: dict[str, Any] | None) -> dict[str, Any]:
 
 def _posting(item: dict[str, Any]) -> Posting:
     """What `ether.cluster` packed."""
-    names = tuple(item["names"])
-    return Posting(
-        AgentSpec(
-            item["start"], name=names[0] if item["is_named"] else None, count=len(names), args=item["args"],
-            kwargs=item["kwargs"], restart=item["restart"],
-        ),
-        names,
-    )  # fmt: skip
+    return Posting(AgentSpec(**item["agent"]), tuple(item["names"]))
 
 
 if __name__ == "__main__":

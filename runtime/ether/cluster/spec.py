@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -85,6 +85,10 @@ class AgentSpec:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "kwargs", dict(self.kwargs))
         object.__setattr__(self, "restart", Restart(self.restart))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields as a request carries them; the class takes them again."""
+        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "restart": self.restart.value}
 
     @property
     def base_name(self) -> str:

@@ -13,20 +13,16 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ether_actors.execution.timers import Timers
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 __all__ = ["ProcessEventLoop"]
 
 logger: logging.Logger = logging.getLogger("ether.process")
-
-
-class HasFileno(Protocol):
-    """A file, a socket or a pipe."""
-
-    def fileno(self) -> int:
-        """Its descriptor."""
 
 
 class ProcessEventLoop:
@@ -51,15 +47,15 @@ class ProcessEventLoop:
         """Have a callable called at a time by `time.monotonic()`."""
         self._timers.add(at, call)
 
-    def watch(self, file: int | HasFileno, call: Callable[[], None]) -> None:
+    def watch(self, file: FileDescriptorLike, call: Callable[[], None]) -> None:
         """Have a callable called whenever something can be read."""
         self._selector.register(file, selectors.EVENT_READ, call)
 
-    def is_watched(self, file: int | HasFileno) -> bool:
+    def is_watched(self, file: FileDescriptorLike) -> bool:
         """Whether `watch` was called for it, and `unwatch` not since."""
-        return (file if isinstance(file, int) else file.fileno()) in self._selector.get_map()
+        return file in self._selector.get_map()
 
-    def unwatch(self, file: int | HasFileno) -> None:
+    def unwatch(self, file: FileDescriptorLike) -> None:
         """End a `watch`; before the file is closed."""
         self._selector.unregister(file)
 

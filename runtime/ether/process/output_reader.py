@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
+from ether.process.event_loop import ProcessEventLoop
 from ether.text_io.terminal import put
 
 __all__ = ["OutputReader", "to_stderr"]
@@ -28,15 +29,15 @@ def to_stderr(name: str, line: str) -> None:
         put(f"{name} | {line}", sys.stderr)
 
 
+@dataclass(slots=True, eq=False)
 class _Source:
     """One process's pipe."""
 
-    def __init__(self, name: str, pipe: int) -> None:
-        self.name = name
-        self.pipe = pipe
-        self.rest = b""
-        self.last: deque[str] = deque(maxlen=_KEPT)
-        self.ended = threading.Event()
+    name: str
+    pipe: int
+    rest: bytes = b""
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    ended: threading.Event = field(default_factory=threading.Event)
 
 
 class OutputReader:
@@ -48,62 +49,42 @@ class OutputReader:
 
     def __init__(self, take: Callable[[str, str], None] = to_stderr) -> None:
         self._take = take
-        self._selector = selectors.DefaultSelector()
         self._sources: dict[int, _Source] = {}
-        self._lock = threading.Lock()
-        self._wake, self._woken = os.pipe()
-        os.set_blocking(self._wake, False)
-        self._selector.register(self._wake, selectors.EVENT_READ)
-        self._closing = False
-        self._thread = threading.Thread(target=self._run, name="ether-outlet", daemon=True)
+        self._event_loop = ProcessEventLoop()
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ether-output-reader", daemon=True)
         self._thread.start()
 
     def connect(self, name: str, pipe: int) -> None:
-        """Read a process's output; the outlet has a descriptor of its own for it."""
+        """Read a process's output, by a descriptor of its own."""
         own = os.dup(pipe)
         os.set_blocking(own, False)
-        source = _Source(name, own)
-        with self._lock:
-            self._sources[pipe] = source
-            self._selector.register(own, selectors.EVENT_READ, source)
-        os.write(self._woken, b".")
+        source = self._sources[pipe] = _Source(name, own)
+        self._event_loop.post(lambda: self._event_loop.watch(own, lambda: self._read(source)))
 
     def disconnect(self, pipe: int, timeout: float = 0.5) -> tuple[str, ...]:
         """Read to the end, waiting at most `timeout` seconds for it, and return the last lines."""
-        with self._lock:
-            source = self._sources.pop(pipe)
-        source.ended.wait(timeout)
-        with self._lock:  # not at its end when somebody else holds the pipe: a process that it has started
-            self._end(source)
+        source = self._sources.pop(pipe)
+        if not source.ended.wait(timeout):  # somebody else holds the pipe: a process that it has started
+            self._event_loop.post(lambda: self._end(source))
         return tuple(source.last)
 
     def close(self) -> None:
-        """End the thread."""
-        self._closing = True
-        os.write(self._woken, b".")
+        """End the thread, waiting at most 2 s for it."""
+        self._event_loop.post(self._is_closing.set)
         self._thread.join(2.0)
-        for source in list(self._sources.values()):
-            self._end(source)
-        self._selector.close()
-        os.close(self._wake)
-        os.close(self._woken)
 
     def _run(self) -> None:
-        while not self._closing:
-            for key, _ in self._selector.select():
-                if key.data is None:
-                    os.read(self._wake, _READ)
-                else:
-                    self._read(key.data)
+        self._event_loop.run(self._is_closing.is_set)
+        for source in self._sources.values():
+            self._end(source)
+        self._event_loop.close()
 
     def _read(self, source: _Source) -> None:
-        with self._lock:
-            if source.ended.is_set():
-                return
-            try:
-                data = os.read(source.pipe, _READ)
-            except BlockingIOError:
-                return
+        try:
+            data = os.read(source.pipe, _READ)
+        except BlockingIOError:
+            return
         *lines, source.rest = (source.rest + data).split(b"\n")
         if not data or len(source.rest) > _LONGEST:
             lines, source.rest = [line for line in (*lines, source.rest) if line], b""
@@ -112,12 +93,10 @@ class OutputReader:
             source.last.append(text)
             self._take(source.name, text)
         if not data:
-            with self._lock:
-                self._end(source)
+            self._end(source)
 
     def _end(self, source: _Source) -> None:
-        if source.ended.is_set():
-            return
-        self._selector.unregister(source.pipe)
-        os.close(source.pipe)
-        source.ended.set()
+        if not source.ended.is_set():
+            self._event_loop.unwatch(source.pipe)
+            os.close(source.pipe)
+            source.ended.set()

@@ -95,23 +95,21 @@ class ProcessStatistics:
     """How often it was started again."""
 
 
+@dataclass(slots=True, eq=False)
 class _Life:
     """One incarnation of a process."""
 
-    __slots__ = ("exit_expected", "failure", "incarnation", "is_up", "path", "process", "spec", "waits")
-
-    def __init__(self, spec: ProcessSpec, process: Process, path: ChildPath, incarnation: int) -> None:
-        self.spec = spec
-        self.process = process
-        self.path = path
-        self.incarnation = incarnation
-        self.is_up = False
-        self.waits = False
-        """Whether it has said that it takes longer, through no fault of its own."""
-        self.exit_expected = False
-        """Whether it has been told to end."""
-        self.failure: EtherError | None = None
-        """What it said of its failed start."""
+    spec: ProcessSpec
+    process: Process
+    path: ChildPath
+    incarnation: int
+    is_up: bool = False
+    waits: bool = False
+    """Whether it has said that it takes longer, through no fault of its own."""
+    exit_expected: bool = False
+    """Whether it has been told to end."""
+    failure: EtherError | None = None
+    """What it said of its failed start."""
 
 
 class ProcessSupervisor:

@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ether.cli.bus.outcome import print_outcome, record
+from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
 from ether.cli.common.exit_code import ExitCode, code_of_status
-from ether.cli.common.options import (
-    ConnectOption,
-    FormatOption,
-    KeysOption,
-    NameOption,
-    ServerKeyOption,
-    TimeoutOption,
-    WaitOption,
-    named,
-    output_of,
-    settings_of,
-)
-from ether.cli.common.output import Column, Output
+from ether.cli.common.options import TimeoutOption, settings_of, with_options
+from ether.cli.common.output import Output
+from ether.cli.common.table import Column
 from ether_broker.dead_letters import Reason
 from ether_broker.errors import UsageError
 
@@ -32,7 +23,7 @@ if TYPE_CHECKING:
     from ether.runtime import Runtime
     from ether_broker.envelope.response import Response
 
-__all__ = ["add_to"]
+__all__ = ["group"]
 
 _MOST: Final = 10_000
 """As many as a broker keeps."""
@@ -42,57 +33,37 @@ _EARLIER: Final = (
 )
 
 ReasonOption = Annotated[Reason | None, typer.Option("--reason", help="Only those that died of it.")]
-NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", min=1)]
 
 group: typer.Typer = typer.Typer(help="List, show and redrive what could not be delivered.", no_args_is_help=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app this group."""
-    app.add_typer(group, name="dead-letters")
-
-
 @group.command("list")
+@with_options
 def list_letters(
-    ctx: typer.Context,
     *,
     reason: ReasonOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many.")] = 100,
-    connect: ConnectOption = None,
-    bus_name: NameOption = None,
-    wait: WaitOption = 0.0,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    output_format: FormatOption = None,
+    bus: NamedBusOptions,
+    out: Output,
 ) -> None:
     """List dead letters, the newest first."""
-    out = output_of(ctx, output_format)
-    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
-        letters = bus.dead_letters(limit=limit, reason=reason.value if reason else None)
+    with joined(bus, bus.wait) as found:
+        letters = found.dead_letters(limit=limit, reason=reason.value if reason else None)
     out.rows([letter.fields for letter in letters], _LETTERS)
     if not letters:
         out.note(_EARLIER)
 
 
 @group.command()
-def show(
-    ctx: typer.Context,
-    *,
-    number: NumberArgument,
-    connect: ConnectOption = None,
-    bus_name: NameOption = None,
-    wait: WaitOption = 0.0,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    output_format: FormatOption = None,
-) -> None:
+@with_options
+def show(*, number: Annotated[int, typer.Argument(metavar="NUMBER", min=1)], bus: NamedBusOptions, out: Output) -> None:
     """Show one dead letter whole, with the delegation that died if it is one."""
-    out = output_of(ctx, output_format)
-    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
-        out.value(_whole(bus.dead_letter(number)))
+    with joined(bus, bus.wait) as found:
+        out.value(_whole(found.dead_letter(number)))
 
 
 @group.command()
+@with_options
 def redrive(
     ctx: typer.Context,
     *,
@@ -100,24 +71,19 @@ def redrive(
     all_of_them: Annotated[bool, typer.Option("--all", help="All that can be, or all of a --reason.")] = False,
     reason: ReasonOption = None,
     timeout: TimeoutOption = None,
-    connect: ConnectOption = None,
-    bus_name: NameOption = None,
-    wait: WaitOption = 0.0,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    output_format: FormatOption = None,
+    bus: NamedBusOptions,
+    out: Output,
 ) -> None:
     """Delegate the work of dead letters again, under new request ids, and wait for what becomes of it.
 
     A redriven letter is taken out; if its work dies again, that is a new letter.
     """
-    out = output_of(ctx, output_format)
     if bool(numbers) == all_of_them or (reason and not all_of_them):
         msg = "Say which: numbers, as in `ether dead-letters redrive 3 4`, or --all with or without --reason."
         raise UsageError(msg)
-    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
-        chosen = _checked(bus, numbers) if numbers else _redrivable(bus, reason)
-        handles = [(number, bus.redrive(number, timeout=timeout)) for number in chosen]
+    with joined(bus, bus.wait) as found:
+        chosen = _checked(found, numbers) if numbers else _redrivable(found, reason)
+        handles = [(number, found.redrive(number, timeout=timeout)) for number in chosen]
         responses = [(number, handle.result()) for number, handle in handles]
     if numbers and len(numbers) == 1:
         response = responses[0][1]
@@ -161,19 +127,19 @@ def _when(row: dict[str, Any]) -> str:
 
 
 _LETTERS: Final = (
-    Column("number", lambda row: row["number"], right=True),
+    Column("number", right=True),
     Column("when", _when),
-    Column("reason", lambda row: row["reason"]),
+    Column("reason"),
     Column("kind", lambda row: row["kind"].lower()),
     Column("from", lambda row: row["from_agent"]),
     Column("to", lambda row: row["to_agent"]),
-    Column("capability", lambda row: row["capability"]),
+    Column("capability"),
     Column("redrive", lambda row: "yes" if row["can_redrive"] else "no"),
-    Column("detail", lambda row: row["detail"]),
+    Column("detail"),
 )
 _REDRIVEN: Final = (
-    Column("number", lambda row: row["number"], right=True),
-    Column("status", lambda row: row["status"]),
+    Column("number", right=True),
+    Column("status"),
     Column("by", lambda row: row.get("from_agent")),
-    Column("summary", lambda row: row.get("summary")),
+    Column("summary"),
 )

@@ -7,36 +7,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ether.cli.bus.outcome import follow, print_outcome
 from ether.cli.bus.params import collect_params, read_json, read_pairs
+from ether.cli.common.bus_options import AgentClassesOption, BusOptions
+from ether.cli.common.completion import complete_agents, complete_capabilities
 from ether.cli.common.connection import any_bus, pause
 from ether.cli.common.exit_code import code_of_status
-from ether.cli.common.options import (
-    AgentArgument,
-    AgentClasses,
-    BudgetOption,
-    CapabilityArgument,
-    ConnectOption,
-    ContextOption,
-    FallbackOption,
-    FormatOption,
-    KeysOption,
-    ObjectiveOption,
-    PairOption,
-    ParamsOption,
-    PermissionOption,
-    RequestIdOption,
-    ServerKeyOption,
-    StreamOption,
-    TimeoutOption,
-    WaitOption,
-    output_of,
-    settings_of,
-)
+from ether.cli.common.options import TimeoutOption, settings_of, with_options
 from ether.cli.common.output import Output
 from ether.text_io.terminal import say
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
@@ -49,159 +30,137 @@ if TYPE_CHECKING:
     from ether.runtime import Runtime
     from ether_broker.envelope.response import Response
 
-__all__ = ["add_to"]
+__all__ = ["FREE_OPTIONS", "delegate", "execute"]
 
-# Options that a command has not become parameters, as in `--path src`.
-_FREE: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+FREE_OPTIONS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of these commands for typer: options that a command has not become parameters, as in `--path src`."""
 _PYTHONS: Final = {"True": True, "False": False}
 _TAKEN: Final = 0.25
 """Seconds after which a name that was taken is tried again."""
 
-
-class Place(NamedTuple):
-    """The bus, as the options say it."""
-
-    connect: str | None
-    wait: float
-    agents: Sequence[str]
-    keys: str | None
-    server_key: str | None
+CapabilityArgument = Annotated[str, typer.Argument(metavar="CAPABILITY", autocompletion=complete_capabilities)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Work:
-    """The delegation that a command's options describe."""
+    """The work that is asked for, as the options of a delegation say it."""
 
-    capability: str
-    to: str | None
-    pairs: Sequence[str]
-    params: str | None
-    free: Sequence[str]
-    context: str | None
-    objective: str
-    timeout: float | None
-    stream: bool
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param", "-p", metavar="NAME=VALUE", help="A parameter; VALUE is JSON where it can be, and text else."
+        ),
+    ] = None
+    params: Annotated[
+        str | None,
+        typer.Option("--params", metavar="JSON|@FILE|-", help="All parameters as a JSON object; `-` reads stdin."),
+    ] = None
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="JSON|@FILE|-", help="The context slice of the work.")
+    ] = None
+    objective: Annotated[str, typer.Option("--objective", metavar="TEXT", help="The aim in words.")] = ""
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            metavar="LIMIT=NUMBER",
+            help="What it may use: max_cost, max_tokens, max_time_sec or max_iterations; several times for several.",
+        ),
+    ] = None
+    permission: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--permission",
+            metavar="NAME=VALUE",
+            help="What it may do, such as can_modify_files=false; several times for several.",
+        ),
+    ] = None
+    request_id: Annotated[
+        str | None,
+        typer.Option(
+            "--request-id",
+            metavar="UUID",
+            help="Name this request: the same id later gets its outcome.",
+            show_default="a new one",
+        ),
+    ] = None
+    timeout: TimeoutOption = None
+    stream: Annotated[bool, typer.Option("--stream", help="Show progress while it runs.")] = False
+    agent: AgentClassesOption = None
 
-    def check(self) -> dict[str, Any]:
-        """The arguments of `Runtime.delegate`, before anything is started.
+    def arguments(self, free: Sequence[str]) -> dict[str, Any]:
+        """The arguments of `Runtime.delegate` that it gives, before anything is started.
+
+        Args:
+            free: options that the command has not, which are parameters.
 
         Raises:
-            UsageError: a parameter or option cannot be.
+            UsageError, InvalidEnvelope: one of them cannot be.
         """
-        for word in filter(None, (self.to, self.capability)):
-            if word.startswith("-"):
-                msg = f"There is no option {word} before the names: parameters stand behind them."
-                raise UsageError(msg)
         if self.timeout is not None and self.timeout <= 0:
-            msg = f"--timeout is {self.timeout:g} and has to be more than 0 seconds."
-            raise UsageError(msg)
-        return {
-            "capability": self.capability,
-            "params": collect_params(self.params, self.pairs, self.free),
-            "to": self.to,
+            raise UsageError(f"--timeout is {self.timeout:g} and has to be more than 0 seconds.")
+        given: dict[str, Any] = {
+            "params": collect_params(self.params, self.param or (), free),
             "context": None if self.context is None else read_json(self.context, "--context"),
             "objective": self.objective,
             "timeout": self.timeout,
         }
+        if self.request_id:
+            given["request_id"] = to_text(id_bytes(self.request_id))
+        if self.budget:
+            given["budget"] = Budget.parse(read_pairs(self.budget, "--budget", "max_cost=0.5"))
+        if self.permission:
+            pairs = read_pairs(self.permission, "--permission", "can_modify_files=false")
+            given["permissions"] = {name: _PYTHONS.get(str(value), value) for name, value in pairs.items()}
+        if self.agent and self.request_id:
+            msg = "--agent makes a bus for this call alone, where no request is known: leave --agent out, or --request-id."
+            raise UsageError(msg)
+        return given
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app these commands."""
-    app.command("exec", context_settings=_FREE)(execute)
-    app.command(context_settings=_FREE)(delegate)
-
-
+@with_options
 def execute(
     ctx: typer.Context,
     *,
-    agent_name: AgentArgument,
+    agent_name: Annotated[str, typer.Argument(metavar="AGENT", autocompletion=complete_agents)],
     action: CapabilityArgument,
-    param: PairOption = None,
-    params: ParamsOption = None,
-    context: ContextOption = None,
-    objective: ObjectiveOption = "",
-    budget: BudgetOption = None,
-    permission: PermissionOption = None,
-    request_id: RequestIdOption = None,
-    fallback: FallbackOption = False,
-    timeout: TimeoutOption = None,
-    stream: StreamOption = False,
-    connect: ConnectOption = None,
-    wait: WaitOption = 0.0,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    agent: AgentClasses = None,
-    output_format: FormatOption = None,
+    work: Work,
+    fallback: Annotated[
+        bool,
+        typer.Option("--fallback", help="Another may have it where AGENT is not there, does not take it, or leaves."),
+    ] = False,
+    bus: BusOptions,
+    out: Output,
 ) -> None:
     """Have AGENT do something, and print what became of it.
 
     CAPABILITY may be its last word alone. Parameters are `--param path=src`, or just `--path src`; behind `--`
     also those that have the name of an option.
     """
-    work = Work(action, agent_name, param or (), params, ctx.args, context, objective, timeout, stream)
-    fields = _fields(budget, permission, request_id, fallback=fallback)
-    _run(ctx, work, fields, Place(connect, wait, agent or (), keys, server_key), output_of(ctx, output_format))
+    whom = {"capability": action, "to": agent_name, **({"fallback": True} if fallback else {})}
+    _run(ctx, whom, work, bus, out)
 
 
-def delegate(
-    ctx: typer.Context,
-    *,
-    capability: CapabilityArgument,
-    param: PairOption = None,
-    params: ParamsOption = None,
-    context: ContextOption = None,
-    objective: ObjectiveOption = "",
-    budget: BudgetOption = None,
-    permission: PermissionOption = None,
-    request_id: RequestIdOption = None,
-    timeout: TimeoutOption = None,
-    stream: StreamOption = False,
-    connect: ConnectOption = None,
-    wait: WaitOption = 0.0,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    agent: AgentClasses = None,
-    output_format: FormatOption = None,
-) -> None:
+@with_options
+def delegate(ctx: typer.Context, *, capability: CapabilityArgument, work: Work, bus: BusOptions, out: Output) -> None:
     """Have the best holder of CAPABILITY do it, and print what became of it.
 
     A prefix asks for anything below it. Parameters are as for `exec`.
     """
-    work = Work(capability, None, param or (), params, ctx.args, context, objective, timeout, stream)
-    fields = _fields(budget, permission, request_id)
-    _run(ctx, work, fields, Place(connect, wait, agent or (), keys, server_key), output_of(ctx, output_format))
+    _run(ctx, {"capability": capability}, work, bus, out)
 
 
-def _fields(
-    budget: Sequence[str] | None, permission: Sequence[str] | None, request_id: str | None, *, fallback: bool = False
-) -> dict[str, Any]:
-    """Further fields of the delegation, those that were given.
-
-    Raises:
-        UsageError, InvalidEnvelope: one of them cannot be.
-    """
-    fields: dict[str, Any] = {"request_id": to_text(id_bytes(request_id))} if request_id else {}
-    if fallback:
-        fields["fallback"] = True
-    if budget:
-        fields["budget"] = Budget.parse(read_pairs(budget, "--budget", "max_cost=0.5"))
-    if permission:
-        given = read_pairs(permission, "--permission", "can_modify_files=false")
-        fields["permissions"] = {name: _PYTHONS.get(str(value), value) for name, value in given.items()}
-    return fields
-
-
-def _run(ctx: typer.Context, work: Work, fields: dict[str, Any], place: Place, out: Output) -> None:
-    arguments = {**work.check(), **fields}
-    if place.agents and "request_id" in fields:
-        msg = "--agent makes a bus for this call alone, where no request is known: leave --agent out, or --request-id."
-        raise UsageError(msg)
-    limit = time.monotonic() + place.wait
-    with _bus(place, arguments) as bus:
-        while place.wait and not _is_there(bus, work) and time.monotonic() < limit:
+def _run(ctx: typer.Context, whom: Mapping[str, Any], work: Work, bus: BusOptions, out: Output) -> None:
+    for word in filter(None, (whom.get("to"), whom["capability"])):
+        if word.startswith("-"):
+            raise UsageError(f"There is no option {word} before the names: parameters stand behind them.")
+    arguments = {**whom, **work.arguments(ctx.args)}
+    limit = time.monotonic() + bus.wait
+    with _joined(bus, work, arguments) as found:
+        while bus.wait and not _is_there(found, whom) and time.monotonic() < limit:
             pause()
-        response = follow(bus.delegate(**arguments), out, stream=work.stream)
-        declared = _declared(bus, work, response) if response.unexpected_fields else set()
+        response = follow(found.delegate(**arguments), out, stream=work.stream)
+        declared = _declared(found, whom["capability"], response) if response.unexpected_fields else set()
     print_outcome(response, out, debug=settings_of(ctx).debug)
     if out.is_text:
         _hint(ctx, response, declared)
@@ -209,7 +168,7 @@ def _run(ctx: typer.Context, work: Work, fields: dict[str, Any], place: Place, o
 
 
 @contextmanager
-def _bus(place: Place, arguments: Mapping[str, Any]) -> Iterator[Runtime]:
+def _joined(bus: BusOptions, work: Work, arguments: Mapping[str, Any]) -> Iterator[Runtime]:
     """The bus; for a request id as a delegator that is named after it, as only its delegator may send a request again.
 
     While another command has that name, it waits for the same request; so this one waits for it, as long as the work may take.
@@ -220,40 +179,36 @@ def _bus(place: Place, arguments: Mapping[str, Any]) -> Iterator[Runtime]:
     """
     request_id, budget = arguments.get("request_id"), arguments.get("budget") or Budget()
     name = None if request_id is None else f"request-{request_id}"
-    limit = time.monotonic() + (arguments["timeout"] or budget.max_time_sec or DEFAULT_TIMEOUT)
+    limit = time.monotonic() + (work.timeout or budget.max_time_sec or DEFAULT_TIMEOUT)
     with ExitStack() as stack:
         while True:
-            found = any_bus(
-                place.connect, place.wait, place.agents, keys=place.keys, server_key=place.server_key, name=name
-            )
             try:
-                bus = stack.enter_context(found)
+                found = stack.enter_context(any_bus(bus, work.agent, name=name))
             except NameTaken:
                 if time.monotonic() >= limit:
-                    msg = (
+                    raise NameTaken(
                         f"Another command asks for the request {request_id}, and is not done. "
                         "Wait until it has ended, or give this request another id."
-                    )
-                    raise NameTaken(msg) from None
+                    ) from None
                 time.sleep(_TAKEN)
             else:
                 break
-        yield bus
+        yield found
 
 
-def _is_there(bus: Runtime, work: Work) -> bool:
+def _is_there(bus: Runtime, whom: Mapping[str, Any]) -> bool:
     """Whether somebody has registered who could be meant; the bus itself decides who gets it."""
-    if work.to is not None:
-        return any(bus.iter_agents([work.to]))
-    asked = f".{work.capability}."
+    if "to" in whom:
+        return any(bus.iter_agents([whom["to"]]))
+    asked = f".{whom['capability']}."
     return any(held == ANY or asked in f".{held}." for held in bus.capabilities())
 
 
-def _declared(bus: Runtime, work: Work, response: Response) -> set[str]:
+def _declared(bus: Runtime, capability: str, response: Response) -> set[str]:
     """The parameters of what was asked for, as the agent that answered declares them; empty where that cannot be known."""
     with suppress(EtherError):
         capabilities = [held for agent in bus.manifests(response.from_agent) for held in agent["capabilities"]]
-        asked = [held for held in capabilities if f".{work.capability}." in f".{held['name']}."]
+        asked = [held for held in capabilities if f".{capability}." in f".{held['name']}."]
         return {name for held in asked for name in (held.get("params_schema") or {}).get("properties", ())}
     return set()
 

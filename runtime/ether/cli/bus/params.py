@@ -32,8 +32,7 @@ def collect_params(whole: str | None, pairs: Sequence[str], free: Sequence[str])
     if whole is not None:
         found = read_json(whole, "--params")
         if not isinstance(found, dict):
-            msg = f"--params is {_kind(found)} and has to be an object, such as '{{\"name\": 1}}'."
-            raise UsageError(msg)
+            raise UsageError(f"--params is {_kind(found)} and has to be an object, such as '{{\"name\": 1}}'.")
         params = found
     alone: dict[str, Any] = {}
     for name, value in (*read_pairs(pairs, "--param", "path=src").items(), *_free(free)):
@@ -53,8 +52,7 @@ def read_pairs(pairs: Sequence[str], option: str, example: str) -> dict[str, Any
     for text in pairs:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            msg = f"{option} {text!r} is no NAME=VALUE, such as {option} {example}."
-            raise UsageError(msg)
+            raise UsageError(f"{option} {text!r} is no NAME=VALUE, such as {option} {example}.")
         if name in found:
             raise _twice(name) if option == "--param" else UsageError(f"{option} {name} is given twice.")
         found[name] = _value(value)
@@ -77,16 +75,14 @@ def read_json(text: str, option: str) -> Any:
             text = read_text(path, _MOST)
         except (OSError, ValueError) as error:
             reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or error
-            msg = f"{option} cannot read {path}: {reason}."
-            raise UsageError(msg) from error
+            raise UsageError(f"{option} cannot read {path}: {reason}.") from error
     try:
         return json.loads(text)
     except RecursionError:
         raise UsageError(f"{source} is nested deeper than can be read.") from None
     except ValueError as error:
         where = f"{error.lineno}:{error.colno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else error
-        msg = f"{source} is not JSON: {where}."
-        raise UsageError(msg) from error
+        raise UsageError(f"{source} is not JSON: {where}.") from error
 
 
 def _twice(name: str) -> UsageError:
@@ -99,8 +95,7 @@ def _free(words: Sequence[str]) -> list[tuple[str, Any]]:
     while rest:
         word = rest.pop(0)
         if not word.startswith("--") or word == "--":
-            msg = f"{word!r} is too much: parameters are --name VALUE, or --param NAME=VALUE."
-            raise UsageError(msg)
+            raise UsageError(f"{word!r} is too much: parameters are --name VALUE, or --param NAME=VALUE.")
         name, equals, value = word[2:].partition("=")
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"

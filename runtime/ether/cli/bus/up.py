@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ether.cli.common.connection import is_listening, wait_for
-from ether.cli.common.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, WaitOption, output_of
+from ether.cli.common.bus_options import BusOptions
+from ether.cli.common.connection import wait_for
+from ether.cli.common.listening import is_listening
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether_broker.errors import AddressInUse, UsageError
 from ether_broker.transport.endpoint import default_endpoint
@@ -18,7 +20,7 @@ from ether_broker.transport.endpoint import default_endpoint
 if TYPE_CHECKING:
     from ether.cluster.spec import ClusterSpec
 
-__all__ = ["add_to"]
+__all__ = ["node", "up"]
 
 DrainOption = Annotated[
     float | None,
@@ -32,14 +34,8 @@ DrainOption = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app these commands."""
-    app.command()(up)
-    app.command()(node)
-
-
+@with_options
 def up(
-    ctx: typer.Context,
     *,
     what: Annotated[
         list[str], typer.Argument(metavar="FILE|MODULE:CLASS...", help="A cluster file, or the agents themselves.")
@@ -94,13 +90,12 @@ def up(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Bind an address that other machines reach, without keys.")
     ] = False,
-    output_format: FormatOption = None,
+    out: Output,
 ) -> None:
     """Run a bus on this machine, until SIGTERM or Ctrl-C: a broker with its supervisor, and nodes with agents.
 
     Prints the bus's URL on stdout once all agents are up. The first signal drains, a second one ends it at once.
     """
-    out = output_of(ctx, output_format)
     overrides = {
         "cluster.name": name, "cluster.bind": bind, "cluster.drain": drain, "cluster.durability": durability,
         "cluster.journal": journal, "cluster.advertise": advertise or None, "security.keys": keys,
@@ -109,18 +104,17 @@ def up(
     spec = _spec(what, nodes, overrides)
     own = default_endpoint(spec.name)
     if spec.bind is None and is_listening(own):
-        msg = (
+        raise AddressInUse(
             f"A bus of yours named {spec.name!r} runs already, at {own}: use that one, stop it, or give this one another "
             "name (`ether up --name NAME …`, and --name NAME to the commands that ask it)."
         )
-        raise AddressInUse(msg)
     from ether.cluster.cluster import up as run
 
     raise typer.Exit(run(spec, on_event=_teller(spec, out)))
 
 
+@with_options
 def node(
-    ctx: typer.Context,
     *,
     agents: Annotated[list[str], typer.Argument(metavar="MODULE:CLASS...", help="The agents.")],
     name: Annotated[
@@ -131,24 +125,20 @@ def node(
         int, typer.Option("--threads", metavar="N", min=1, help="Handlers of plain methods at a time.")
     ] = 4,
     drain: DrainOption = None,
-    connect: ConnectOption = None,
-    wait: WaitOption = 0.0,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    output_format: FormatOption = None,
+    bus: BusOptions,
+    out: Output,
 ) -> None:
     """Join a bus with agents, until SIGTERM or Ctrl-C; the bus may be on another machine.
 
     Prints the bus's URL on stdout once the agents are up. The first signal drains, a second one ends it at once.
     """
-    out = output_of(ctx, output_format)
     from ether.cli.common.agent_loader import load_agent
     from ether.cluster.node_main import serve
     from ether.cluster.spec import DRAIN, agent_specs
 
     for text in agents:
         load_agent(text)
-    url = wait_for(connect, wait, keys, server_key)
+    url = wait_for(bus, bus.wait)
     code = serve(
         url,
         agent_specs(agents),
@@ -156,8 +146,8 @@ def node(
         threads=threads,
         drain=DRAIN if drain is None else drain,
         on_event=_first(out, url),
-        keys=keys,
-        server_key=server_key,
+        keys=bus.keys,
+        server_key=bus.server_key,
     )
     raise typer.Exit(code)
 
@@ -175,14 +165,11 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
     if not files:
         return of_agents(what, nodes or 1, overrides)
     if len(what) > 1:
-        msg = f"{files[0]} is a file, and says everything: name it alone, or agents as module:Class."
-        raise UsageError(msg)
+        raise UsageError(f"{files[0]} is a file, and says everything: name it alone, or agents as module:Class.")
     if ":" not in files[0] and not Path(files[0]).suffix and not Path(files[0]).exists():
-        msg = f"{files[0]} is no file; an agent is module:Class, as in {files[0]}:Reader."
-        raise UsageError(msg)
+        raise UsageError(f"{files[0]} is no file; an agent is module:Class, as in {files[0]}:Reader.")
     if nodes is not None:
-        msg = f"--nodes goes with agents: {files[0]} says itself which nodes there are."
-        raise UsageError(msg)
+        raise UsageError(f"--nodes goes with agents: {files[0]} says itself which nodes there are.")
     return load(files[0], overrides)
 
 

@@ -31,11 +31,9 @@ def load_agent(text: str) -> type[ComposableAgent]:
     try:
         found: Any = reduce(getattr, path.split("."), module)
     except AttributeError:
-        msg = f"Module {module_name!r} has no {path!r}.{nearest(path, _agents_of(module))}"
-        raise InvalidSpec(msg) from None
+        raise InvalidSpec(f"Module {module_name!r} has no {path!r}.{nearest(path, _agents_of(module))}") from None
     if not isinstance(found, type) or not is_agent(found):
-        msg = f"{text} is no Agent: derive it from ether.Agent.{nearest(path, _agents_of(module))}"
-        raise InvalidSpec(msg)
+        raise InvalidSpec(f"{text} is no Agent: derive it from ether.Agent.{nearest(path, _agents_of(module))}")
     return found
 
 
@@ -47,13 +45,10 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            msg = f"Module {name!r} needs {error.name!r}, which is not installed."
-            raise InvalidSpec(msg) from error
-        msg = f"There is no module {error.name!r}, neither installed nor in {here}."
-        raise InvalidSpec(msg) from error
+            raise InvalidSpec(f"Module {name!r} needs {error.name!r}, which is not installed.") from error
+        raise InvalidSpec(f"There is no module {error.name!r}, neither installed nor in {here}.") from error
     except Exception as error:
-        msg = f"Module {name!r} cannot be imported: {type(error).__name__}: {error}."
-        raise InvalidSpec(msg) from error
+        raise InvalidSpec(f"Module {name!r} cannot be imported: {type(error).__name__}: {error}.") from error
 
 
 def _agents_of(module: ModuleType) -> list[str]:
@@ -76,5 +71,4 @@ def start_agent(bus: Runtime, text: str, agent: type[ComposableAgent]) -> None:
     except EtherError:
         raise
     except Exception as error:
-        msg = f"{text} did not start: {type(error).__name__}: {error}."
-        raise InvalidSpec(msg) from error
+        raise InvalidSpec(f"{text} did not start: {type(error).__name__}: {error}.") from error

@@ -1,18 +1,18 @@
-"""Shell completion of agents, capabilities and addresses; never an error, and never a long wait."""
+"""Shell completion of agents and capabilities; never an error, and never a long wait."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ether_broker.errors import EtherError
-from ether_broker.transport.endpoint import LAN, default_endpoint
+from ether_broker.transport.endpoint import LAN
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
 
-__all__ = ["complete_agents", "complete_capabilities", "complete_endpoints"]
+__all__ = ["complete_agents", "complete_capabilities"]
 
 _PATIENCE: Final = 1.0
 """Seconds that somebody who pressed Tab will wait."""
@@ -28,15 +28,8 @@ def complete_capabilities(incomplete: str) -> list[str]:
     return _ask(incomplete, lambda bus: bus.capabilities())
 
 
-def complete_endpoints(incomplete: str) -> list[str]:
-    """This user's own buses."""
-    from ether.cli.common.connection import others
-
-    own = default_endpoint()
-    return [known for known in (own, *others(own)) if known.startswith(incomplete)]
-
-
-def _ask(incomplete: str, names: _Names) -> list[str]:
+def _ask(incomplete: str, names: Callable[[Runtime], Iterable[str]]) -> list[str]:
+    from ether.cli.common.bus_options import BusAddress
     from ether.cli.common.connection import joined
 
     connect = os.environ.get("ETHER_CONNECT")
@@ -44,13 +37,7 @@ def _ask(incomplete: str, names: _Names) -> list[str]:
         return []
     try:
         keys, server_key = os.environ.get("ETHER_KEYS"), os.environ.get("ETHER_SERVER_KEY")
-        with joined(connect, patience=_PATIENCE, keys=keys, server_key=server_key) as bus:
+        with joined(BusAddress(connect=connect, keys=keys, server_key=server_key), patience=_PATIENCE) as bus:
             return sorted(name for name in names(bus) if name.startswith(incomplete) and name.isprintable())
     except EtherError:
         return []
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    _Names = Callable[[Runtime], Iterable[str]]

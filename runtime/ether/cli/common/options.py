@@ -1,168 +1,40 @@
-"""Options that several commands share, and how a command finds its output."""
+"""The options of commands: how they are declared in groups, and those that every command has.
+
+    @with_options
+    def leases(bus: NamedBusOptions, out: Output) -> None: ...
+
+typer reads a parameter an option, so that each command would repeat every option that it shares with others, and hand
+it on. Here a group of options is a dataclass, and stands in a command's signature for its fields.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Final
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from inspect import Parameter
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from ether.cli.common.completion import complete_agents, complete_capabilities, complete_endpoints
-from ether.cli.common.discover_option import CONNECT, DISCOVER
 from ether.cli.common.output import Format, Output
-from ether_broker.transport.endpoint import IPC
+from ether_broker.errors import UsageError, nearest
 
-__all__ = [
-    "AgentArgument",
-    "AgentClasses",
-    "BudgetOption",
-    "CapabilityArgument",
-    "ConnectOption",
-    "ContextOption",
-    "FallbackOption",
-    "FormatOption",
-    "GlobalOptions",
-    "KeysOption",
-    "NameOption",
-    "ObjectiveOption",
-    "PairOption",
-    "ParamsOption",
-    "PermissionOption",
-    "RequestIdOption",
-    "ServerKeyOption",
-    "StreamOption",
-    "TimeoutOption",
-    "WaitOption",
-    "named",
-    "output_of",
-    "settings_of",
-]
+__all__ = ["FormatOption", "GlobalOptions", "TimeoutOption", "choice", "output_of", "settings_of", "with_options"]
 
-_BUS: Final = "Bus"
+Command = Callable[..., None]
+T = TypeVar("T")
 
 FormatOption = Annotated[
     Format | None,
     typer.Option("--format", "-o", help="How data is printed.", show_default="text", envvar="ETHER_FORMAT"),
-]
-ConnectOption = Annotated[
-    str | None,
-    typer.Option(
-        CONNECT,
-        DISCOVER,
-        metavar="URL",
-        envvar="ETHER_CONNECT",
-        help="The bus, as tcp://HOST:PORT or ipc:///PATH; or --discover [NAME], which looks for it on the network.",
-        show_default="this user's own, as `ether up` binds it",
-        rich_help_panel=_BUS,
-        autocompletion=complete_endpoints,
-    ),
-]
-NameOption = Annotated[
-    str | None,
-    typer.Option(
-        "--name",
-        metavar="BUS",
-        help="The bus that this user has started by `ether up --name BUS`; counts more than --connect.",
-        rich_help_panel=_BUS,
-    ),
-]
-WaitOption = Annotated[
-    float,
-    typer.Option(
-        "--wait",
-        metavar="SECONDS",
-        min=0.0,
-        envvar="ETHER_WAIT",
-        help="Wait so long for a bus that is not there yet; `exec` and `delegate` also for the agent.",
-        rich_help_panel=_BUS,
-    ),
-]
-KeysOption = Annotated[
-    str | None,
-    typer.Option(
-        "--keys",
-        metavar="DIR",
-        envvar="ETHER_KEYS",
-        help="The folder with our keys, for TCP; `ether keys` makes it.",
-        rich_help_panel=_BUS,
-    ),
-]
-ServerKeyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--server-key",
-        metavar="KEY|FILE",
-        envvar="ETHER_SERVER_KEY",
-        help="The broker's public key; with commas between several.",
-        show_default="the one in --keys",
-        rich_help_panel=_BUS,
-    ),
-]
-AgentClasses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--agent",
-        metavar="MODULE:CLASS",
-        help="Start this agent on a bus of the command's own, instead of connecting; several times for several.",
-        rich_help_panel=_BUS,
-    ),
-]
-AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", autocompletion=complete_agents)]
-CapabilityArgument = Annotated[str, typer.Argument(metavar="CAPABILITY", autocompletion=complete_capabilities)]
-PairOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--param", "-p", metavar="NAME=VALUE", help="A parameter; VALUE is JSON where it can be, and text else."
-    ),
-]
-ParamsOption = Annotated[
-    str | None,
-    typer.Option("--params", metavar="JSON|@FILE|-", help="All parameters as a JSON object; `-` reads stdin."),
 ]
 TimeoutOption = Annotated[
     float | None,
     typer.Option(
         "--timeout", metavar="SECONDS", help="To the deadline.", show_default="max_time_sec of --budget, or 60"
     ),
-]
-StreamOption = Annotated[bool, typer.Option("--stream", help="Show progress while it runs.")]
-ObjectiveOption = Annotated[str, typer.Option("--objective", metavar="TEXT", help="The aim in words.")]
-ContextOption = Annotated[
-    str | None,
-    typer.Option("--context", metavar="JSON|@FILE|-", help="The context slice of the work."),
-]
-
-
-def named(name: str | None) -> str | None:
-    """What `--connect` would be for this user's bus of that name; None for None."""
-    return None if name is None else f"{IPC}{name}"
-
-
-BudgetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--budget",
-        metavar="LIMIT=NUMBER",
-        help="What it may use: max_cost, max_tokens, max_time_sec or max_iterations; several times for several.",
-    ),
-]
-PermissionOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--permission",
-        metavar="NAME=VALUE",
-        help="What it may do, such as can_modify_files=false; several times for several.",
-    ),
-]
-RequestIdOption = Annotated[
-    str | None,
-    typer.Option(
-        "--request-id", metavar="UUID", help="Name this request: the same id later gets its outcome.",
-        show_default="a new one",
-    ),
-]  # fmt: skip
-FallbackOption = Annotated[
-    bool, typer.Option("--fallback", help="Another may have it where AGENT is not there, does not take it, or leaves.")
 ]
 
 
@@ -188,3 +60,63 @@ def output_of(ctx: typer.Context, output_format: Format | None = None) -> Output
         # An error is said in the format of the command, and the root's settings are where it looks.
         ctx.find_root().obj = settings = replace(settings, format=output_format)
     return Output(settings.format, verbose=not settings.quiet)
+
+
+def with_options(command: Command) -> Command:
+    """A command as typer reads it: each field of a dataclass in its signature is an option, and `Output` is `--format`.
+
+    The command gets the dataclass made of what was given, and the `Output` that the format asks for.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    flat = {"ctx": _parameter("ctx", typer.Context)}
+    groups: dict[str, tuple[type[Any], list[str]]] = {}
+    output = ""
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = hints[name]
+        if is_dataclass(kind) and isinstance(kind, type):
+            options = _options(kind)
+            groups[name] = kind, list(options)
+            flat.update(options)
+        elif kind is Output:
+            output = name
+            flat["output_format"] = _parameter("output_format", FormatOption, None)
+        else:
+            flat[name] = _parameter(name, kind, parameter.default)
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        ctx = given["ctx"] if "ctx" in hints else given.pop("ctx")
+        if output:
+            given[output] = output_of(ctx, given.pop("output_format"))
+        for name, (group, options) in groups.items():
+            given[name] = group(**{option: given.pop(option) for option in options})
+        command(**given)
+
+    run.__signature__ = inspect.Signature(list(flat.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in flat.items()}
+    return run
+
+
+def choice(name: str, known: Mapping[str, T], what: str) -> T:
+    """What goes by this name.
+
+    Raises:
+        UsageError: nothing does; the message has the nearest name.
+    """
+    if name not in known:
+        raise UsageError(f"There is no {what} {name!r}.{nearest(name, known)}")
+    return known[name]
+
+
+def _options(group: type[Any]) -> dict[str, Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        field.name: _parameter(
+            field.name, hints[field.name], Parameter.empty if field.default is MISSING else field.default
+        )
+        for field in fields(group)
+    }
+
+
+def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)

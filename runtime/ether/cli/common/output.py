@@ -7,19 +7,15 @@ document, `jsonl` one a line; they are for programs and have every field.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from enum import StrEnum, unique
-from typing import Any, Final
+from typing import Any
 
+from ether.cli.common.table import Column, Lines, Row, drawn_table
 from ether.text_io.terminal import console, is_drawn, put, say
-from ether_broker.text import json_text, printable
+from ether_broker.text import json_text
 
-__all__ = ["Column", "Format", "Output", "seconds"]
-
-Row = dict[str, Any]
-_CELL: Final = 1_000
-"""Characters of a cell."""
+__all__ = ["Format", "Output", "seconds"]
 
 
 @unique
@@ -29,22 +25,6 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     JSONL = "jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table that a command prints."""
-
-    title: str
-    cell: Callable[[Row], object]
-    """Gives the text of a row's cell; None is shown as `-`."""
-    right: bool = False
-    """Whether it is a number, and stands at the right."""
-
-    def text(self, row: Row) -> str:
-        """The cell of a row: one printable line, of 1,000 characters at most."""
-        value = self.cell(row)
-        return "-" if value is None or value == "" else printable(value, _CELL)
 
 
 class Output:
@@ -75,12 +55,17 @@ class Output:
         rows = list(rows)
         if self.format is Format.JSON:
             put(json_text(rows, indent=2))
-        elif rows and is_drawn(sys.stdout):
-            console().print(_table(rows, columns))
         elif not rows:
             self.note("nothing to list")
+        elif is_drawn(sys.stdout):
+            from rich.text import Text
+
+            table = drawn_table(columns, overflow="fold")
+            for row in rows:
+                table.add_row(*(Text(column.text(row)) for column in columns))
+            console().print(table)
         else:
-            put("\n".join(_aligned(rows, columns)))
+            Lines(columns).add(rows)
 
     def value(self, value: Any, text: str | None = None) -> None:
         """Print one value: as JSON, or as `text` for people; None shows them JSON too."""
@@ -106,31 +91,6 @@ class Output:
         """Tell people something that is no data."""
         if self._verbose:
             say(text)
-
-
-def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column.title.upper(), justify="right" if column.right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(column.text(row)) for column in columns))
-    return table
-
-
-def _aligned(rows: Iterable[Row], columns: Sequence[Column]) -> list[str]:
-    cells = [[column.title.upper() for column in columns]]
-    cells += [[column.text(row) for column in columns] for row in rows]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
-    return [
-        "  ".join(
-            cell.rjust(width) if column.right else cell.ljust(width)
-            for cell, width, column in zip(line, widths, columns, strict=True)
-        ).rstrip()
-        for line in cells
-    ]
 
 
 def seconds(value: float | None) -> str | None:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ether.cli.common.completion import complete_agents, complete_capabilities
-from ether.cli.common.options import FormatOption, output_of
-from ether.cli.common.output import Column, Format, Output
-from ether.cli.journal import maintenance as log_keeping
+from ether.cli.common.options import choice, with_options
+from ether.cli.common.output import Format, Output
+from ether.cli.common.table import Column, Lines
+from ether.cli.journal import maintenance
 from ether.cli.journal.entry_details import cards
-from ether.cli.journal.source import ClusterOption, JournalOption, complete_requests, opened
-from ether.cli.journal.streamed_table import Lines
+from ether.cli.journal.source import JournalOptions, complete_requests
 from ether.cli.journal.timestamps import moment_text, parse_moment
 from ether.text_io.terminal import is_drawn
 from ether_broker.envelope.status import Status
-from ether_broker.errors import UsageError, nearest
+from ether_broker.errors import UsageError
 from ether_broker.wire.frame import Kind
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ether.audit.filter import EntryFilter
     from ether.audit.trail import Trail
 
-__all__ = ["add_to"]
+__all__ = ["group"]
 
 _PAUSE: Final = 0.2
 """Seconds between two looks at a journal that is followed."""
@@ -54,65 +54,49 @@ def _begun(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-AgentOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--agent", metavar="NAME", help="From this agent, to it, or about it.", autocompletion=complete_agents
-    ),
-]
-CapabilityOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--capability",
-        metavar="NAME",
-        help="About this capability, or one below it.",
-        autocompletion=complete_capabilities,
-    ),
-]
-StatusOption = Annotated[
-    list[str] | None,
-    typer.Option("--status", metavar="STATUS", help="Responses of this status.", autocompletion=complete_statuses),
-]
-KindOption = Annotated[
-    list[str] | None,
-    typer.Option("--kind", metavar="KIND", help="delegation, response or event.", autocompletion=complete_kinds),
-]
-EventOption = Annotated[
-    list[str] | None,
-    typer.Option("--event", metavar="NAME", help="Events of this name, such as dead_letter."),
-]
-SinceOption = Annotated[
-    str | None,
-    typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22T10:30, 10:30, or 10m (ago)."),
-]
-UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many.")]
-FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
-AllOption = Annotated[bool, typer.Option("--all", "-a", help="Also what the bus was asked about itself (`ether.*`).")]
-IdArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="A number of the list, or the begin of a request id.", autocompletion=complete_requests
-    ),
-]
-
 group: typer.Typer = typer.Typer(
     help="List, show, follow and check what passed the bus, from its journal.", invoke_without_command=True
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The filters, as the options say them."""
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """The filters of a list: those of different kinds have to fit all, those of one kind any."""
 
-    agent: Sequence[str]
-    capability: Sequence[str]
-    status: Sequence[str]
-    kind: Sequence[str]
-    event: Sequence[str]
-    since: str | None
-    until: str | None
-    everything: bool
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent", metavar="NAME", help="From this agent, to it, or about it.", autocompletion=complete_agents
+        ),
+    ] = None
+    capability: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capability",
+            metavar="NAME",
+            help="About this capability, or one below it.",
+            autocompletion=complete_capabilities,
+        ),
+    ] = None
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", help="Responses of this status.", autocompletion=complete_statuses),
+    ] = None
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="delegation, response or event.", autocompletion=complete_kinds),
+    ] = None
+    event: Annotated[
+        list[str] | None, typer.Option("--event", metavar="NAME", help="Events of this name, such as dead_letter.")
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22T10:30, 10:30, or 10m (ago)."),
+    ] = None
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")] = None
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also what the bus was asked about itself (`ether.*`).")
+    ] = False
 
     def selection(self) -> EntryFilter:
         """What they select.
@@ -125,75 +109,62 @@ class Wanted:
         statuses = {status.name: status for status in Status}
         always = EntryFilter()
         return EntryFilter(
-            agents=frozenset(self.agent),
-            capabilities=tuple(self.capability),
-            statuses=frozenset(_one_of(name.upper(), statuses, "status") for name in self.status),
-            kinds=frozenset(_one_of(name.lower(), _KINDS, "kind") for name in self.kind),
-            events=frozenset(self.event),
+            agents=frozenset(self.agent or ()),
+            capabilities=tuple(self.capability or ()),
+            statuses=frozenset(choice(name.upper(), statuses, "status") for name in self.status or ()),
+            kinds=frozenset(choice(name.lower(), _KINDS, "kind") for name in self.kind or ()),
+            events=frozenset(self.event or ()),
             since=always.since if self.since is None else parse_moment(self.since, "--since"),
             until=always.until if self.until is None else parse_moment(self.until, "--until"),
-            queries=self.everything or asks_for_queries(self.capability),
+            queries=self.everything or asks_for_queries(self.capability or ()),
         )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app this group."""
-    log_keeping.add_to(group)
-    app.add_typer(group, name="log")
-
-
 @group.callback()
+@with_options
 def log(
     ctx: typer.Context,
     *,
-    agent: AgentOption = None,
-    capability: CapabilityOption = None,
-    status: StatusOption = None,
-    kind: KindOption = None,
-    event: EventOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    limit: LimitOption = 50,
-    follow: FollowOption = False,
-    everything: AllOption = False,
-    journal: JournalOption = None,
-    name: ClusterOption = None,
-    output_format: FormatOption = None,
+    filters: Filters,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    source: JournalOptions,
+    out: Output,
 ) -> None:
     """List what passed the bus, the newest last, from its journal; the bus need not run.
 
     Filters of different kinds have to fit all, of one kind any.
     """
-    out = output_of(ctx, output_format)
     if ctx.invoked_subcommand is not None:
         ctx.obj = ctx.find_root().obj  # `-o` counts before the other command's name too
         _refuse_options(ctx)
         return
-    wanted = Wanted(
-        agent or (), capability or (), status or (), kind or (), event or (), since, until, everything
-    ).selection()
-    if follow and until is not None:
+    wanted = filters.selection()
+    if follow and filters.until is not None:
         raise UsageError("--until ends a list and --follow goes on with it: give one of them.")
-    with opened(journal, name) as trail:
+    with source.opened() as trail:
         _list(trail, wanted, limit, out, follow=follow)
 
 
 @group.command()
+@with_options
 def show(
-    ctx: typer.Context,
     *,
-    which: IdArgument,
-    journal: JournalOption = None,
-    name: ClusterOption = None,
-    output_format: FormatOption = None,
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="A number of the list, or the begin of a request id.", autocompletion=complete_requests
+        ),
+    ],
+    source: JournalOptions,
+    out: Output,
 ) -> None:
     """Show a delegation whole: every envelope about it, with what is in them.
 
     ID is the number of any of them, the delegation's request id, or its begin. The number of an event that is about
     no delegation shows that event.
     """
-    out = output_of(ctx, output_format)
-    with opened(journal, name) as trail:
+    with source.opened() as trail:
         entries = trail.story(which)
     if out.format is Format.JSONL:
         for entry in entries:
@@ -252,7 +223,7 @@ def _follow(trail: Trail, wanted: EntryFilter, after: int, lines: Lines, out: Ou
 
 def _print(entries: Sequence[AuditEntry], lines: Lines, out: Output) -> None:
     if out.is_text:
-        lines.print([{"entry": entry} for entry in entries])
+        lines.add([{"entry": entry} for entry in entries])
         return
     as_lines = Output(Format.JSONL)  # what goes on is never one document
     for entry in entries:
@@ -281,8 +252,5 @@ def _columns(trail: Trail) -> Sequence[Column]:
     )
 
 
-def _one_of(name: str, known: dict[str, Any], option: str) -> Any:
-    if name not in known:
-        msg = f"There is no {option} {name!r}.{nearest(name, known)}"
-        raise UsageError(msg)
-    return known[name]
+for _command in (maintenance.verify, maintenance.gc):
+    group.command()(_command)

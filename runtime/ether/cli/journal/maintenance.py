@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ether.cli.common.bus_options import BusAddress
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import ConnectOption, FormatOption, KeysOption, ServerKeyOption, output_of
-from ether.cli.journal.source import ClusterOption, JournalOption, journal_path, opened
+from ether.cli.common.listening import is_listening
+from ether.cli.common.options import with_options
+from ether.cli.common.output import Output
+from ether.cli.journal.source import JournalOptions
 from ether.cli.journal.timestamps import moment_text, parse_duration
 from ether.text_io.terminal import say
 from ether_broker.envelope.status import Status
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from ether_broker.journal.journal import Removed
     from ether_broker.journal.sqlite.verify import Verification
 
-__all__ = ["add_to"]
+__all__ = ["gc", "verify"]
 
 _DIGITS = 64
 """Of a SHA-256 in hexadecimal."""
@@ -31,14 +34,8 @@ _LONGEST = 3600.0
 """Seconds that a broker may take to give up the old part of its journal."""
 
 
-def add_to(group: typer.Typer) -> None:
-    """Give the group these commands."""
-    group.command()(verify)
-    group.command()(gc)
-
-
+@with_options
 def verify(
-    ctx: typer.Context,
     *,
     expect: Annotated[
         str | None,
@@ -46,18 +43,16 @@ def verify(
             "--expect", metavar="HASH", help="A hash that it printed before: it has to be in the chain still."
         ),
     ] = None,
-    journal: JournalOption = None,
-    name: ClusterOption = None,
-    output_format: FormatOption = None,
+    source: JournalOptions,
+    out: Output,
 ) -> None:
     """Prove that the journal is what was written, and print its last hash.
 
     Exit code 1 if it is not; the first row that is wrong is named. Whoever may write the file can also make the chain
     anew: only a hash that is kept elsewhere, and given with --expect, shows that.
     """
-    out = output_of(ctx, output_format)
     known = None if expect is None else _hash(expect)
-    with opened(journal, name) as trail:
+    with source.opened() as trail:
         verdict = trail.verify(known)
     whole = verdict.problem is None
     out.value(_document(verdict, whole=whole), verdict.hash if whole else "")
@@ -75,45 +70,41 @@ def verify(
     )
 
 
+@with_options
 def gc(
-    ctx: typer.Context,
     *,
     older_than: Annotated[
         str, typer.Option("--older-than", metavar="AGE", help="Give up what passed longer ago: 7d, 12h, 1h30m.")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be given up.")] = False,
-    journal: JournalOption = None,
-    name: ClusterOption = None,
-    connect: ConnectOption = None,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    output_format: FormatOption = None,
+    source: JournalOptions,
+    bus: BusAddress,
+    out: Output,
 ) -> None:
     """Give up the oldest part of the journal; a broker that has it does it while it goes on.
 
     With --connect, and without --journal, it is that bus's journal, and nothing else is touched. What a broker needs to go
     on stays, however old it is. The chain of hashes goes on from the last commit given up.
     """
-    out = output_of(ctx, output_format)
     until = time.time() - parse_duration(older_than, "--older-than")
     from ether_broker.journal.sqlite.retention import collect_closed
 
-    bus = None if journal is not None else _bus_of(name, connect, dry_run=dry_run)
-    path = journal_path(journal, name) if bus is None else None
+    url = None if source.journal is not None else _bus_of(source.name, bus.connect, dry_run=dry_run)
+    path = source.path() if url is None else None
     if dry_run:
-        with opened(journal, name) as trail:
+        with source.opened() as trail:
             removed = trail.removable(until)
     elif path is None:
-        removed = _ask(bus, until, None, keys=keys, server_key=server_key)
+        removed = _ask(replace(bus, connect=url), until, None)
     else:
         try:
             removed = collect_closed(path, until)
         except JournalLocked as error:
-            removed = _collect_running(path, until, error, connect, keys=keys, server_key=server_key)
+            removed = _collect_running(path, until, error, bus)
     file = None if path is None else str(path)
-    document = {"journal": file, "bus": bus, "dry_run": dry_run, "older_than": until, **removed._asdict()}
+    document = {"journal": file, "bus": url, "dry_run": dry_run, "older_than": until, **removed._asdict()}
     would = "would be given up" if dry_run else "given up"
-    where = f"in {file}" if bus is None else f"by the broker at {bus}"
+    where = f"in {file}" if url is None else f"by the broker at {url}"
     text = f"{removed.envelopes:,} envelopes in {removed.commits:,} commits from before {moment_text(until)} {would} {where}"
     out.value(document, text)
     if not removed.commits:
@@ -126,8 +117,6 @@ def _bus_of(name: str | None, connect: str | None, *, dry_run: bool) -> str | No
     Raises:
         UsageError: a bus is named, and would have to say what it would give up.
     """
-    from ether.cli.common.connection import is_listening
-
     if connect is not None and name is None:
         if dry_run:
             raise UsageError(f"--dry-run reads a file, and {connect} is a bus: name its journal by --journal PATH.")
@@ -139,10 +128,9 @@ def _bus_of(name: str | None, connect: str | None, *, dry_run: bool) -> str | No
 def _hash(text: str) -> str:
     digits = text.strip().lower()
     if len(digits) != _DIGITS or not set(digits) <= set("0123456789abcdef"):
-        msg = (
+        raise UsageError(
             f"--expect is {text!r} and has to be a hash as `ether log verify` prints it: {_DIGITS} hexadecimal digits."
         )
-        raise UsageError(msg)
     return digits
 
 
@@ -154,9 +142,7 @@ def _document(verdict: Verification, *, whole: bool) -> dict[str, Any]:
     return {"whole": whole, **fields, "problem": problem}
 
 
-def _collect_running(
-    path: Path, older_than: float, locked: JournalLocked, url: str | None, *, keys: str | None, server_key: str | None
-) -> Removed:  # fmt: skip
+def _collect_running(path: Path, older_than: float, locked: JournalLocked, bus: BusAddress) -> Removed:
     """Have the broker that has the journal give up the part.
 
     Raises:
@@ -169,15 +155,13 @@ def _collect_running(
     with JournalReader(path) as reader:
         identity = reader.identity
     try:
-        return _ask(url, older_than, identity, keys=keys, server_key=server_key)
+        return _ask(bus, older_than, identity)
     except (BrokerUnavailable, _OtherJournal):
         msg = f"{locked} Name that broker's address with --connect: it does it while it goes on."
         raise JournalLocked(msg) from None
 
 
-def _ask(
-    url: str | None, older_than: float, identity: str | None, *, keys: str | None, server_key: str | None
-) -> Removed:  # fmt: skip
+def _ask(bus: BusAddress, older_than: float, identity: str | None) -> Removed:
     """Have a broker give up the old part of its journal, which has this identity unless that is None.
 
     Raises:
@@ -187,14 +171,14 @@ def _ask(
     from ether.cli.common.connection import joined
     from ether_broker.journal.journal import Removed
 
-    with joined(url, keys=keys, server_key=server_key) as bus:
+    with joined(bus) as found:
         params = {"older_than": older_than, "journal": identity}
-        response = bus.delegate("ether.journal-gc", params, timeout=_LONGEST).result()
+        response = found.delegate("ether.journal-gc", params, timeout=_LONGEST).result()
     if response.status is Status.COMPLETED:
         return Removed(**response.data)
     message = response.error.message if response.error else response.summary
     kind = _OtherJournal if response.status is Status.REJECTED_CONTEXT else JournalUnavailable
-    raise kind(f"The broker at {url or default_endpoint()} has given up nothing of its journal: {message}")
+    raise kind(f"The broker at {bus.url or default_endpoint()} has given up nothing of its journal: {message}")
 
 
 class _OtherJournal(JournalUnavailable):

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cli.common.output import Column, Format, Output, seconds
+from ether.cli.common.output import Format, Output, seconds
+from ether.cli.common.table import Column, drawn_table
 from ether.text_io.terminal import console, is_drawn
 from ether_broker.text import one_line
 
@@ -139,16 +140,14 @@ def _remarks(span: Span) -> Iterator[str]:
 
 
 def _table(branches: Sequence[Branch], whole: float, width: int) -> Any:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    table = drawn_table((*_COLUMNS, _BAR), no_wrap=True)
     rows = [[column.text({"branch": branch}) for column in _COLUMNS] for branch in branches]
-    taken = 0
-    for index, column in enumerate(_COLUMNS):
-        table.add_column(column.title.upper(), justify="right" if column.right else "left", no_wrap=True)
-        taken += max(len(column.title), *(len(row[index]) for row in rows)) + _GAP
-    table.add_column(_BAR.title.upper(), no_wrap=True)
+    cells_of = zip(*rows, strict=True)
+    taken = sum(
+        max(len(column.title), *map(len, cells)) + _GAP for column, cells in zip(_COLUMNS, cells_of, strict=True)
+    )
     for branch, row in zip(branches, rows, strict=True):
         cells = [Text(cell) for cell in (*row, branch.bar(whole, max(_NARROW, min(_WIDTH, width - taken))))]
         for index in (_STATE, -1):

@@ -55,10 +55,9 @@ def parse_moment(text: str, option: str, now: float | None = None) -> float:
             return datetime.fromisoformat(candidate).timestamp()
         except (ValueError, OverflowError):
             continue
-    msg = (
+    raise UsageError(
         f"{option} is {text!r} and has to be a time, as in 2026-11-22T10:30 or 10:30, or how long ago, as in 10m or 2h."
     )
-    raise UsageError(msg)
 
 
 def moment_text(seconds: float, *, now: float | None = None) -> str:

@@ -6,20 +6,15 @@ from typing import Annotated
 
 import typer
 
-from ether.cli.common.options import FormatOption, output_of
-from ether.cli.common.output import seconds
-from ether.cli.journal.source import ClusterOption, JournalOption, complete_requests, opened
+from ether.cli.common.options import with_options
+from ether.cli.common.output import Output, seconds
+from ether.cli.journal.source import JournalOptions, complete_requests
 
-__all__ = ["add_to"]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Give the app this command."""
-    app.command()(trace)
+__all__ = ["trace"]
 
 
+@with_options
 def trace(
-    ctx: typer.Context,
     *,
     which: Annotated[
         str,
@@ -35,18 +30,16 @@ def trace(
     depth: Annotated[
         int | None, typer.Option("--depth", metavar="N", min=0, help="Levels below the root.", show_default="all")
     ] = None,
-    journal: JournalOption = None,
-    name: ClusterOption = None,
-    output_format: FormatOption = None,
+    source: JournalOptions,
+    out: Output,
 ) -> None:
     """Draw the tree of a delegation, from the journal: who did what for whom, and where the time went.
 
     The bar has the time of the whole tree: `·` queued, `█` in the handler, `░` lost with a node, `▒` unknown.
     """
-    out = output_of(ctx, output_format)
     from ether.cli.journal.timeline import print_tree
 
-    with opened(journal, name) as trail:
+    with source.opened() as trail:
         marked = trail.resolve(which)
         root = trail.span(marked, whole=not subtree)
     print_tree(root, marked, out, depth)

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import zmq
 
-from ether.cli.common.connection import connectable, is_listening, joined, wait_for
+from ether.cli.common.bus_options import BusAddress
+from ether.cli.common.connection import connectable, joined, wait_for
+from ether.cli.common.listening import is_listening
 from ether.cli.common.output import seconds
 from ether.cli.setup.versions import LIBRARIES, library_version
 from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey
@@ -59,31 +61,30 @@ class Check:
     detail: str
     fix: str = ""
 
-    def as_row(self) -> dict[str, Any]:
-        """For printing."""
-        return {"check": self.name, "verdict": self.verdict.value, "detail": self.detail, "fix": self.fix}
+
+OK, WARN, FAIL = CheckResult
 
 
-def checks(connect: str | None, keys: str | None = None, server_key: str | None = None) -> Iterator[Check]:
-    """Look at everything; `connect` is the bus that has to be there, None looks whether this user's own is."""
+def checks(address: BusAddress) -> Iterator[Check]:
+    """Look at everything; a bus that was named has to be there, and this user's own need not."""
     yield python()
     yield libraries()
     yield libzmq()
     yield curve()
-    yield key_files(keys)
+    yield key_files(address.keys)
     yield ipc_folder()
     yield open_files()
     yield clock()
     yield lan()
-    yield from bus(connect, keys, server_key)
+    yield from bus(address)
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
     """The interpreter."""
     if version >= _PYTHON:
-        return Check("python", CheckResult.OK, f"{'.'.join(map(str, version))} ({platform.python_implementation()})")
+        return Check("python", OK, f"{'.'.join(map(str, version))} ({platform.python_implementation()})")
     wanted = ".".join(map(str, _PYTHON))
-    return Check("python", CheckResult.FAIL, ".".join(map(str, version)), f"install Python {wanted} or newer")
+    return Check("python", FAIL, ".".join(map(str, version)), f"install Python {wanted} or newer")
 
 
 def libraries() -> Check:
@@ -92,12 +93,10 @@ def libraries() -> Check:
     missing = [name for name, version in found.items() if version is None]
     if missing == ["ormsgpack"]:
         detail = "without ormsgpack, envelopes are packed and read several times slower"
-        return Check("libraries", CheckResult.WARN, detail, "pip install ormsgpack")
+        return Check("libraries", WARN, detail, "pip install ormsgpack")
     if missing:
-        return Check(
-            "libraries", CheckResult.FAIL, f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}"
-        )
-    return Check("libraries", CheckResult.OK, ", ".join(f"{name} {version}" for name, version in found.items()))
+        return Check("libraries", FAIL, f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
+    return Check("libraries", OK, ", ".join(f"{name} {version}" for name, version in found.items()))
 
 
 def libzmq(version: tuple[int, ...] | None = None) -> Check:
@@ -105,16 +104,16 @@ def libzmq(version: tuple[int, ...] | None = None) -> Check:
     found = version or zmq.zmq_version_info()
     text = ".".join(map(str, found))
     if found >= _LIBZMQ:
-        return Check("libzmq", CheckResult.OK, text)
-    return Check("libzmq", CheckResult.FAIL, text, "pip install --upgrade pyzmq")
+        return Check("libzmq", OK, text)
+    return Check("libzmq", FAIL, text, "pip install --upgrade pyzmq")
 
 
 def curve(*, has_curve: bool | None = None) -> Check:
     """Whether connections between machines can be encrypted."""
     if zmq.has("curve") if has_curve is None else has_curve:
-        return Check("curve", CheckResult.OK, "libzmq can encrypt connections")
+        return Check("curve", OK, "libzmq can encrypt connections")
     detail = "this libzmq cannot encrypt connections"
-    return Check("curve", CheckResult.WARN, detail, "pip install --force-reinstall pyzmq, for a wheel with libsodium")
+    return Check("curve", WARN, detail, "pip install --force-reinstall pyzmq, for a wheel with libsodium")
 
 
 def key_files(folder: Path | str | None = None) -> Check:
@@ -123,14 +122,12 @@ def key_files(folder: Path | str | None = None) -> Check:
 
     path = Path(folder) if folder is not None else default_folder()
     if folder is None and not path.exists():
-        return Check("keys", CheckResult.OK, "none; `ether keys new` makes some, for TCP between machines")
+        return Check("keys", OK, "none; `ether keys new` makes some, for TCP between machines")
     try:
         ring = Keyring(path)
     except InvalidKey as error:
-        return Check("keys", CheckResult.FAIL, str(error), f"chmod -R go= {path}, or `ether keys new --keys {path}`")
-    return Check(
-        "keys", CheckResult.OK, f"{ring.own.name} {ring.own.fingerprint} in {path}, {len(ring.allowed)} allowed"
-    )
+        return Check("keys", FAIL, str(error), f"chmod -R go= {path}, or `ether keys new --keys {path}`")
+    return Check("keys", OK, f"{ring.own.name} {ring.own.fingerprint} in {path}, {len(ring.allowed)} allowed")
 
 
 def ipc_folder(endpoint: str | None = None) -> Check:
@@ -141,26 +138,24 @@ def ipc_folder(endpoint: str | None = None) -> Check:
     while not nearest.exists():
         nearest = nearest.parent
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return Check(
-            "ipc folder", CheckResult.FAIL, f"{nearest} cannot be written", "set XDG_RUNTIME_DIR to a folder of yours"
-        )
+        return Check("ipc folder", FAIL, f"{nearest} cannot be written", "set XDG_RUNTIME_DIR to a folder of yours")
     if nearest != folder:
-        return Check("ipc folder", CheckResult.OK, f"{folder} (made by the first `ether up`)")
+        return Check("ipc folder", OK, f"{folder} (made by the first `ether up`)")
     try:
         prepare_endpoint(endpoint)
     except InvalidEndpoint as error:
-        return Check("ipc folder", CheckResult.FAIL, str(error), f"chmod 700 {folder}")
-    return Check("ipc folder", CheckResult.OK, str(folder))
+        return Check("ipc folder", FAIL, str(error), f"chmod 700 {folder}")
+    return Check("ipc folder", OK, str(folder))
 
 
 def open_files(limit: int | None = None) -> Check:
     """How many files and sockets a process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
     if soft == resource.RLIM_INFINITY:
-        return Check("open files", CheckResult.OK, "no limit")
+        return Check("open files", OK, "no limit")
     if soft >= _FILES_WANTED:
-        return Check("open files", CheckResult.OK, f"{soft} a process")
-    verdict = CheckResult.WARN if soft >= _FILES_NEEDED else CheckResult.FAIL
+        return Check("open files", OK, f"{soft} a process")
+    verdict = WARN if soft >= _FILES_NEEDED else FAIL
     detail = f"{soft} a process; a broker needs two for each node and {_FILES_WANTED} to be safe"
     return Check("open files", verdict, detail, f"ulimit -n {_FILES_WANTED}")
 
@@ -170,8 +165,8 @@ def clock() -> Check:
     resolution = time.get_clock_info("monotonic").resolution
     detail = f"monotonic, resolution {seconds(resolution)}" if resolution > 1e-6 else "monotonic"  # noqa: PLR2004
     if resolution > _RESOLUTION:
-        return Check("clock", CheckResult.WARN, detail, "deadlines are that much less exact here")
-    return Check("clock", CheckResult.OK, detail)
+        return Check("clock", WARN, detail, "deadlines are that much less exact here")
+    return Check("clock", OK, detail)
 
 
 def lan() -> Check:
@@ -185,49 +180,50 @@ def lan() -> Check:
         addresses = own_addresses()
         browse(_GLANCE)
     except MissingExtra as error:
-        return Check("lan", CheckResult.OK, "discovery is not installed", str(error))
+        return Check("lan", OK, "discovery is not installed", str(error))
     except EtherError as error:
-        return Check("lan", CheckResult.WARN, str(error), "free UDP port 5353, or use --connect")
+        return Check("lan", WARN, str(error), "free UDP port 5353, or use --connect")
     if not addresses:
-        return Check("lan", CheckResult.WARN, "no address but loopback", "connect this machine to a network")
-    return Check("lan", CheckResult.OK, f"multicast DNS can be used at {', '.join(addresses)}")
+        return Check("lan", WARN, "no address but loopback", "connect this machine to a network")
+    return Check("lan", OK, f"multicast DNS can be used at {', '.join(addresses)}")
 
 
-def bus(connect: str | None, keys: str | None = None, server_key: str | None = None) -> Iterator[Check]:
-    """The bus, and how fast it answers; without `connect` it need not be there."""
+def bus(address: BusAddress) -> Iterator[Check]:
+    """The bus, and how fast it answers; unless it was named it need not be there."""
     try:
-        url = connectable(connect or default_endpoint())
+        url = connectable(address.url or default_endpoint())
     except InvalidEndpoint as error:
-        yield Check("broker", CheckResult.FAIL, str(error), "correct --connect or ETHER_CONNECT")
+        yield Check("broker", FAIL, str(error), "correct --connect or ETHER_CONNECT")
         return
     try:
-        url = wait_for(url, 0.0, keys, server_key) if url.startswith(LAN) else url
+        url = wait_for(address) if url.startswith(LAN) else url
     except EtherError as error:
-        yield Check("broker", CheckResult.FAIL, str(error), "see what is advertised: `ether discover`")
+        yield Check("broker", FAIL, str(error), "see what is advertised: `ether discover`")
         return
     if not is_listening(url, _PATIENCE):
-        if connect is None:
-            yield Check("broker", CheckResult.OK, f"none runs; {url} is free for `ether up`")
+        if address.url is None:
+            yield Check("broker", OK, f"none runs; {url} is free for `ether up`")
         else:
-            yield Check("broker", CheckResult.FAIL, f"nobody listens at {url}", f"ether up --bind {url}")
+            yield Check("broker", FAIL, f"nobody listens at {url}", f"ether up --bind {url}")
         return
     try:
-        yield from _answers(url, keys, server_key)
+        yield from _answers(url, address)
     except Forbidden as error:
-        yield Check("broker", CheckResult.FAIL, str(error), "see docs/security.md, or --keys and --server-key")
+        yield Check("broker", FAIL, str(error), "see docs/security.md, or --keys and --server-key")
     except EtherError as error:
-        yield Check("broker", CheckResult.FAIL, str(error), "see what listens there: `ss -lpn`; then start `ether up`")
+        yield Check("broker", FAIL, str(error), "see what listens there: `ss -lpn`; then start `ether up`")
 
 
-def _answers(url: str, keys: str | None, server_key: str | None) -> Iterator[Check]:
-    with joined(url, patience=_PATIENCE, keys=keys, server_key=server_key) as found:
+def _answers(url: str, address: BusAddress) -> Iterator[Check]:
+    at = BusAddress(connect=url, keys=address.keys, server_key=address.server_key)
+    with joined(at, patience=_PATIENCE) as found:
         trips, skews = [], []
         for _ in range(_ROUNDS):
             started, wall = time.perf_counter(), time.time()
             response = found.delegate("ether.statistics", {}, timeout=_PATIENCE).result().unwrap()
             trips.append(time.perf_counter() - started)
             skews.append((response.timestamp or wall) - wall - trips[-1] / 2)
-        yield Check("broker", CheckResult.OK, f"answers at {url}, {len(found.agents())} agents")
+        yield Check("broker", OK, f"answers at {url}, {len(found.agents())} agents")
         yield round_trip(statistics.median(trips))
         yield wall_clock(statistics.median(skews))
 
@@ -236,13 +232,13 @@ def round_trip(median: float) -> Check:
     """How long the bus takes to answer."""
     detail = f"{seconds(median)} (median of {_ROUNDS})"
     if median < _SLOW:
-        return Check("round trip", CheckResult.OK, detail)
-    return Check("round trip", CheckResult.WARN, detail, "look at the load of the broker's machine: `ether top`")
+        return Check("round trip", OK, detail)
+    return Check("round trip", WARN, detail, "look at the load of the broker's machine: `ether top`")
 
 
 def wall_clock(skew: float) -> Check:
     """How far the broker's wall clock is from ours; timestamps show it, deadlines do not need it."""
     detail = f"{abs(skew):.3f} s {'ahead of' if skew > 0 else 'behind'} ours"
     if abs(skew) < _SKEW:
-        return Check("broker's clock", CheckResult.OK, detail)
-    return Check("broker's clock", CheckResult.WARN, detail, "run a time service (chrony, systemd-timesyncd) on both")
+        return Check("broker's clock", OK, detail)
+    return Check("broker's clock", WARN, detail, "run a time service (chrony, systemd-timesyncd) on both")

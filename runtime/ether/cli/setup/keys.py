@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ether.cli.common.options import FormatOption, output_of
-from ether.cli.common.output import Column
+from ether.cli.common.options import with_options
+from ether.cli.common.output import Output
+from ether.cli.common.table import Column
 
 if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring
     from ether_broker.security.keys import PublicKey
 
-__all__ = ["add_to"]
+__all__ = ["group"]
 
 FolderOption = Annotated[
     Path | None,
     typer.Option(
-        "--keys",
-        metavar="DIR",
-        envvar="ETHER_KEYS",
-        help="The folder of keys.",
-        show_default="~/.config/ether/keys",
+        "--keys", metavar="DIR", envvar="ETHER_KEYS", help="The folder of keys.", show_default="~/.config/ether/keys"
     ),
 ]
 
@@ -34,23 +31,17 @@ group: typer.Typer = typer.Typer(
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app this group."""
-    app.add_typer(group, name="keys")
-
-
 @group.command()
+@with_options
 def new(
-    ctx: typer.Context,
     *,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Of the key.", show_default="this machine's name")
     ] = None,
     keys: FolderOption = None,
-    output_format: FormatOption = None,
+    out: Output,
 ) -> None:
     """Make a folder with a key pair of our own. Nobody is let in yet."""
-    out = output_of(ctx, output_format)
     from ether_broker.security.keyring import Keyring
 
     keyring = Keyring.create(_folder(keys), name or _host())
@@ -60,17 +51,17 @@ def new(
 
 
 @group.command()
-def show(ctx: typer.Context, *, keys: FolderOption = None, output_format: FormatOption = None) -> None:
+@with_options
+def show(keys: FolderOption = None, *, out: Output) -> None:
     """Print our own public key, as a file to hand out: `ether keys show > broker.key`."""
-    out = output_of(ctx, output_format)
     keyring = _keyring(keys)
     out.value(_own(keyring), keyring.own.shared.file_text().rstrip())
 
 
 @group.command("list")
-def list_keys(ctx: typer.Context, *, keys: FolderOption = None, output_format: FormatOption = None) -> None:
+@with_options
+def list_keys(keys: FolderOption = None, *, out: Output) -> None:
     """List our own key, and those that are let in with the nodes that they may be."""
-    out = output_of(ctx, output_format)
     keyring = _keyring(keys)
     rows = [{"entry": "own", **_row(keyring.own.shared, ("*",))}]
     if keyring.prepared is not None:
@@ -82,8 +73,8 @@ def list_keys(ctx: typer.Context, *, keys: FolderOption = None, output_format: F
 
 
 @group.command()
+@with_options
 def allow(
-    ctx: typer.Context,
     *,
     key: Annotated[str, typer.Argument(metavar="FILE|KEY", help="A public key, or the file with it.")],
     name: Annotated[
@@ -96,10 +87,9 @@ def allow(
         ),
     ] = None,
     keys: FolderOption = None,
-    output_format: FormatOption = None,
+    out: Output,
 ) -> None:
     """Let a key in, as one node name or a pattern of them. A running broker takes it up at once."""
-    out = output_of(ctx, output_format)
     from ether_broker.errors import InvalidKey
     from ether_broker.security.keys import PublicKey
 
@@ -113,35 +103,30 @@ def allow(
 
 
 @group.command()
+@with_options
 def revoke(
-    ctx: typer.Context,
-    *,
-    which: Annotated[str, typer.Argument(metavar="NAME|FINGERPRINT|KEY")],
-    keys: FolderOption = None,
-    output_format: FormatOption = None,
+    *, which: Annotated[str, typer.Argument(metavar="NAME|FINGERPRINT|KEY")], keys: FolderOption = None, out: Output
 ) -> None:
     """Let a key in no more; the nodes that are in with it are out within a second."""
-    out = output_of(ctx, output_format)
     entry = _keyring(keys).revoke(which)
     out.value(_row(entry, entry.nodes), f"{entry.name}  {entry.fingerprint}  revoked")
 
 
 @group.command()
+@with_options
 def rotate(
-    ctx: typer.Context,
     *,
     prepare: Annotated[
         bool, typer.Option("--prepare", help="Only make the next key, to hand out before it is used.")
     ] = False,
     keys: FolderOption = None,
-    output_format: FormatOption = None,
+    out: Output,
 ) -> None:
     """Replace our own pair: by the prepared one, or by a new one at once.
 
     A running broker takes the new key for new connections; those that are there go on. `ether keys revoke previous`
     ends those that were made with the former one.
     """
-    out = output_of(ctx, output_format)
     keyring = _keyring(keys)
     pair = keyring.prepare() if prepare else keyring.switch()
     row = {**_row(pair.shared, ()), "in_use": not prepare, "folder": str(keyring.folder)}
@@ -175,8 +160,8 @@ def _row(key: PublicKey, nodes: tuple[str, ...]) -> dict[str, Any]:
 
 
 _COLUMNS: Final = (
-    Column("entry", lambda row: row["entry"]),
-    Column("name", lambda row: row["name"]),
-    Column("fingerprint", lambda row: row["fingerprint"]),
+    Column("entry"),
+    Column("name"),
+    Column("fingerprint"),
     Column("nodes", lambda row: " ".join(row["nodes"])),
 )

@@ -7,20 +7,19 @@ from typing import Annotated, Any, Final
 import typer
 
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import FormatOption
-from ether.cli.common.output import Column
-from ether.cli.tools.lab_report import MarkdownOption, report_output, show
-from ether_broker.errors import UsageError, nearest
+from ether.cli.common.options import choice, with_options
+from ether.cli.common.output import Output
+from ether.cli.common.table import Column
+from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 
-__all__ = ["add_to"]
+__all__ = ["bench"]
 
 Cases = Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Which; `--list` names them.")]
 Rounds = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Turns of each contender.", show_default="5, quick 3")
 ]
 Seconds = Annotated[
-    float | None,
-    typer.Option("--seconds", metavar="SECONDS", help="Of each turn.", show_default="1, quick 0.25"),
+    float | None, typer.Option("--seconds", metavar="SECONDS", help="Of each turn.", show_default="1, quick 0.25")
 ]
 Pin = Annotated[
     int | None,
@@ -31,13 +30,8 @@ Without = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app this command."""
-    app.command()(bench)
-
-
+@with_options
 def bench(
-    ctx: typer.Context,
     *,
     cases: Cases = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short rounds: a look, and no measurement.")] = False,
@@ -52,7 +46,7 @@ def bench(
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
     markdown: MarkdownOption = False,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
-    output_format: FormatOption = None,
+    out: Output,
 ) -> None:
     """Measure the bus beside raw sockets, a C proxy and NATS, in one run; only ratios within a run say something.
 
@@ -61,21 +55,19 @@ def bench(
     from ether.lab.bench.main import CASES, run
     from ether.lab.bench.settings import QUICK, BenchSettings
 
-    out = report_output(ctx, output_format, markdown=markdown)
+    check_format(out, markdown=markdown)
     if list_cases:
         out.rows([{"case": case.name, "about": case.about} for case in CASES.values()], _CASES)
         return
     options = {"rounds": rounds, "seconds": seconds, "window": window, "pin": pin, "transport": transport}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    systems = frozenset().union(*(case.systems for case in CASES.values()))
-    for system in without or ():
-        if system not in systems:
-            raise UsageError(f"There is no system {system!r}.{nearest(system, systems)}")
+    systems = {system: system for case in CASES.values() for system in case.systems}
+    left_out = frozenset(choice(system, systems, "system") for system in without or ())
     short: dict[str, Any] = QUICK if quick else {}
-    report = run(cases or (), BenchSettings(**{**short, **given}, without=frozenset(without or ()), tell=out.note))
+    report = run(cases or (), BenchSettings(**{**short, **given}, without=left_out, tell=out.note))
     show(out, report, markdown=markdown)
     if check and report.missed:
         raise typer.Exit(ExitCode.FAILED)
 
 
-_CASES: Final = (Column("case", lambda row: row["case"]), Column("about", lambda row: row["about"]))
+_CASES: Final = (Column("case"), Column("about"))

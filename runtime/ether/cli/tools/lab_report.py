@@ -6,28 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ether.cli.common.options import output_of
 from ether.cli.common.output import Format, Output
 from ether_broker.errors import UsageError
 
 if TYPE_CHECKING:
     from ether.lab.report import Report
 
-__all__ = ["MarkdownOption", "report_output", "show"]
+__all__ = ["MarkdownOption", "check_format", "show"]
 
 MarkdownOption = Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")]
 
 
-def report_output(ctx: typer.Context, output_format: Format | None, *, markdown: bool) -> Output:
-    """Where the report goes, made before anything is started.
+def check_format(out: Output, *, markdown: bool) -> None:
+    """Look at the format before anything is started.
 
     Raises:
         UsageError: Markdown and another format are asked for.
     """
-    out = output_of(ctx, output_format)
     if markdown and not out.is_text:
         raise UsageError("--markdown is a format of its own: leave out -o.")
-    return out
 
 
 def show(out: Output, report: Report, *, markdown: bool) -> None:

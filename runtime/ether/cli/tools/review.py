@@ -6,37 +6,43 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
 from ether.cli.common.discover_option import CONNECT, DISCOVER
-from ether.cli.common.options import (
-    FormatOption,
-    KeysOption,
-    NameOption,
-    ServerKeyOption,
-    WaitOption,
-    named,
-    output_of,
-    settings_of,
-)
-from ether_broker.errors import UsageError, nearest
+from ether.cli.common.options import choice, settings_of, with_options
+from ether.cli.common.output import Output
+from ether_broker.errors import UsageError
 
 if TYPE_CHECKING:
     from ether.review.scout.explore import PassName
     from ether.runtime import Runtime
 
-__all__ = ["add_to"]
+__all__ = ["review"]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app this command."""
-    app.command()(review)
+@dataclass(frozen=True, kw_only=True)
+class ScoutsOptions(NamedBusOptions):
+    """The bus whose scouts are to be used."""
+
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            CONNECT,
+            DISCOVER,
+            metavar="URL",
+            help="Use the scouts of this bus, or with --discover [NAME] of one on the network, instead of own ones; "
+            "the directories have to be there under the same paths.",
+        ),
+    ] = None
 
 
+@with_options
 def review(
     ctx: typer.Context,
     *,
@@ -67,21 +73,8 @@ def review(
         float | None,
         typer.Option("--timeout", metavar="SECONDS", help="For each directory under each pass.", show_default="600"),
     ] = None,
-    connect: Annotated[
-        str | None,
-        typer.Option(
-            CONNECT,
-            DISCOVER,
-            metavar="URL",
-            help="Use the scouts of this bus, or with --discover [NAME] of one on the network, instead of own ones; "
-            "the directories have to be there under the same paths.",
-        ),
-    ] = None,
-    bus_name: NameOption = None,
-    wait: WaitOption = 0.0,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    output_format: FormatOption = None,
+    bus: ScoutsOptions,
+    out: Output,
 ) -> None:
     """Review code bases: each directory under three passes, over agents in several processes, in one report.
 
@@ -91,53 +84,45 @@ def review(
     from ether.review.job import DEFAULT_TIMEOUT
     from ether.review.job import review as run
 
-    out = output_of(ctx, output_format)
-    connect = named(bus_name) or connect
-    if connect is not None and processes is not None:
+    if bus.url is not None and processes is not None:
         msg = "--processes starts scouts and --connect or --discover uses those that are there: leave one of them out."
         raise UsageError(msg)
     names = _passes(passes or ())
-    with _scouts(connect, wait, keys, server_key) as bus:
+    with _scouts(bus) as found:
         done = run(
             directories,
             output,
-            processes=processes if bus is None else len(scout_nodes(bus)),
+            processes=processes if found is None else len(scout_nodes(found)),
             timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
             passes=names,
             stream=io.StringIO() if settings_of(ctx).quiet else sys.stderr,
-            bus=bus,
+            bus=found,
         )
     out.value(done.report, str(done))
     raise typer.Exit(done.exit_code)
 
 
 @contextmanager
-def _scouts(
-    connect: str | None, wait: float, keys: str | None, server_key: str | None
-) -> Iterator[Runtime | None]:  # fmt: skip
+def _scouts(bus: ScoutsOptions) -> Iterator[Runtime | None]:
     """The bus that is there, with scouts; None if there is to be one of our own.
 
     Raises:
         EtherError: as `joined`; UsageError: no scout is on it.
     """
-    if connect is None:
+    if bus.url is None:
         yield None
         return
     from ether.review.bus import SCOUT, scout_nodes
 
-    with joined(connect, wait, keys=keys, server_key=server_key) as bus:
-        if not scout_nodes(bus):
+    with joined(bus, bus.wait) as found:
+        if not scout_nodes(found):
             msg = f"No scout is on the bus: start some with `ether node {SCOUT}` and the same --connect or --discover."
             raise UsageError(msg)
-        yield bus
+        yield found
 
 
 def _passes(names: Sequence[str]) -> Sequence[PassName]:
     from ether.review.scout.explore import PassName
 
     known = {name.value: name for name in PassName}
-    for name in names:
-        if name not in known:
-            msg = f"There is no pass {name!r}.{nearest(name, known)}"
-            raise UsageError(msg)
-    return [known[name] for name in names] or tuple(PassName)
+    return [choice(name, known, "pass") for name in names] or tuple(PassName)

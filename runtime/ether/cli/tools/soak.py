@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import FormatOption
-from ether.cli.tools.lab_report import MarkdownOption, report_output, show
+from ether.cli.common.options import with_options
+from ether.cli.common.output import Output
+from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 
-__all__ = ["add_to"]
+__all__ = ["soak"]
 
 Seconds = Annotated[float, typer.Option("--seconds", metavar="SECONDS", help="For how long.")]
 Load = Annotated[float, typer.Option("--load", metavar="PART", help="Of the maximum rate, which is measured first.")]
@@ -25,13 +26,8 @@ Folder = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app this command."""
-    app.command()(soak)
-
-
+@with_options
 def soak(
-    ctx: typer.Context,
     *,
     seconds: Seconds = 600.0,
     load: Load = 0.5,
@@ -39,7 +35,7 @@ def soak(
     transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
     keep: Folder = None,
     markdown: MarkdownOption = False,
-    output_format: FormatOption = None,
+    out: Output,
 ) -> None:
     """Hold a steady load, disturb the bus meanwhile, and report how memory, descriptors and latency went.
 
@@ -49,7 +45,7 @@ def soak(
     from ether.lab.soak.run import run
     from ether.lab.soak.settings import SoakSettings
 
-    out = report_output(ctx, output_format, markdown=markdown)
+    check_format(out, markdown=markdown)
     settings = SoakSettings(seconds=seconds, load=load, rate=rate, transport=transport, folder=keep, tell=out.note)
     report = run(settings)
     show(out, report, markdown=markdown)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import FormatOption
-from ether.cli.tools.lab_report import MarkdownOption, report_output, show
+from ether.cli.common.options import with_options
+from ether.cli.common.output import Output
+from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 from ether.lab.torture.settings import Durability
 from ether_broker.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from ether.lab.torture.settings import Victim
 
-__all__ = ["add_to"]
+__all__ = ["torture"]
 
 _SAME: Final = {"supervisor": "broker"}
 """The supervisor lives in the broker's process."""
@@ -46,13 +47,8 @@ Keep = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app this command."""
-    app.command()(torture)
-
-
+@with_options
 def torture(
-    ctx: typer.Context,
     *,
     delegations: Delegations = 20_000,
     nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Processes with agents.")] = 3,
@@ -80,7 +76,7 @@ def torture(
         typer.Option("--check", metavar="FOLDER", help="Start nothing: check the logs of an earlier campaign."),
     ] = None,
     markdown: MarkdownOption = False,
-    output_format: FormatOption = None,
+    out: Output,
 ) -> None:
     """Kill, pause and restart the processes of a bus under load, and check that every promise was kept.
 
@@ -90,7 +86,7 @@ def torture(
     from ether.lab.torture.campaign import reread, run
     from ether.lab.torture.settings import TortureSettings
 
-    out = report_output(ctx, output_format, markdown=markdown)
+    check_format(out, markdown=markdown)
     if check is not None:
         report = reread(check)
     else:

@@ -48,7 +48,7 @@ class AgentReading:
     running: int
     rate: float
     """Delegations that it ended, per second."""
-    outcomes: Mapping[str, int]
+    outcomes: dict[str, int]
     """{status name: count} since it registered."""
     p50: float | None
     """Seconds from acceptance to outcome, of its last 256 delegations."""
@@ -63,14 +63,6 @@ class AgentReading:
     def completed(self) -> int:
         """Those that ended COMPLETED."""
         return self.outcomes.get("COMPLETED", 0)
-
-    def as_row(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "agent": self.agent, "node": self.node, "condition": self.condition, "queued": self.queued,
-            "running": self.running, "rate": self.rate, "outcomes": dict(self.outcomes),
-            "p50": self.p50, "p99": self.p99,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +80,7 @@ class Reading:
     queued: int
     """Those of them that wait in mailboxes."""
     nodes: int
-    outcomes: Mapping[str, int]
+    outcomes: dict[str, int]
     """{status name: count} since the broker started."""
     dead_letters: int
     """That are held."""
@@ -109,33 +101,17 @@ class Reading:
             open=statistics["open"],
             queued=sum(agent.queued for agent in agents),
             nodes=statistics["nodes"],
-            outcomes=statistics["outcomes"],
+            outcomes=dict(statistics["outcomes"]),
             dead_letters=statistics["dead_letters_held"],
             agents=tuple(sorted(agents, key=_busyness)),
         )
 
-    def as_row(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "interval": self.interval, "accepted_rate": self.accepted_rate, "ended_rate": self.ended_rate,
-            "open": self.open, "queued": self.queued, "nodes": self.nodes, "outcomes": dict(self.outcomes),
-            "dead_letters": self.dead_letters, "agents": [agent.as_row() for agent in self.agents],
-        }  # fmt: skip
-
 
 def _agent(row: Mapping[str, Any], ended_before: int, interval: float) -> AgentReading:
-    outcomes = row["outcomes"]
-    return AgentReading(
-        agent=row["agent"],
-        node=row["node"],
-        condition=row["condition"],
-        queued=row["queued"],
-        running=row["in_flight"],
-        rate=_rate(ended_before, sum(outcomes.values()), interval),
-        outcomes=outcomes,
-        p50=row["p50"],
-        p99=row["p99"],
-    )
+    same = {name: row[name] for name in ("agent", "node", "condition", "queued", "p50", "p99")}
+    outcomes = dict(row["outcomes"])
+    rate = _rate(ended_before, sum(outcomes.values()), interval)
+    return AgentReading(**same, running=row["in_flight"], rate=rate, outcomes=outcomes)
 
 
 def _rate(before: int, after: int, interval: float) -> float:

@@ -14,6 +14,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from ether.cli.common.output import seconds
+from ether.cli.common.table import Column, drawn_table
 from ether.text_io.terminal import console
 from ether_broker.text import printable
 
@@ -27,6 +28,10 @@ __all__ = ["draw", "show"]
 _LEAVE: Final = frozenset(b"qQ\x03\x04")
 """q, Ctrl-C and Ctrl-D, as they come when the terminal sends keys at once."""
 _COLOURS: Final = {"up": "green", "restarting": "yellow", "draining": "yellow", "down": "red"}
+_COLUMNS: Final = (
+    *map(Column, ("agent", "node", "condition")),
+    *(Column(name, right=True) for name in ("queued", "running", "rate/s", "done", "not done", "p50", "p99")),
+)
 _FRAME: Final = 7
 """Lines round the table of agents."""
 _TITLE: Final = 500
@@ -118,15 +123,10 @@ def _title(url: str, text: str) -> Any:
 
 
 def _table(reading: Reading, places: int) -> Any:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0), expand=False)
-    table.add_column("AGENT", no_wrap=True, max_width=32)
-    table.add_column("NODE", no_wrap=True, max_width=24)
-    table.add_column("CONDITION", no_wrap=True)
-    for title in ("QUEUED", "RUNNING", "RATE/S", "DONE", "NOT DONE", "P50", "P99"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = drawn_table(_COLUMNS, no_wrap=True)
+    table.columns[0].max_width, table.columns[1].max_width = 32, 24
     for agent in reading.agents[:places]:
         table.add_row(
             Text(printable(agent.agent)),

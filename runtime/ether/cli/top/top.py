@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from time import sleep
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
-from ether.cli.common.options import (
-    ConnectOption,
-    FormatOption,
-    KeysOption,
-    NameOption,
-    ServerKeyOption,
-    WaitOption,
-    named,
-    output_of,
-)
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Format, Output, seconds
 from ether.cli.top.rates import Reading, Sample
 from ether.text_io.terminal import is_drawn
@@ -31,7 +25,7 @@ from ether_broker.transport.endpoint import default_endpoint
 if TYPE_CHECKING:
     from ether.runtime import Runtime
 
-__all__ = ["add_to"]
+__all__ = ["top"]
 
 _LEAST: Final = 0.05
 """Seconds between two samples, at least: the supervisor answers them in its own turn."""
@@ -45,48 +39,30 @@ Iterations = Annotated[
 Interval = Annotated[float, typer.Option("--interval", "-i", min=_LEAST, metavar="SECONDS", help="Between two.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the app this command."""
-    app.command()(top)
-
-
-def top(
-    ctx: typer.Context,
-    *,
-    interval: Interval = 1.0,
-    iterations: Iterations = None,
-    connect: ConnectOption = None,
-    bus_name: NameOption = None,
-    wait: WaitOption = 0.0,
-    keys: KeysOption = None,
-    server_key: ServerKeyOption = None,
-    output_format: FormatOption = None,
-) -> None:
+@with_options
+def top(*, interval: Interval = 1.0, iterations: Iterations = None, bus: NamedBusOptions, out: Output) -> None:
     """Watch the bus: agents, queues, rates, latencies, outcomes.
 
     On a terminal it takes the screen, and q or Ctrl-C leaves it. Elsewhere, and with `-o jsonl`, it prints a reading
     for each interval.
     """
-    out = output_of(ctx, output_format)
-    with joined(named(bus_name) or connect, wait, keys=keys, server_key=server_key) as bus:
+    with joined(bus, bus.wait) as found:
         if out.is_text and is_drawn(sys.stdout):
-            _on_screen(bus, interval, iterations, named(bus_name) or connect or default_endpoint())
+            _on_screen(found, interval, iterations, bus.url or default_endpoint())
         elif out.format is Format.JSON:
-            out.value([reading.as_row() for reading in _readings(bus, interval, iterations or 1)])
+            out.value([asdict(reading) for reading in _readings(found, interval, iterations or 1)])
         else:
-            for reading in _readings(bus, interval, iterations):
+            for reading in _readings(found, interval, iterations):
                 _print(reading, out)
 
 
 def _readings(bus: Runtime, interval: float, iterations: int | None) -> Iterator[Reading]:
     before = Sample.take(bus)
-    done = 0
-    while iterations is None or done < iterations:
+    for _ in itertools.count() if iterations is None else range(iterations):
         sleep(interval)
         after = Sample.take(bus)
         yield Reading.between(before, after)
         before = after
-        done += 1
 
 
 def _on_screen(bus: Runtime, interval: float, iterations: int | None, url: str) -> None:
@@ -110,7 +86,7 @@ def _on_screen(bus: Runtime, interval: float, iterations: int | None, url: str) 
 
 def _print(reading: Reading, out: Output) -> None:
     if not out.is_text:
-        out.value(reading.as_row())
+        out.value(asdict(reading))
         return
     outcomes = " ".join(printable(f"{name}={count}") for name, count in sorted(reading.outcomes.items()))
     lines = [

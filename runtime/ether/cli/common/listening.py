@@ -1,0 +1,47 @@
+"""The addresses where somebody takes connections."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from pathlib import Path
+from typing import Final
+
+__all__ = ["is_listening", "others"]
+
+_KNOCK: Final = 2.0
+"""Seconds for a TCP connection to be made."""
+_GLANCE: Final = 0.2
+"""Seconds for another bus of this user to take a connection."""
+_NAMED: Final = 5
+
+
+def others(url: str) -> list[str]:
+    """The addresses of this user's other buses that run, as `ether up --name` binds them: five at most."""
+    folder = Path(url.removeprefix("ipc://")).parent
+    found = (f"ipc://{path}" for path in sorted(folder.glob("*.sock")) if f"ipc://{path}" != url)
+    return list(itertools.islice((one for one in found if is_listening(one, _GLANCE)), _NAMED))
+
+
+def is_listening(url: str, timeout: float = _KNOCK) -> bool:
+    """Whether somebody takes connections there; ZeroMQ itself would only try again and again, and never say."""
+    try:
+        with _knock(url, timeout):
+            return True
+    except OSError:
+        return False
+
+
+def _knock(url: str, timeout: float) -> socket.socket:
+    scheme, _, rest = url.partition("://")
+    if scheme == "tcp":
+        host, _, port = rest.rpartition(":")
+        return socket.create_connection((host.strip("[]"), int(port)), timeout)
+    knocking = socket.socket(socket.AF_UNIX)
+    try:
+        knocking.settimeout(timeout)
+        knocking.connect(rest)
+    except OSError:
+        knocking.close()
+        raise
+    return knocking
