@@ -67,7 +67,7 @@ class RegisterRule:
 
 
 class _Cache(dict[_Key, _Found]):
-    """What was found for each key, for 10,000 of them at most: then all are forgotten.
+    """A cache of what was found for each key; when it has 10,000 of them, it forgets all.
 
     Args:
         find: gets a key that is not there.
