@@ -45,14 +45,14 @@ class Timing:
     grace: float = 2.0
     """After a deadline, in which the broker's TIMEOUT has to be here. A delegator ends its own delegation after that, at its
     next heartbeat (`broker_unreachable`)."""
-    backoff: float = 8.0
+    max_backoff: float = 8.0
     """The longest pause between two attempts to get through where something is under way to a peer, such as sending again what
     was lost, or making a connection anew. Pauses begin with less, and double; 0.25 at least."""
 
     def __post_init__(self) -> None:
         """Check."""
         for field in fields(self):
-            least = {"heartbeat": _SHORTEST, "backoff": 0.25}.get(field.name, 0.0)
+            least = {"heartbeat": _SHORTEST, "max_backoff": 0.25}.get(field.name, 0.0)
             self._check(field.name, least)
         if self.silence <= 2 * self.heartbeat:
             raise InvalidSpec(

@@ -21,7 +21,7 @@ from ether_broker.timing import DEFAULT_TIMING, Timing
         ({"silence": None}, "timing.silence is None: give seconds, 0 or more."),
         ({"patience": -1}, "timing.patience is -1: give seconds, 0 or more."),
         ({"grace": -0.5}, "timing.grace is -0.5: give seconds, 0 or more."),
-        ({"backoff": 0.0}, "timing.backoff is 0.0: give seconds, 0.25 or more."),
+        ({"max_backoff": 0.0}, "timing.max_backoff is 0.0: give seconds, 0.25 or more."),
     ],
 )
 def test_a_duration_that_cannot_be_is_refused_by_its_name_with_what_can_be(said: dict, told: str) -> None:

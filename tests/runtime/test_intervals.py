@@ -14,7 +14,7 @@ from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Kind, pack_envelope
 
 HEARTBEAT, SILENCE = 5.0, 15.0
-TIMING = Timing(heartbeat=HEARTBEAT, silence=SILENCE, grace=4.0, backoff=20.0)
+TIMING = Timing(heartbeat=HEARTBEAT, silence=SILENCE, grace=4.0, max_backoff=20.0)
 
 
 @pytest.fixture

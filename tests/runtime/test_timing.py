@@ -21,7 +21,7 @@ from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame,
 from tests.runtime.raw_peer import RawPeer
 from tests.support import wait_until
 
-QUICK: Final = Timing(heartbeat=0.2, silence=0.6, grace=0.3, backoff=0.5)
+QUICK: Final = Timing(heartbeat=0.2, silence=0.6, grace=0.3, max_backoff=0.5)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def timing_of(runtime: Runtime) -> Timing:
 def test_welcome_tells_all_of_it_and_a_client_that_joins_keeps_it(bus: Runtime) -> None:
     with Runtime.connect(bus.url) as client:
         assert timing_of(client) == timing_of(bus) == replace(QUICK, patience=0.0)
-        assert client.node._link._channel._backoff == QUICK.backoff
+        assert client.node._link._channel._max_backoff == QUICK.max_backoff
 
 
 def test_a_broker_loses_a_node_that_is_silent_for_as_long_as_its_timing_says(bus: Runtime) -> None:

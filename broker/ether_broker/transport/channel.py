@@ -50,15 +50,15 @@ class Channel:
 
     Args:
         session: the session's id.
-        backoff: seconds between two rewinds at most; as `Timing.backoff`.
+        max_backoff: seconds between two rewinds at most; as `Timing.max_backoff`.
     """
 
     __slots__ = (
-        "_asked", "_asked_at", "_backoff", "_retained", "_rewind_at", "_rewinds", "_rewound", "forgotten_bytes", "last",
+        "_asked", "_asked_at", "_max_backoff", "_retained", "_rewind_at", "_rewinds", "_rewound", "forgotten_bytes", "last",
         "packed_bytes", "received", "sent", "session", "settled", "taken", "told",
     )  # fmt: skip
 
-    def __init__(self, session: int, backoff: float = DEFAULT_TIMING.backoff) -> None:
+    def __init__(self, session: int, max_backoff: float = DEFAULT_TIMING.max_backoff) -> None:
         self.session: int = session
         self.last: int = 0
         """Number of the last frame that was packed."""
@@ -70,7 +70,7 @@ class Channel:
         """Number of the last of them that may be acknowledged."""
         self.taken: int = 0
         """Number of the last frame of ours that the other end said it has, settled or not."""
-        self._backoff = backoff
+        self._max_backoff = max_backoff
         self.told: int = 0
         """Number up to which the other end was told last that frames are settled."""
         self.packed_bytes: int = 0
@@ -147,7 +147,7 @@ class Channel:
             self._rewinds = 0
         elif now < self._rewind_at:
             return False
-        self._rewind_at = now + min(_ASK_AGAIN * 2**self._rewinds, self._backoff)
+        self._rewind_at = now + min(_ASK_AGAIN * 2**self._rewinds, self._max_backoff)
         self._rewinds += 1
         self._rewound = self.last
         return True

@@ -224,7 +224,7 @@ class SessionTable:
         elif same is not None:
             raise NameTaken(f"A node named {node!r} is in already: choose another name.")
         owner = self._admission.enter(address)
-        channel = Channel(self._make_session(), self.timing.backoff)
+        channel = Channel(self._make_session(), self.timing.max_backoff)
         session = Session(node, incarnation, now, info, channel=channel, owner=owner, receiver=receiver, talks=talks)
         self._sessions[receiver] = self._sessions[talks] = session
         self._names[node] = session

@@ -160,7 +160,7 @@ class TimingSection(Section):
     """In which a connection that broke may be made anew; default: two heartbeats over TCP, 0 elsewhere."""
     grace: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULT_TIMING.grace
     """After a deadline, in which the broker's TIMEOUT has to be there; else the delegator ends its delegation itself."""
-    backoff: Annotated[float, Field(ge=0.25, allow_inf_nan=False)] = DEFAULT_TIMING.backoff
+    max_backoff: Annotated[float, Field(ge=0.25, allow_inf_nan=False)] = DEFAULT_TIMING.max_backoff
     """The longest pause between two attempts to get through on a connection."""
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ from ether_broker.journal.location import default_journal
 FULL = """\
 cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9}
 limits: {mailbox_count: 10, mailbox_bytes: 2000, window: 3}
-timing: {heartbeat: 5, silence: 15.5, patience: 7, grace: 4, backoff: 20}
+timing: {heartbeat: 5, silence: 15.5, patience: 7, grace: 4, max_backoff: 20}
 nodes:
   - name: n1
     threads: 8

@@ -88,7 +88,7 @@ class MemoryLink:
     def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:
         """Begin a session; see `Link.begin`."""
         left = [*self._channel.unacknowledged(), *self._waiting]
-        self._channel = Channel(session, timing.backoff)
+        self._channel = Channel(session, timing.max_backoff)
         self._aside.clear()
         self._waiting = deque(renew(left))
         self._waiting_bytes = sum(map(len, self._waiting))

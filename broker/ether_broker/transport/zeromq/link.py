@@ -138,7 +138,7 @@ class ZmqLink:
             left = self._channel.unacknowledged()
             while waiting:  # others may add at the same time, and what they add comes after
                 left.append(waiting.popleft())
-            self._channel = Channel(session, timing.backoff)
+            self._channel = Channel(session, timing.max_backoff)
             self._aside.clear()
             first = renew(left)
             waiting.extendleft(reversed(first))

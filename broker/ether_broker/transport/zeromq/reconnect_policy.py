@@ -31,14 +31,14 @@ class ReconnectPolicy:
     Args:
         now: seconds by the node's clock, as everywhere here.
         timing: as WELCOME says. One heartbeat after a silence, when HELLO has been said, the listening side is made anew. Each
-            attempt at the talking side waits twice as long as the one before, up to the backoff, as a slow network may need.
+            attempt at the talking side waits twice as long as the one before, up to `max_backoff`, as a slow network may need.
     """
 
-    __slots__ = ("_backoff", "_beat", "_deaf_after", "_deaf_at", "_first", "_mute_at", "_mute_for", "heard")
+    __slots__ = ("_beat", "_deaf_after", "_deaf_at", "_first", "_max_backoff", "_mute_at", "_mute_for", "heard")
 
     def __init__(self, now: float, timing: Timing = DEFAULT_TIMING) -> None:
         self._beat = timing.heartbeat
-        self._backoff = timing.backoff
+        self._max_backoff = timing.max_backoff
         self._deaf_after = timing.silence + timing.heartbeat
         self.heard: float = now
         """When something came last."""
@@ -69,6 +69,6 @@ class ReconnectPolicy:
             return False
         if now < self._mute_at or now - self.heard > _LATELY * self._beat:
             return False
-        self._mute_for = min(2 * self._mute_for, max(self._backoff, MUTE * self._beat))
+        self._mute_for = min(2 * self._mute_for, max(self._max_backoff, MUTE * self._beat))
         self._mute_at = now + self._mute_for
         return True
