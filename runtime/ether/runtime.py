@@ -66,25 +66,26 @@ class Runtime:
             with Runtime.connect(bus.url) as other:      # a node of that bus
                 assert other.delegate("text.count", {"text": "two words"}).result().data == 2
 
-    Leaving the block drains it: no new work, `drain` seconds for what runs, then CANCELLED for what is still waited for.
+    Leaving the block drains the runtime: it accepts no new work, running work has `drain` seconds, and then open
+    delegations of this runtime end CANCELLED.
     Every method may be called from any thread.
 
     Args:
         name: of the node, unique on the bus; default: host, process id and four random letters.
-        threads: handlers of plain methods that run here at a time, those that wait for sub-delegations not counted; more while
-            they wait for something that is not the bus (docs/agents.md).
+        threads: plain handlers that run here at a time, not counting those that wait for sub-delegations; more while
+            they wait for something other than the bus (docs/agents.md).
         limits: bounds of the agents' mailboxes at the embedded broker.
-        timing: how often the embedded broker and its nodes show that they live, and for how long each waits for the other.
-        drain: seconds that running work has when the runtime is closed.
+        timing: the heartbeats of the embedded broker and its nodes, and how long each waits for the other's.
+        drain: seconds for running work when the runtime is closed.
         bind: an address for the embedded broker, so that others can join too; default: none, only this process.
-        keys: a folder of keys (`ether keys new`), or a `Keyring`: TCP is encrypted, and only keys that are allowed there get
-            in. Addresses that stay on the machine need none, and have none.
+        keys: a folder of keys (`ether keys new`), or a `Keyring`: TCP is encrypted, and only allowed keys can connect.
+            Other addresses do not use keys.
         insecure: whether `bind` may be an address that other machines reach, without keys.
-        access: who may do what, of those that join at `bind`; this runtime itself may do everything. Default: everybody
-            everything.
-        journal: a file in which the embedded broker keeps everything that passes, so that what was accepted survives
-            its end (durability `journal`, G2); a folder that is not there is made, for this user alone. Default: nothing
-            is kept (durability `memory`).
+        access: the access list for nodes that join at `bind`; this runtime itself may do everything. Default: every
+            node may do everything.
+        journal: the file in which the embedded broker stores all messages, so that accepted work survives the broker
+            (durability `journal`, G2); a missing folder is created for this user alone. Default: no journal (durability
+            `memory`).
 
     Raises:
         InvalidKey: `keys` cannot be used.
@@ -145,18 +146,18 @@ class Runtime:
             threads: as above.
             drain: as above.
             timeout: seconds to wait for the broker's answer.
-            keys: the folder with our key pair, a `Keyring`, or a `KeyPair`; for TCP only. Without a `name`, the node's is
-                then `KEYNAME/…`, which the broker allows a key of that name.
-            server_key: the broker's public key or its file, or several, of which one has to fit; default: the one in
-                `keys`, as on the broker's machine.
+            keys: the folder with this node's key pair, a `Keyring`, or a `KeyPair`; for TCP only. The default of `name`
+                is then `KEYNAME/…`, which the broker allows for a key of that name.
+            server_key: the broker's public key or its file, or several, of which one must be the broker's; default: the
+                one in `keys`, as on the broker's machine.
 
         Raises:
             InvalidKey: `keys` or `server_key` cannot be used.
             UsageError: a `server_key` without `keys`.
             AuthenticationFailed: on opening; broker and node do not accept each other's keys.
             InvalidEndpoint: on opening; not an address.
-            BrokerUnavailable: on opening; nobody answers there.
-            NodeRefused: on opening; the broker does not let this node in.
+            BrokerUnavailable: on opening; no broker answers there.
+            NodeRefused: on opening; the broker refuses this node.
             MissingExtra, UntrustedBroker, UsageError, EtherError: on opening, with `lan://`; as
                 `ether_broker.discovery.locate`.
         """
@@ -219,7 +220,7 @@ class Runtime:
         """Drain and end; the same as leaving the `with` block. A second call does nothing.
 
         Args:
-            drain: seconds that running work has; default: the constructor's.
+            drain: seconds for running work; default: the constructor's.
         """
         node, self._node = self._node, None
         if node is not None:
@@ -272,8 +273,8 @@ class Runtime:
         """Start an agent here; it is in the registry when this returns.
 
         Args:
-            agent: the class, or a callable that makes one; called again for each restart. Besides an Agent it may be
-                anything with spec 1's `execute`, `can_handle` and `capabilities` (`ComposableAgent`).
+            agent: the class, or a callable that returns an agent; called again for each restart. The agent is an Agent,
+                or has spec 1's `execute`, `can_handle` and `capabilities` (`ComposableAgent`).
             args: for the class.
             name: on the bus; default: the class's name as `code-reviewer`, with a number if that is taken here.
             kwargs: for the class.
@@ -357,14 +358,15 @@ class Runtime:
         """Delegate work; exactly one outcome comes of it (G1).
 
         Args:
-            capability: what is asked for; a prefix asks for anything below it.
+            capability: its name; a prefix stands for any capability below it.
             params: the capability's arguments: a dict, a pydantic model, or bytes.
             to: the agent; None lets the registry choose the best holder.
             timeout: seconds to the deadline; None is the budget's `max_time_sec`, or else 60.
-            budget: what the work may use.
-            objective: the aim in words.
+            budget: the limits of what the work may use.
+            objective: the objective as text.
             context: the context slice; its digest is sealed into the delegation.
-            fields: any other field of `Delegation`, such as `permissions`, or `request_id` by which a request is sent again.
+            fields: any other field of `Delegation`, such as `permissions`, or the `request_id` of a request that is
+                sent again.
 
         Raises:
             InvalidEnvelope: a field is unknown or of the wrong type, or a value cannot travel.
@@ -412,16 +414,16 @@ class Runtime:
     def collect(self, request_ids: Iterable[str | UUID] = (), *, timeout: float = 10.0) -> list[Handle]:
         """Take up what an earlier life of this runtime's name had delegated: open, or ended without its knowing.
 
-        A broker hands an outcome out once; with a journal also again, to who names its request id. After the broker itself
-        was started anew, outcomes may be among them that the earlier life had seen.
+        A broker gives each outcome once, and with a journal again for a given request id. After a restart of the
+        broker, the list may contain outcomes that this name has already received.
 
         Args:
             request_ids: of further delegations of this name, however long ago they ended.
             timeout: seconds to wait for the list.
 
         Returns:
-            Handles: of what is named, then of what is still open, then of the rest. What the bus knows nothing of ends
-            FAILED_EXECUTION `broker_lost`.
+            Handles: of the given ids, then of open delegations, then of the other ended ones. A delegation that the bus
+                does not know ends FAILED_EXECUTION `broker_lost`.
 
         Raises:
             InvalidEnvelope: a request id is no UUID.
@@ -443,11 +445,11 @@ class Runtime:
 
         Args:
             observer: runs in a thread of its own until the runtime is closed, or `unobserve`.
-            since: the number of the first message that it gets; 0 is from now on.
+            since: the number of the first message to receive; 0 starts with the next one.
 
         Raises:
-            UsageError: it is no observer, its `topics` are one text, or `since` is no whole number, or negative.
-            BrokerUnavailable: the broker did not answer within 10 s, as when it was started anew meanwhile.
+            UsageError: it is not an observer, its `topics` are one text, or `since` is negative or not a whole number.
+            BrokerUnavailable: the broker did not answer within 10 s, for example because it restarted.
         """
         if not isinstance(observer, Observer):
             example = f"{observer.__name__}()" if isinstance(observer, type) else "Metrics()"
@@ -481,14 +483,14 @@ class Runtime:
     def suggest(self, record: SuggestionRecord) -> None:
         """Make a gap in the capabilities known, with the agent that would fill it (spec 2 §8).
 
-        Observers see an event `suggestion`, and so it is in the journal; nobody acts on it unasked. An agent does the same by
-        `task.delegate("ether.suggest", record.document())`.
+        Observers receive an event `suggestion`, and the journal stores it; the bus does nothing else with it. An agent
+        uses `task.delegate("ether.suggest", record.document())`.
 
         Args:
-            record: submitted by this runtime, whose name is `bus.name`; its score at least 0.55.
+            record: with `bus.name` as `submitted_by`, and a score of at least 0.55.
 
         Raises:
-            Rejected: it is somebody else's, or its score is too low.
+            Rejected: another agent is named as the submitter, or the score is too low.
         """
         from ether_broker.envelope.views.suggestion import SuggestionRecord
 
@@ -522,7 +524,7 @@ class Runtime:
         """As `agents`, a page of some hundred at a time, for a bus that has many.
 
         Args:
-            names: of the agents that are asked for, those without capabilities too; what is not there is left out.
+            names: the agents to return, also those without capabilities; unknown names are left out.
         """
         if names is None:
             yield from self._list("ether.agents")
@@ -550,7 +552,7 @@ class Runtime:
     def leases(self) -> list[dict[str, Any]]:
         """Every lease that is held, the oldest first: resource, agent, node, delegation, token, who waits for it.
 
-        Of those that wait for one lease the first 100 are named; `more_wait` says whether there are others.
+        For each lease, the first 100 waiting claims are listed; `more_wait` is true if there are more.
         """
         return list(self._list("ether.leases"))
 

@@ -69,12 +69,12 @@ def _defining_namespace(cls: type) -> dict[str, Any]:
 class Agent(pykka.Actor, ComposableAgent):
     """An actor that takes delegations; subclass it, decorate methods with `@capability`, and `bus.start(YourAgent)`.
 
-    It handles `max_concurrency` delegations at a time, one by default, and so needs no locks. Plain methods run on the
-    node's pool of threads, `async def` methods on the node's event loop. An exception ends the delegation
-    FAILED_EXECUTION and leaves the agent as it is; `AgentCrash`, `SystemExit` and the like also restart it, by its
-    child spec, with its mailbox kept.
+    It handles `max_concurrency` delegations at a time; with the default of one, it needs no locks. Plain methods run in
+    the node's thread pool, `async def` methods in the node's event loop. An exception ends the delegation
+    FAILED_EXECUTION, and the agent continues; `AgentCrash`, `SystemExit` and similar exceptions also restart it by its
+    child spec, and its mailbox is kept.
 
-    Messages that are told or asked with its pykka ref reach `on_receive`.
+    Messages sent by `tell` or `ask` of its pykka ref reach `on_receive`.
 
     Example:
         class Greeter(Agent):
@@ -91,9 +91,9 @@ class Agent(pykka.Actor, ComposableAgent):
     role: ClassVar[str] = ""
     """For people; default: the first line of the class's docstring."""
     exclusions: ClassVar[tuple[str, ...]] = ()
-    """Capabilities, or prefixes of such, that are never routed here."""
+    """Capabilities, or their prefixes, that this agent never gets."""
     interface: ClassVar[tuple[Interface, ...]] = (Interface.SINGLE, Interface.CHAINED)
-    """What it takes: `single` delegations, `chained` ones, which were made in a handler, or with `dual-phase` both."""
+    """The accepted delegations: `single` ones, `chained` ones (made in a handler), or both with `dual-phase`."""
     artifacts_produced: ClassVar[tuple[str, ...]] = ()
     max_depth: ClassVar[Depth] = Depth.DEEP
     tools: ClassVar[tuple[str, ...]] = ()
@@ -101,8 +101,8 @@ class Agent(pykka.Actor, ComposableAgent):
     max_concurrency: ClassVar[int] = 1
     """Delegations at a time; with more than 1, plain methods must be safe to run in several threads."""
     hang_limit: ClassVar[float | None] = 30.0
-    """Seconds that a plain handler may go on after its delegation has ended; then the agent is restarted and the
-    handler's thread left to itself. None waits for ever."""
+    """Seconds that a handler may continue after its delegation has ended; then the agent restarts and the handler's
+    thread or task is abandoned. None waits without limit."""
     inbox_limit: ClassVar[int] = 10_000
     """Messages that may wait at the node; the broker's mailbox has bounds of its own."""
     dispatch: ClassVar[Literal["pool", "thread", "loop"]] = "pool"

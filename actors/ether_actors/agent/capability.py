@@ -57,11 +57,12 @@ def capability(
     `async def`. Its parameters' and its result's JSON Schemas stand in the manifest.
 
     Args:
-        name: dotted, from the general to the special, as in `research.context.deepen`; `*` takes what nobody holds.
+        name: dotted, from the general to the special, as in `research.context.deepen`; `*` accepts capabilities that no
+            other agent holds.
         confidence: 0 to 1.
         constraints: for people, as in `"Requires network fetch tools"`.
         latency_weight: relative cost in time; lighter holders are preferred among equally busy ones.
-        idempotent: whether running it twice does no harm; then a lost node means another run, else the delegation ends
+        idempotent: whether it may run twice. If its node is lost, an idempotent one runs again, and another ends
             FAILED_EXECUTION with the code `node_lost` (G3).
         description: default: the first line of the method's docstring.
 

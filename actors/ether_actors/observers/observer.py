@@ -95,9 +95,9 @@ class Observation:
 class Observer:
     """The base of what sees every message; override what you need, and `bus.observe(YourObserver())`.
 
-    Its methods run in a thread of its own. It may be slow: the bus goes on, and the observer catches up from the broker's
-    ring of the last 65,536 messages (64 MiB), or from the journal. `on_gap` is told which numbers are in neither (G7).
-    It may raise: that is logged, counted in `failures`, and the next message comes.
+    Its methods run in a separate thread. A slow observer does not delay the bus: it catches up from the last 65,536
+    messages (64 MiB) in the broker's memory, or from the journal. `on_gap` gets the numbers that are in neither (G7).
+    An exception is logged and counted in `failures`, and the observer gets the next message.
 
     Example:
         class Slow(Observer):
@@ -110,14 +110,14 @@ class Observer:
     """
 
     topics: ClassVar[tuple[str, ...]] = ()
-    """Prefixes of the capabilities that it wants to see; empty sees everything, events included."""
+    """Prefixes of the capabilities to receive; empty receives all messages, including events."""
 
     failures: int = 0
     """Messages on which it raised."""
     position: int = 0
     """The number of the next message that it gets; 0 until it is attached."""
     missed: int = 0
-    """Messages that were gone from the ring before it got to them."""
+    """Messages that were no longer available when it would have received them."""
 
     def on_message(self, observation: Observation) -> None:
         """See one message; by default hands it to one of the three below."""

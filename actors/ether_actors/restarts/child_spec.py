@@ -73,13 +73,12 @@ class Strategy(Enum):
 class Backoff:
     """The delays between the restarts of a child that keeps failing; our addition to OTP.
 
-    The first restart after a quiet time is at once, as OTP's: most crashes do not repeat. Each further one
-    waits `initial`, `initial * factor`, `initial * factor²` … up to `maximum`. A quiet time is the
-    supervisor's `period` spent running without an end.
+    The first restart after a quiet time is immediate, as in OTP: most crashes do not repeat. Each further one is
+    delayed by `initial`, `initial * factor`, `initial * factor²` … up to `maximum`. A quiet time is one `period` of the
+    supervisor without an end of the child.
 
-    Waiting does not spare the budget: each restart counts in the supervisor's `intensity`. A budget that is
-    larger than the restarts that fit into `period` with these delays is never spent by one child alone, which
-    then is tried for ever, `maximum` seconds apart.
+    Delayed restarts also count in the supervisor's `intensity`. If fewer than `intensity` restarts fit into `period`
+    with these delays, one child alone never exceeds it, and is restarted without limit, every `maximum` seconds.
 
     Example:
         from random import Random
@@ -182,10 +181,10 @@ class SupervisorSpec:
     id: str
     """Its name among its siblings; the root's is the first part of every path."""
     strategy: Strategy = Strategy.ONE_FOR_ONE
-    """Whom a restart takes along; the word itself is taken too."""
+    """Which siblings restart with a child; the word itself is accepted too."""
     intensity: int = 3
-    """Restarts within `period` that are borne; one more and the supervisor gives up: it stops its children
-    and itself, which its own supervisor sees as a crash. 0 gives up at the first."""
+    """Tolerated restarts within `period`; with one more, the supervisor gives up: it stops its children and itself,
+    which its own supervisor handles as a crash. 0 gives up at the first."""
     period: float = 5.0
     """Seconds; restarts this old and no older still count."""
     backoff: Backoff = field(default_factory=Backoff)

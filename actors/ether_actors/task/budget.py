@@ -114,8 +114,8 @@ class BudgetAccount:
     def part(self, count: int) -> Budget | None:
         """What each of several sub-delegations may use that run at a time: an equal part of what is left, and all the time.
 
-        Take it once, before the first of them: what is set aside for the first is no longer left for the next part. None is no
-        limit, so that `part = task.budget.part(4)` and then `task.delegate(…, budget=part)` is right with a budget and without.
+        Call it once, before the first delegation: its reservation would reduce the next part. None is no limit, so that
+        `part = task.budget.part(4)` and then `task.delegate(…, budget=part)` is right with a budget and without.
 
         Raises:
             UsageError: `count` is negative, or no number; of 0, as of an empty list, the part is that of 1.

@@ -141,17 +141,17 @@ class Handle:
 
     @property
     def capability(self) -> str:
-        """What was asked for; "" of one that was taken up by its id alone."""
+        """The requested capability; "" for a handle that `collect` made from an id alone."""
         return self._capability.decode()
 
     def result(self, timeout: float | None = None) -> Response:
         """Wait for the outcome.
 
         Args:
-            timeout: seconds of patience; None and infinity wait as long as it takes, which the deadline bounds.
+            timeout: seconds to wait; None and infinity wait for the outcome, which the deadline bounds.
 
         Raises:
-            WaitTimeout: the patience ended; the delegation goes on, and `result` may be called again.
+            WaitTimeout: no outcome after `timeout` seconds; the delegation continues, and `result` may be called again.
             UsageError: `timeout` is no number.
         """
         patience = _patience(timeout)
@@ -189,7 +189,7 @@ class Handle:
         callback(self)
 
     def cancel(self) -> None:
-        """Call the delegation off; the outcome is CANCELLED unless another came first.
+        """Cancel the delegation; the outcome is CANCELLED unless another came first.
 
         The handler sees it in `task.cancelled` (an `async def` is cancelled), and its sub-delegations end too.
         """
@@ -367,10 +367,10 @@ def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Ite
 
     Args:
         handles: of one runtime or several; a handle that is there twice is yielded once.
-        timeout: seconds of patience for all of them together; None and infinity wait as long as it takes.
+        timeout: seconds to wait for all of them together; None and infinity wait for all outcomes.
 
     Raises:
-        WaitTimeout: the patience ended; the delegations go on.
+        WaitTimeout: not all ended within `timeout` seconds; the delegations continue.
         UsageError: `timeout` is no number.
     """
     waiting = set(handles)

@@ -50,13 +50,13 @@ class Lease:
         bus.start(Writer)
         assert bus.delegate("report.add", {"line": "found"}).result().artifacts[0].read() == b"found"
 
-    Promises: while a delegation holds it, no other does, on the whole bus. Its token is above that of every lease granted
-    before. It ends when the block is left, or with the delegation, whatever ends that; never otherwise. `write` of a lease
-    that is not the newest any more changes nothing, wherever its process was in the meantime.
+    Promises: while a delegation holds it, no other delegation on the bus does. Its token is higher than that of every
+    lease granted before. It ends when the block is left, or with the delegation, and never otherwise. `write` of a
+    lease that is no longer the newest changes nothing, however long its process was stopped.
 
-    Does not promise: to stop writers that do not ask for leases or that write otherwise than with `write`; give such a
-    resource the `token` and let it refuse lower ones. `is_held` is what this node knows: a node that is cut off from the
-    broker learns late that it was given up. A lease is per path: files with two hard links have two.
+    Does not promise: to stop writers that do not acquire the lease or do not use `write`; send the `token` to such a
+    resource and let it refuse lower ones. `is_held` is this node's knowledge: a node without a connection to the broker
+    learns late that it was declared lost. A lease belongs to a path: a file with two hard links has two leases.
     """
 
     __slots__ = ("_file", "_is_released", "_owner", "_path", "_token", "_wait", "resource")
@@ -124,8 +124,8 @@ class Lease:
     def check(self) -> None:
         """Ask the supervisor whether the lease is held; in an `async def`, `await lease.check_async()`.
 
-        It is the truth when the supervisor said it. For what has no other fence, check right before each step that must
-        not be done twice.
+        The answer was true when the supervisor sent it. Without another fence, check directly before each step that
+        must not be done twice.
 
         Raises:
             LeaseLost: it is not.

@@ -127,7 +127,7 @@ class Task:
     def cancelled(self) -> bool:
         """Whether the delegation has ended without this handler: by its delegator, its deadline or an ancestor's end.
 
-        A plain handler should look now and then, and return; what it returns then is a late dead letter. An `async def`
+        A plain handler should check it regularly, and return; its result is then a dead letter `late`. An `async def`
         is cancelled at its next await.
         """
         return self._cancelled
@@ -174,17 +174,18 @@ class Task:
     def progress(self, fraction: float, message: str = "", data: Any = None) -> None:
         """Tell the delegator how far the work is; `handle.stream()` gives it there.
 
-        Promises nothing about each single one: without data, those that come faster than every 20 ms are folded into
+        Single progress responses may be merged: those without data that come faster than every 20 ms are merged into
         the newest.
 
         Args:
             fraction: 0 to 1.
             message: for people.
-            data: partial output; every one is sent, 10,000 a task at most. The bus passes on 256 a second, or 1 MiB, and 1,024
-                or 4 MiB at once; what is over is folded into the newest, whose `metadata["folded"]` says how many were.
+            data: partial output; each one is sent, at most 10,000 for a task. The bus forwards 256 or 1 MiB a second,
+                and 1,024 or 4 MiB in a burst; further ones are merged into the newest, whose `metadata["folded"]` has
+                their number.
 
         Raises:
-            UsageError: `fraction` is no number from 0 to 1, or there was too much data.
+            UsageError: `fraction` is not a number from 0 to 1, or the task sent too many responses with data.
             Closed: the handler has returned.
         """
         if not is_amount(fraction, 1.0):
@@ -224,15 +225,15 @@ class Task:
     ) -> Handle:
         """Delegate a part of the work; the deadline and the budget are never more than what is left of this task's.
 
-        It ends with this task: when the handler has returned, or was called off, what still runs is CANCELLED. Wait for
-        the handle (`.result()` in a plain handler, `await` in an `async def`).
+        The sub-delegation ends with this task: when the handler returns or is cancelled, a running sub-delegation is
+        CANCELLED. Wait for the handle (`.result()` in a plain handler, `await` in an `async def`).
 
         Args:
             capability: what is asked for.
             params: its arguments.
             to: the agent; None lets the registry choose.
-            timeout: seconds; None takes all that is left.
-            budget: None takes all that is left. To have several at a time, take
+            timeout: seconds; None is the remaining time.
+            budget: None reserves all of the remaining budget. For several sub-delegations at a time, call
                 `part = task.budget.part(4)` once, before the first, and give it to each.
             objective: the aim in words.
             context: the context slice.
@@ -285,13 +286,13 @@ class Task:
     ) -> Lease:  # fmt: skip
         """The right to be the only writer of a file, or of what else has a name; enter it by `with` or `async with`.
 
-        Only one delegation on the bus holds it at a time; the others wait in line. See `Lease`.
+        One delegation on the bus holds it at a time; the others wait in a queue. See `Lease`.
 
         Args:
-            path: of the file; a relative one begins at this process's working directory. All agents that write it have to
-                see it under one path: the bus compares the paths, not what is there.
+            path: of the file; a relative one starts at this process's working directory. All agents that write the file
+                must use the same path: the bus compares paths, not files.
             resource: the name of something that is no file, such as `database:customers`.
-            wait: seconds of patience; 0 is none, None is as long as the delegation has.
+            wait: seconds to wait for the lease; 0 does not wait, None waits until the delegation's deadline.
 
         Raises:
             UsageError: off the bus; both or neither of path and resource; `wait` is negative, or no number.

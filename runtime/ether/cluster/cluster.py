@@ -56,16 +56,16 @@ def _ignore(*_: object) -> None:
 class Cluster:
     """A broker with its supervisor and any number of nodes, each a process of its own; a context manager.
 
-    It is ready when it is entered: all agents are registered. Leaving it drains: no new work, `drain` seconds for
-    what runs, then SIGKILL. No process, socket or file is left, and none of the processes outlives this one, however
-    this one ends. A process that dies is started again under its name, with a budget (`intensity` within `period`
-    seconds) and a growing delay; when the budget is spent, all are ended, and `failed` says why.
+    When the block is entered, all agents are registered. Leaving it drains: no new work starts, running work has
+    `drain` seconds, then the processes get SIGKILL. No process, socket or file remains, and no process outlives this
+    one, however this one ends. A process that dies is restarted under its name, with a growing delay; after more than
+    `intensity` restarts within `period` seconds, the cluster ends all processes, and `failed` has the reason.
 
-    What a node's death does to its work is the broker's to rule (G3). A broker that died comes back at the same
-    address and the nodes join it again by themselves. With a journal (`journal="bus.db"`) what was delegated before
-    goes on (G2); without one, which is the default here, it ends FAILED_EXECUTION with code `broker_lost`.
+    The broker decides what happens to the work of a dead node (G3). A dead broker is restarted at the same address, and
+    the nodes reconnect. With a journal (`journal="bus.db"`), earlier delegations continue (G2); without one, which is
+    the default here, they end FAILED_EXECUTION with code `broker_lost`.
 
-    With `advertise=True` the broker is found on the local network (`ether.discover`) while it is up.
+    With `advertise=True`, `ether.discover` finds the broker on the local network while it runs.
 
     Example:
         with Cluster(nodes=2, drain=1.0) as cluster, Runtime.connect(cluster.url, name="me") as bus:

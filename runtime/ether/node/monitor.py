@@ -11,7 +11,7 @@ __all__ = ["Monitor"]
 class Monitor:
     """A watch on an agent or a node that fires once, when it goes down (as OTP's `monitor/2`); `bus.monitor` makes it.
 
-    It fires at once when its target is not there.
+    It fires immediately if its target does not exist.
 
     Example:
         monitor = bus.monitor("counter")
@@ -20,8 +20,9 @@ class Monitor:
 
     Args:
         target: an agent's name, or `node:NAME`.
-        wait: waits for an event, for some seconds or for ever; the node's, which lets its pool work on meanwhile.
-        take_back: tells the bus that nobody waits for it any more.
+        wait: the node's function that waits for an event, for some seconds or without limit, and lets the pool work
+            meanwhile.
+        take_back: removes the monitor from the bus.
     """
 
     def __init__(
