@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Letter", "Limits", "Mailbox", "Offer"]
+from ether_broker.limits import Limits
+
+__all__ = ["Letter", "Mailbox", "Offer"]
 
 
 class Letter(Protocol):
@@ -19,39 +20,6 @@ class Letter(Protocol):
 
 
 _L = TypeVar("_L", bound=Letter)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The bounds of each agent's mailbox, and of what the broker keeps in all (G8).
-
-    Example:
-        with Runtime(limits=Limits(count=100, size=1 << 20)) as small:  # 100 delegations and 1 MiB for each agent
-            small.start(Counter)
-            assert small.delegate("text.count", {"text": "two words"}).result().ok
-    """
-
-    count: int = 10_000
-    """Letters that may wait."""
-    size: int = 64 << 20
-    """Bytes that may wait."""
-    window: int = 128
-    """Delegations that the agent's node may hold at a time, started or not: its credit."""
-    total: int = 1 << 30
-    """Bytes of all delegations together that the broker keeps; many agents' mailboxes would have no bound without."""
-    memory: int = 4 << 30
-    """Bytes of memory of the broker's process after which the connection that sends most is shut, or the node cut off for
-    which most is kept; 0 watches nothing. A broker that is embedded in another process does not watch."""
-
-    @property
-    def backlog(self) -> int:
-        """Bytes that may wait for nodes, or for their acknowledgement, in all: a quarter of `memory`, as libzmq copies them."""
-        return (self.memory or Limits().memory) // 4
-
-    @property
-    def agents(self) -> int:
-        """Agents of all nodes, those that were lost lately among them: one for each 16 KiB of `memory`; it takes a third."""
-        return (self.memory or Limits().memory) >> 14
 
 
 class Offer(Enum):

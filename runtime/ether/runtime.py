@@ -26,9 +26,10 @@ from ether_actors.task.handle import Handle
 from ether_actors.threads.pool import Pool
 from ether_broker.clock import SystemClock
 from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
 from ether_broker.transport.zeromq.link import ZmqLink
@@ -389,6 +390,7 @@ class Runtime:
         given = {
             name: value for name, value in wanted.items() if value is not None and (value != "" or name == "to_agent")
         }
+        check_keywords(fields)
         delegation = Delegation.parse({"request_id": node.resources.new_id(), **given, **fields})
         if is_plain and len(self._known) < _MOST_KNOWN:
             self._known.add((capability, to))

@@ -9,7 +9,7 @@ from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_HELD, MOST_
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from ether_broker.tap import WINDOW_BYTES
 from ether_broker.transport.admission_control import MOST_SESSIONS
 from ether_broker.wire.frame import FRAME, Kind, join_frame, pack_envelope, read_frame

@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_broker.mailbox import Limits, Mailbox, Offer
+from ether_broker.limits import Limits
+from ether_broker.mailbox import Mailbox, Offer
 
 
 @dataclass(eq=False)

@@ -30,6 +30,7 @@ from ether import (
     UsageError,
     capability,
 )
+from ether.testing import TestRuntime
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope
@@ -423,3 +424,28 @@ def test_an_answer_twice_or_to_anothers_request_is_a_dead_letter(open_bus: Runti
         wait_until(lambda: len(open_bus.dead_letters()) >= 4, 5)
         reasons = [letter.reason for letter in reversed(open_bus.dead_letters())]
         assert reasons[:4] == ["illegal", "duplicate", "not_the_specialist", "unknown_request"]
+
+
+@pytest.mark.parametrize(
+    ("keyword", "says"),
+    [
+        ({"from_agent": "another"}, "delegate() takes no from_agent: the agent that delegates is set by itself."),
+        ({"attempt": 2}, "delegate() takes no attempt: the bus counts the attempts."),
+        ({"to_agent": "t"}, "delegate() takes no to_agent: name the agent with `to`."),
+    ],
+)
+def test_a_field_that_delegate_sets_itself_is_no_keyword(keyword: dict[str, object], says: str):
+    class Delegator(Agent):
+        @capability("pass_on")
+        def pass_on(self, task: Task) -> str:
+            with pytest.raises(InvalidEnvelope) as caught:
+                task.delegate("ok", **keyword)
+            return str(caught.value)
+
+    with TestRuntime() as bus:
+        bus.start(Delegator)
+        with pytest.raises(InvalidEnvelope) as caught:
+            bus.delegate("pass_on", **keyword)
+        said_to_handler = bus.delegate("pass_on").result().data
+
+    assert str(caught.value) == said_to_handler == says

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from tests.simulation.hostile import ATTACKS
 
 __all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_falls", "draw_links", "draw_more"]

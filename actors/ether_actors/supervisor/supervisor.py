@@ -47,7 +47,7 @@ from ether_broker.errors import (
 )
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from ether_broker.tap import Tap
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address, Addressing, two_connections

@@ -14,6 +14,7 @@ from ether_actors.task.budget import BudgetAccount
 from ether_actors.task.lease import Lease, resource_of
 from ether_actors.task.permissions import narrowed
 from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
@@ -251,6 +252,7 @@ class Task:
         if host is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
         self._check_permission("can_delegate", "delegate")
+        check_keywords(fields)
         if fields.get("parent", self.request_id) != self.request_id:
             raise UsageError("parent= is this task's delegation, and is set by itself: leave it out.")
         if timeout is not None and (

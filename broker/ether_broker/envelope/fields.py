@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 from uuid import UUID
 
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
 from ether_broker.envelope.response import ErrorInfo
+from ether_broker.errors import InvalidEnvelope
 
-__all__ = ["DelegateArguments", "DelegationFields", "ResponseFields"]
+__all__ = ["DelegateArguments", "DelegationFields", "ResponseFields", "check_keywords"]
+
+_NO_KEYWORDS: Final = {
+    "from_agent": "the agent that delegates is set by itself",
+    "to_agent": "name the agent with `to`",
+    "context_slice": "give it as `context`",
+    "attempt": "the bus counts the attempts",
+    "timestamp": "the time of the call is set by itself",
+    "schema_version": "the version is set by itself",
+}
+"""Fields of a delegation that `delegate` does not take by keyword, and why."""
 
 
 class DelegationFields(TypedDict, total=False):
@@ -59,3 +70,15 @@ class ResponseFields(TypedDict, total=False):
     retry_after: float | None
     error: ErrorInfo | None
     extensions: Mapping[str, Any]
+
+
+def check_keywords(keywords: Mapping[str, object]) -> None:
+    """Check that none of the keywords of a `delegate` is a field that it sets itself; `Delegation.parse` checks the others.
+
+    Raises:
+        InvalidEnvelope: one is; the message says what to do.
+    """
+    for name, reason in _NO_KEYWORDS.items():
+        if name in keywords:
+            msg = f"delegate() takes no {name}: {reason}."
+            raise InvalidEnvelope(msg)

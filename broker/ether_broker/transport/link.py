@@ -12,11 +12,11 @@ from typing import Final, Protocol
 from ether_broker.errors import EtherError
 from ether_broker.timing import DEFAULT_TIMING, Timing
 
-__all__ = ["BACKLOG", "REFUSED", "Link", "Receiver"]
+__all__ = ["LINK_LIMIT", "REFUSED", "Link", "Receiver"]
 
-BACKLOG: Final = 64 << 20
+LINK_LIMIT: Final = 64 << 20
 """Bytes that may wait to be sent or acknowledged before what starts new work is refused (G8)."""
-REFUSED: Final = f"{BACKLOG:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
+REFUSED: Final = f"{LINK_LIMIT:,} bytes wait to be sent to the broker, or for its receipt: it does not take them."
 """What is said of that."""
 
 
@@ -70,14 +70,14 @@ class Link(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether more than `BACKLOG` bytes wait to be sent or acknowledged: who can do without saying something does."""
+        """Whether more than `LINK_LIMIT` bytes wait to be sent or acknowledged: who can do without saying something does."""
 
     def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
         """Send now, in the order of the calls of each thread; any thread may call it.
 
         What starts new work may be refused, before it is taken. All else is owed, such as the outcome of work that was
         taken, and always kept, so what is kept is bounded by what is taken: of each agent the broker's `window` of
-        delegations, with the largest outcome of each and its newest progress, beside `BACKLOG` and a little of control.
+        delegations, with the largest outcome of each and its newest progress, beside `LINK_LIMIT` and a little of control.
 
         Args:
             envelope: what to send.

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from ether.cluster.spec import DRAIN
 from ether_broker.envelope.model import AgentName
 from ether_broker.errors import EtherError, InvalidSpec
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
 

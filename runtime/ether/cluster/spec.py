@@ -20,7 +20,7 @@ from ether_actors.restarts.child_spec import Backoff, Restart
 from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.journal.location import default_journal
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
@@ -204,6 +204,7 @@ class ClusterSpec:
         for what, seconds in (("drain", self.drain), ("start_timeout", self.start_timeout)):
             if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
                 raise InvalidSpec(f"{what} is {seconds!r}: give seconds, 0 or more.")
+        _check_backoff(self.backoff)
         postings(self.nodes)
 
     @classmethod
@@ -235,6 +236,14 @@ class ClusterSpec:
     def bound_to(self, endpoint: str) -> ClusterSpec:
         """The same with another address."""
         return replace(self, bind=endpoint)
+
+
+def _check_backoff(backoff: object) -> None:
+    if not isinstance(backoff, Backoff):
+        raise InvalidSpec(
+            f"backoff is {backoff!r}: give a Backoff, the delays between restarts of a process, as Backoff(initial=0.5). "
+            "The pauses between attempts to get through to a peer are Timing(max_backoff=…)."
+        )
 
 
 def journal_of(durability: str, journal: str | os.PathLike[str] | None, name: str) -> str | None:

@@ -44,19 +44,19 @@ class AgentHost:
     Args:
         name: of the node; no agent of it can have it.
         sender: the way to the broker.
-        questions: asked when an agent is registered.
+        control_calls: make the calls when an agent is registered.
         responder: given to the cells as what they need of their node.
         resources: what the node runs on.
         session_state: with the broker.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
-        self, name: str, sender: Sender, questions: ControlCalls, responder: Responder, resources: Resources,
+        self, name: str, sender: Sender, control_calls: ControlCalls, responder: Responder, resources: Resources,
         session_state: SessionState,
     ) -> None:  # fmt: skip
         self._name = name
         self._sender = sender
-        self._questions = questions
+        self._control_calls = control_calls
         self._responder = responder
         self._resources = resources
         self._session_state = session_state
@@ -145,7 +145,7 @@ class AgentHost:
         wanted = list(self._registrations(cells))
         for first in range(0, len(wanted), _AT_A_TIME):  # so that what else this node says does not stand behind it all
             part = wanted[first : first + _AT_A_TIME]
-            for reply in self._questions.ask([envelope for _, envelope in part], [token for token, _ in part]):
+            for reply in self._control_calls.ask([envelope for _, envelope in part], [token for token, _ in part]):
                 if reply.kind == Kind.ERROR:
                     raise refusal(reply.body, errors.UsageError)
 
@@ -321,7 +321,7 @@ class AgentHost:
         self._leaving.add(name)
         self._sender.send(_drains(name))
         self._responder.hand_back(cell.take_unstarted())
-        self._questions.await_deliveries()
+        self._control_calls.await_deliveries()
 
     def await_idle(self, cell: Cell, timeout: float) -> None:
         """Wait until what runs of an agent has ended, `timeout` seconds at most."""
@@ -333,7 +333,7 @@ class AgentHost:
         self._sender.send(_drains(_ALL))
         for cell in self.cells:
             self._responder.hand_back(cell.take_unstarted())
-        return self._questions.await_deliveries()
+        return self._control_calls.await_deliveries()
 
     def wait_idle(self, end: float) -> bool:
         """Wait until no agent has work, but not beyond `end` by `time.monotonic()`; whether none has."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import zmq
 
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:

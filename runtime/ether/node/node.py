@@ -71,8 +71,8 @@ class Node:
         self._timers = Timers()
         sender = Sender(link)
         session_state, broker_clock = self._session_state, self._broker_clock
-        self._questions = ControlCalls(sender, resources, session_state)
-        self.subscriptions: Subscriptions = Subscriptions(sender, self._questions, resources)
+        self._control_calls = ControlCalls(sender, resources, session_state)
+        self.subscriptions: Subscriptions = Subscriptions(sender, self._control_calls, resources)
         """Its observers and monitors."""
         self.outgoing: OutgoingDelegations = OutgoingDelegations(name, sender, resources, session_state, broker_clock)
         """What it asks of others."""
@@ -80,13 +80,13 @@ class Node:
             sender, self.outgoing, resources, session_state, broker_clock,
             crashed=self._crashed, stop_requested=self._stop_requested,
         )  # fmt: skip
-        self.agent_host: AgentHost = AgentHost(name, sender, self._questions, responder, resources, session_state)
+        self.agent_host: AgentHost = AgentHost(name, sender, self._control_calls, responder, resources, session_state)
         """Its agents."""
         self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._timers)
         """Their supervision trees."""
         self._session = NodeSession(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
-            self._questions,
+            self._control_calls,
         )  # fmt: skip
         self._loop_watch = EventLoopWatch(self.agent_host, resources)
         self._sender = sender
@@ -171,15 +171,15 @@ class Node:
             case Kind.TAP:
                 self.subscriptions.passed(header, envelope)
             case Kind.REGISTERED | Kind.OBSERVE:
-                self._questions.answered(header, envelope)
+                self._control_calls.answered(header, envelope)
             case Kind.ERROR:
-                if not self._questions.answered(header, envelope):
+                if not self._control_calls.answered(header, envelope):
                     self._session.refused(unpack(envelope[header.body :]))
             case Kind.WELCOME:
                 self._session.welcomed(unpack(envelope[header.body :]))
                 self._next_accepted = self._next_beat = 0.0  # the new broker's heartbeats may be shorter
             case Kind.DOWN:
-                self._questions.answered(header, envelope)
+                self._control_calls.answered(header, envelope)
                 self.subscriptions.went_down(header, envelope)
             case Kind.BYE:
                 self._session.dismissed()
@@ -196,13 +196,13 @@ class Node:
             self._show_life(now)
         for call in self._timers.take_due(now):
             resources.run(call)
-        heartbeat = self._session_state.timing.heartbeat  # what is late once does not make the next ones late
+        heartbeat = self._session_state.timing.heartbeat
         if now >= self._next_accepted:
-            self._next_accepted = max(now, self._next_accepted + heartbeat / 2)
+            self._next_accepted = _next(self._next_accepted, heartbeat / 2, now)
             if self.agent_host.say_accepted():
                 self._sender.flush()
         if now >= self._next_beat:
-            self._next_beat = max(now, self._next_beat + heartbeat)
+            self._next_beat = _next(self._next_beat, heartbeat, now)
             self._show_life(now)
             self.outgoing.end_overdue(now)
             self._session.seek()
@@ -215,3 +215,8 @@ class Node:
     def next_tick(self) -> float:
         """When `ticked` has something to do, by this node's clock."""
         return min(self._next_accepted, self._next_beat, self._timers.next_due())
+
+
+def _next(at: float, interval: float, now: float) -> float:
+    """When what was due at a time is due again; that it is a little late now does not make the following ones late."""
+    return at + interval if at + interval > now else now + interval

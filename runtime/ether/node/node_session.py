@@ -60,12 +60,12 @@ class NodeSession:
         agent_host: registered again at a broker that does not know us.
         subscriptions: asked for again there.
         outgoing: ended there, as far as it was owed by the one before.
-        questions: said again in a new session, as far as they have no answer.
+        control_calls: said again in a new session, as far as they have no answer.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
         self, name: str, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock,
-        agent_host: AgentHost, subscriptions: Subscriptions, outgoing: OutgoingDelegations, questions: ControlCalls,
+        agent_host: AgentHost, subscriptions: Subscriptions, outgoing: OutgoingDelegations, control_calls: ControlCalls,
     ) -> None:  # fmt: skip
         self._name = name
         self._sender = sender
@@ -75,7 +75,7 @@ class NodeSession:
         self._agent_host = agent_host
         self._subscriptions = subscriptions
         self._outgoing = outgoing
-        self._questions = questions
+        self._control_calls = control_calls
         self._farewell = threading.Event()
         self._owed: list[bytes] = []
         self._ticks = 0
@@ -264,7 +264,7 @@ class NodeSession:
     def _asked_before(self, left: list[bytes]) -> list[bytes]:
         """The REGISTERs that the broker before had taken and not answered; what observers ask is among their wishes."""
         said = frozenset(left)
-        return [envelope for envelope in self._questions.unanswered(Kind.REGISTER) if envelope not in said]
+        return [envelope for envelope in self._control_calls.unanswered(Kind.REGISTER) if envelope not in said]
 
     # -- leaving -------------------------------------------------------------------------------------------------
 

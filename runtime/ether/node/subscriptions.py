@@ -19,9 +19,9 @@ __all__ = ["Subscriptions"]
 class Subscriptions:
     """The observers and monitors of one node."""
 
-    def __init__(self, sender: Sender, questions: ControlCalls, resources: Resources) -> None:
+    def __init__(self, sender: Sender, control_calls: ControlCalls, resources: Resources) -> None:
         self._sender = sender
-        self._questions = questions
+        self._control_calls = control_calls
         self._resources = resources
         self._observer_thread: dict[bytes, ObserverThread] = {}
         self._monitors: dict[bytes, Monitor] = {}
@@ -38,7 +38,7 @@ class Subscriptions:
         observer.position = start  # what is asked again, if the broker dies before it answers
         self._observer_thread[token] = observing
         try:
-            reply = self._questions.ask([_wish(token, observer, start)], [token])[0]
+            reply = self._control_calls.ask([_wish(token, observer, start)], [token])[0]
             if reply.kind == Kind.ERROR:
                 raise refusal(reply.body, UsageError)
         except EtherError:

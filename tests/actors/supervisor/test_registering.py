@@ -13,7 +13,7 @@ from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_AT_A_TIME, 
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from ether_broker.transport.cost import CAPABILITY, MANIFEST_SHIFT
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id

@@ -12,7 +12,7 @@ import pytest
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import MailboxFull
-from ether_broker.transport.link import BACKLOG, Link
+from ether_broker.transport.link import LINK_LIMIT, Link
 from ether_broker.transport.server import Server
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
@@ -259,7 +259,7 @@ def test_when_more_waits_than_may_what_is_new_is_refused_and_what_is_owed_is_kep
     before = link.is_full
 
     with pytest.raises(MailboxFull):
-        for _ in range(BACKLOG // len(megabyte) + 2):
+        for _ in range(LINK_LIMIT // len(megabyte) + 2):
             link.send(megabyte, hold=True, is_new=True)
     link.send(b"owed", hold=True)
 
@@ -267,7 +267,7 @@ def test_when_more_waits_than_may_what_is_new_is_refused_and_what_is_owed_is_kep
     assert (before, link.is_full) == (False, True)
     link.begin(7, lambda envelopes: left.extend(envelopes) or [])
     assert left[-1] == b"owed"
-    assert len(left) == BACKLOG // len(megabyte) + 2
+    assert len(left) == LINK_LIMIT // len(megabyte) + 2
 
 
 def test_a_node_that_shows_life_is_heard_outside_the_count(bus: Bus):

@@ -103,6 +103,7 @@ def test_the_short_form_puts_all_agents_on_each_node():
         (lambda: ClusterSpec((NodeSpec("broker"),)), "choose another name"),
         (lambda: ClusterSpec.of(1, drain=float("inf")), "drain is inf"),
         (lambda: ClusterSpec.of(1, log_level="inf"), "'inf' is no log level. Did you mean 'info'?"),
+        (lambda: ClusterSpec.of(1, backoff=8.0), "backoff is 8.0: give a Backoff"),
     ],
 )
 def test_what_cannot_be_is_refused(make, says: str):

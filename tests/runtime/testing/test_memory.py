@@ -9,7 +9,7 @@ from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import MailboxFull
 from ether_broker.timing import DEFAULT_TIMING
-from ether_broker.transport.link import BACKLOG, Link
+from ether_broker.transport.link import LINK_LIMIT, Link
 from ether_broker.wire.frame import BATCH, Kind, pack_envelope, read_frame, read_header
 
 
@@ -168,7 +168,7 @@ def test_too_much_that_waits_is_refused():
     megabyte = bytes(1 << 20)
 
     with pytest.raises(MailboxFull):
-        for _ in range(2 * BACKLOG // len(megabyte)):
+        for _ in range(2 * LINK_LIMIT // len(megabyte)):
             link.send(megabyte, is_new=True)
 
 

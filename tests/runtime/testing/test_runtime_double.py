@@ -18,7 +18,7 @@ from ether_actors.task.handle import as_completed
 from ether_actors.task.task import Task
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, Closed, NodeRefused, UsageError, WaitTimeout
-from ether_broker.mailbox import Limits
+from ether_broker.limits import Limits
 from ether_broker.wire.frame import Kind
 
 

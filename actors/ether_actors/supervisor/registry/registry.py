@@ -11,7 +11,8 @@ from ether_actors.supervisor.registry.registration import Choice, Condition, Reg
 from ether_actors.supervisor.registry.replicas import Replicas
 from ether_broker.envelope.manifest import ANY, Interface, Manifest
 from ether_broker.errors import DuplicateAgent
-from ether_broker.mailbox import Limits, Mailbox
+from ether_broker.limits import Limits
+from ether_broker.mailbox import Mailbox
 from ether_broker.security.access_list import EVERYTHING, Access, Grant
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.transport.session import Session

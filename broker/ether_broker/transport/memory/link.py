@@ -11,7 +11,7 @@ from ether_broker.errors import MailboxFull
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address
 from ether_broker.transport.channel import Channel, receive
-from ether_broker.transport.link import BACKLOG, REFUSED, Receiver
+from ether_broker.transport.link import LINK_LIMIT, REFUSED, Receiver
 from ether_broker.wire.frame import join_frame, read_frame
 
 __all__ = ["MemoryLink", "Port"]
@@ -52,7 +52,7 @@ class MemoryLink:
         address: that of no other link; it is the incarnation too.
     """
 
-    backlog: int = BACKLOG
+    backlog: int = LINK_LIMIT
     """Bytes that may wait before it is full."""
 
     def __init__(self, server: Port, address: Address) -> None:

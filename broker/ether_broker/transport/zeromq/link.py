@@ -25,7 +25,7 @@ from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.endpoint import check_endpoint
-from ether_broker.transport.link import BACKLOG, REFUSED, Receiver
+from ether_broker.transport.link import LINK_LIMIT, REFUSED, Receiver
 from ether_broker.transport.zeromq.reconnect_policy import PAUSE, ReconnectPolicy
 from ether_broker.transport.zeromq.server import KEEPALIVE, MAX_MESSAGE
 from ether_broker.wire.frame import join_frame, read_frame
@@ -58,7 +58,7 @@ class ZmqLink:
         security: the keys for a TCP endpoint; others have none.
     """
 
-    backlog: int = BACKLOG
+    backlog: int = LINK_LIMIT
     """Bytes that may wait before it is full."""
 
     def __init__(

@@ -15,7 +15,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ether_broker.errors import InvalidEndpoint, MailboxFull
 from ether_broker.transport.channel import UNTOLD, Channel, receive
-from ether_broker.transport.link import BACKLOG, Link
+from ether_broker.transport.link import LINK_LIMIT, Link
 from ether_broker.transport.zeromq import link as links
 from ether_broker.transport.zeromq.link import FULL, ZmqLink
 from ether_broker.wire.frame import BATCH, FRAME, join_frame, read_frame
@@ -198,7 +198,7 @@ def test_too_much_that_waits_is_refused(context):
     lonely = ZmqLink("tcp://127.0.0.1:1", context)
     megabyte = bytes(1 << 20)
     with pytest.raises(MailboxFull, match="bytes wait to be sent"):
-        for _ in range(2 * BACKLOG // len(megabyte)):
+        for _ in range(2 * LINK_LIMIT // len(megabyte)):
             lonely.send(megabyte, hold=True, is_new=True)
     assert lonely.is_full
 
@@ -499,7 +499,7 @@ def test_what_is_acknowledged_is_not_kept(link: ZmqLink, hub: Hub):
 def test_too_much_that_is_not_acknowledged_is_refused(link: ZmqLink, hub: Hub):
     megabyte = bytes(1 << 20)
     with pytest.raises(MailboxFull, match="or for its receipt"):
-        for _ in range(2 * BACKLOG // len(megabyte)):
+        for _ in range(2 * LINK_LIMIT // len(megabyte)):
             link.send(megabyte, is_new=True)
             hub.frame()
 
