@@ -17,7 +17,9 @@ class Worker:
 
     def __init__(self, folder: Path, *, is_alone: bool) -> None:
         self.began, self.end = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(folder, is_alone))
+        self._thread = threading.Thread(
+            target=self._run, args=(folder, is_alone), daemon=True
+        )  # or a failure would hang
         self._thread.start()
 
     def _run(self, folder: Path, is_alone: bool) -> None:
