@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from pydantic import PositiveInt, field_validator
+from pydantic import PositiveInt, field_serializer, field_validator
 
 from ether.lab.settings import RunSettings
 
@@ -51,6 +51,10 @@ class BenchSettings(RunSettings):
         if pin is not None and pin not in cores:
             raise ValueError(f"this process may run on the cores {', '.join(map(str, cores))}")
         return pin
+
+    @field_serializer("without")
+    def _in_order(self, without: frozenset[str]) -> list[str]:
+        return sorted(without)
 
     @property
     def core(self) -> int:

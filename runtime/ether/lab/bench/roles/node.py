@@ -56,10 +56,10 @@ class Host(Node):
         gc.collect()
         before = resident_bytes()
         start = time.perf_counter()
-        self._bus.start_many(EchoAgent, agents, name="idle")
+        started = self._bus.start_many(EchoAgent, agents, name="idle")
         seconds = time.perf_counter() - start
         gc.collect()
-        return {"count": agents, "seconds": seconds, "bytes": resident_bytes() - before}
+        return {"count": len(started), "seconds": seconds, "bytes": resident_bytes() - before}
 
 
 class _Counter(Observer):
