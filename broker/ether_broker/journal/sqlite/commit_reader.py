@@ -155,7 +155,8 @@ class Rows:
         body = BytesIO()  # it gives out what was written into it without a copy
         try:
             for number, seq, digest, part in parts:  # noqa: B007  the same in each row
-                body.write(part)
+                if part is not None:  # an empty body has no part
+                    body.write(part)
         except TypeError:
             raise self._damaged(seq, number) from None
         if seq < 0:
