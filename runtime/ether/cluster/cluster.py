@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ether.cluster.spec import AgentLike, AgentSpec, ClusterSpec, NodeSpec, Posting, postings
+from ether.cluster.spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting
@@ -159,8 +159,10 @@ class Cluster:
         spec = self.spec
         process_supervisor.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
         self._bind, self._url = _settled(self._bind, process_supervisor.wait_up(_BROKER)["endpoint"])
-        for node, cast in zip(spec.nodes, postings(spec.nodes), strict=True):
-            process_supervisor.add(self._process(node.name, "ether.cluster.node_main", self._node_request(node, cast)))
+        for node, agents in zip(spec.nodes, name_agents(spec.nodes), strict=True):
+            process_supervisor.add(
+                self._process(node.name, "ether.cluster.node_main", self._node_request(node, agents))
+            )
         for node in spec.nodes:
             process_supervisor.wait_up(node.name)
         if spec.advertise:
@@ -292,21 +294,21 @@ class Cluster:
             "access": self._access(),
         }
 
-    def _node_request(self, node: NodeSpec, cast: list[Posting]) -> Callable[[], dict[str, Any]]:
+    def _node_request(self, node: NodeSpec, agents: list[NamedAgents]) -> Callable[[], dict[str, Any]]:
         return lambda: {
             "url": self._url,
             "name": node.name,
             "threads": node.threads,
             "drain": self.spec.drain,
             "log_level": self.spec.log_level,
-            "agents": self._cast(node, cast),
+            "agents": self._agents(node, agents),
             "security": self._node_keys(node.name),
         }
 
-    def _cast(self, node: NodeSpec, cast: list[Posting]) -> list[dict[str, Any]]:
+    def _agents(self, node: NodeSpec, agents: list[NamedAgents]) -> list[dict[str, Any]]:
         """The agents of a node, under the names that they had in its last life: their mailboxes are kept by name."""
-        names = self._opened().facts(node.name).get("agents", [posting.names for posting in cast])
-        return [{"agent": posting.agent.as_dict(), "names": own} for posting, own in zip(cast, names, strict=True)]
+        names = self._opened().facts(node.name).get("agents", [named.names for named in agents])
+        return [{"agent": named.agent.as_dict(), "names": own} for named, own in zip(agents, names, strict=True)]
 
     def _access(self) -> dict[str, Any] | None:
         """The spec's access list, by which the cluster's own nodes may host what the spec gives them."""
@@ -314,8 +316,8 @@ class Cluster:
         if spec.access is None:
             return None
         rules = [
-            RegisterRule(node.name, [name for posting in cast for name in posting.patterns])
-            for node, cast in zip(spec.nodes, postings(spec.nodes), strict=True)
+            RegisterRule(node.name, [name for named in agents for name in named.patterns])
+            for node, agents in zip(spec.nodes, name_agents(spec.nodes), strict=True)
         ]
         return spec.access.extended(register=rules).as_dict()
 

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cluster.spec import DRAIN, AgentSpec, NodeSpec, Posting, postings
+from ether.cluster.spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, name_agents
 from ether.errors import ProcessFailed
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
@@ -148,16 +148,16 @@ def _start_under_free_names(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
     refused: set[str] = set()
     for attempt in range(_TRIES):
         taken = {*_taken(bus, agent), *refused}
-        [[posting]] = postings([NodeSpec("here", (agent,))], taken)
+        [[named]] = name_agents([NodeSpec("here", (agent,))], taken)
         try:
-            _start(bus, posting)
+            _start(bus, named)
         except DuplicateAgent:  # somebody else took the name since we asked, or we may not ask
-            refused.update(posting.names)
+            refused.update(named.names)
             if agent.name is not None or attempt == _TRIES - 1:
                 raise
         else:
             break
-    return posting.names
+    return named.names
 
 
 def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
@@ -168,11 +168,11 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
     taken: set[str] = set()
     wanted = agent.count if agent.name is None else 0
     while wanted:
-        [[posting]] = postings([NodeSpec("here", (replace(agent, count=wanted),))], taken)
+        [[named]] = name_agents([NodeSpec("here", (replace(agent, count=wanted),))], taken)
         try:
             found = {
                 str(known["agent"])
-                for known in bus.iter_agents(posting.names)
+                for known in bus.iter_agents(named.names)
                 if (known["condition"], known["node"]) != ("down", bus.name)  # those that an earlier life had are ours
             }
         except Rejected as error:
@@ -184,27 +184,27 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
     return taken
 
 
-def _start(bus: Runtime, posting: Posting) -> None:
-    agent = posting.agent
+def _start(bus: Runtime, named: NamedAgents) -> None:
+    agent = named.agent
     if agent.restart is not Restart.PERMANENT:
-        for name in posting.names:
+        for name in named.names:
             child = ChildSpec(name, agent.start, agent.args, agent.kwargs, agent.restart)
             bus.supervise(SupervisorSpec(name, children=(child,)))
         return
     make = resolve(agent.start)
     cls = make if isinstance(make, type) and issubclass(make, Agent) else None
-    bus.node.agent_host.start_agents(list(posting.names), lambda: make(*agent.args, **agent.kwargs), cls)
+    bus.node.agent_host.start_agents(list(named.names), lambda: make(*agent.args, **agent.kwargs), cls)
 
 
-def _start_posting(bus: Runtime, posting: Posting) -> Sequence[str]:
+def _start_named(bus: Runtime, named: NamedAgents) -> Sequence[str]:
     """Start agents under the names that the cluster wishes them to have; another's they leave to it, if they may."""
     try:
-        _start(bus, posting)
+        _start(bus, named)
     except DuplicateAgent:
-        if posting.agent.name is not None:
+        if named.agent.name is not None:
             raise
-        return _start_under_free_names(bus, posting.agent)
-    return posting.names
+        return _start_under_free_names(bus, named.agent)
+    return named.names
 
 
 def _end_at_once(number: int) -> None:
@@ -222,7 +222,7 @@ def main() -> None:
 def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
     try:
         return _serve(
-            request["url"], lambda bus: [_start_posting(bus, _posting(item)) for item in request["agents"]],
+            request["url"], lambda bus: [_start_named(bus, _named_agents(item)) for item in request["agents"]],
             name=request["name"], threads=request["threads"], drain=request["drain"], timeout=_JOIN,
             on_event=logging.getLogger("ether.node").debug, on_ready=lambda names: parent_link.ready(agents=names),
             **_keys(request.get("security")),
@@ -246,9 +246,9 @@ def _keys(security: dict[str, Any] | None) -> dict[str, Any]:
     return {"keys": pair, "server_key": Path(security["server_key"])}
 
 
-def _posting(item: dict[str, Any]) -> Posting:
+def _named_agents(item: dict[str, Any]) -> NamedAgents:
     """What `ether.cluster` packed."""
-    return Posting(AgentSpec(**item["agent"]), tuple(item["names"]))
+    return NamedAgents(AgentSpec(**item["agent"]), tuple(item["names"]))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ __all__ = [
     "AgentLike",
     "AgentSpec",
     "ClusterSpec",
+    "NamedAgents",
     "NodeSpec",
-    "Posting",
     "agent_specs",
     "journal_of",
-    "postings",
+    "name_agents",
 ]
 
 DRAIN: Final = 10.0
@@ -205,7 +205,7 @@ class ClusterSpec:
             if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
                 raise InvalidSpec(f"{what} is {seconds!r}: give seconds, 0 or more.")
         _check_backoff(self.backoff)
-        postings(self.nodes)
+        name_agents(self.nodes)
 
     @classmethod
     def of(
@@ -266,7 +266,7 @@ def journal_of(durability: str, journal: str | os.PathLike[str] | None, name: st
     return None
 
 
-class Posting(NamedTuple):
+class NamedAgents(NamedTuple):
     """Agents of one kind, with the names that they get."""
 
     agent: AgentSpec
@@ -290,7 +290,7 @@ def agent_specs(agents: Iterable[AgentLike]) -> tuple[AgentSpec, ...]:
     return tuple(agent if isinstance(agent, AgentSpec) else AgentSpec(agent) for agent in agents)  # type: ignore[arg-type]
 
 
-def postings(nodes: Sequence[NodeSpec], taken: Iterable[str] = ()) -> list[list[Posting]]:
+def name_agents(nodes: Sequence[NodeSpec], taken: Iterable[str] = ()) -> list[list[NamedAgents]]:
     """Name every agent of every node; names are unique on the whole bus.
 
     Args:
@@ -312,7 +312,7 @@ def postings(nodes: Sequence[NodeSpec], taken: Iterable[str] = ()) -> list[list[
         for agent in group:
             names.setdefault(id(agent), []).append(_names(agent, used))
         used.update(taken)
-    return [[Posting(agent, names[id(agent)].pop(0)) for agent in node.agents] for node in nodes]
+    return [[NamedAgents(agent, names[id(agent)].pop(0)) for agent in node.agents] for node in nodes]
 
 
 def _check_owners(agents: Iterable[AgentSpec]) -> None:

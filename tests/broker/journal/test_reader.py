@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ether_broker.envelope.status import Status
-from ether_broker.journal.sqlite.index import index_journal
+from ether_broker.journal.sqlite.entry_index import index_journal
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.journal.sqlite.reader import JournalReader
 from ether_broker.wire.frame import Kind

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.journal.journal import Removed
 from ether_broker.journal.sqlite import search
-from ether_broker.journal.sqlite.index import index_journal
+from ether_broker.journal.sqlite.entry_index import index_journal
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.journal.sqlite.reader import JournalReader
 from ether_broker.journal.sqlite.retention import collect_closed

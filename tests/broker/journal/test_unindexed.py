@@ -10,8 +10,8 @@ import pytest
 
 from ether_broker.envelope.status import Status
 from ether_broker.journal.sqlite.commit_reader import Rows
+from ether_broker.journal.sqlite.entry_index import Unindexed
 from ether_broker.journal.sqlite.group_commit import Writer
-from ether_broker.journal.sqlite.index import Unindexed
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.wire.frame import Flag, mark
 from tests.broker.journal.support import delegation, indexed, put, request, response
@@ -99,7 +99,7 @@ def test_nothing_is_kept_of_what_is_indexed(journal: SqliteJournal, nothing_is_i
 def test_beyond_the_limit_everything_is_read_until_it_is_indexed(
     journal: SqliteJournal, nothing_is_indexed: pytest.MonkeyPatch, looked_at: list[int]
 ):
-    nothing_is_indexed.setattr("ether_broker.journal.sqlite.index.LIMIT", 8)
+    nothing_is_indexed.setattr("ether_broker.journal.sqlite.entry_index.LIMIT", 8)
     put(journal, [response(number) for number in range(9)])
     put(journal, [response(9)])
     assert [journal.outcome(request(number)) for number in (0, 8, 9, 10)] == [*map(response, (0, 8, 9)), None]
@@ -116,7 +116,7 @@ def test_beyond_the_limit_everything_is_read_until_it_is_indexed(
 
 
 def test_too_much_is_not_read_at_the_opening(path: Path, nothing_is_indexed: pytest.MonkeyPatch, looked_at: list[int]):
-    nothing_is_indexed.setattr("ether_broker.journal.sqlite.index.LIMIT", 8)
+    nothing_is_indexed.setattr("ether_broker.journal.sqlite.entry_index.LIMIT", 8)
     with closing(SqliteJournal(path)) as journal:
         put(journal, [response(number) for number in range(9)])
 

@@ -7,7 +7,7 @@ import pytest
 
 from ether import InvalidEndpoint, InvalidSpec, UsageError
 from ether.cluster import Cluster
-from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, postings
+from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, name_agents
 from ether_actors.restarts.child_spec import Restart
 from tests.runtime.agents import Worker
 
@@ -15,7 +15,7 @@ START = "tests.runtime.agents:Worker"
 
 
 def names(*nodes: NodeSpec, taken: tuple[str, ...] = ()) -> list[list[str]]:
-    return [[name for posting in cast for name in posting.names] for cast in postings(nodes, taken)]
+    return [[name for named in agents for name in named.names] for agents in name_agents(nodes, taken)]
 
 
 def test_a_class_stands_for_the_module_that_it_can_be_imported_from():

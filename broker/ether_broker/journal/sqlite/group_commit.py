@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from ether_broker.errors import EtherError, InternalError, JournalFull, JournalReadOnly, JournalUnavailable
 from ether_broker.journal.journal import Removed, Replayed
 from ether_broker.journal.sqlite.commit_store import Store
-from ether_broker.journal.sqlite.index import SLICE, Indexer
+from ether_broker.journal.sqlite.entry_index import SLICE, Indexer
 from ether_broker.journal.sqlite.retention import collect
 from ether_broker.journal.sqlite.sqlite_errors import explain
 

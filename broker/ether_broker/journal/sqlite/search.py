@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.journal.sqlite.commit_reader import Rows
-from ether_broker.journal.sqlite.index import describe_all
+from ether_broker.journal.sqlite.entry_index import describe_all
 from ether_broker.wire.frame import Kind
 
 __all__ = ["Search", "conditions"]

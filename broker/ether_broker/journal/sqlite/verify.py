@@ -16,7 +16,7 @@ from typing import Final
 
 from ether_broker.errors import JournalCorrupt
 from ether_broker.journal.sqlite.commit_reader import Row, Rows
-from ether_broker.journal.sqlite.index import describe_all
+from ether_broker.journal.sqlite.entry_index import describe_all
 from ether_broker.journal.sqlite.tables import read_meta
 
 __all__ = ["Flaw", "Problem", "Verification", "verify"]

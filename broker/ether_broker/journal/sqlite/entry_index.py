@@ -1,4 +1,4 @@
-"""The index: one row an envelope, made from the commits when there is nothing to commit.
+"""The entry index: one row an envelope, made from the commits when there is nothing to commit.
 
 It only ever lags: whoever searches looks through the commits that it does not have yet, and it can be made anew from them. Of
 those commits the broker keeps the outcomes' positions.
