@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from ether_broker.errors import InvalidSpec
 
 __all__ = ["Limits"]
 
@@ -15,6 +17,9 @@ class Limits:
         with Runtime(limits=Limits(count=100, size=1 << 20)) as small:  # 100 delegations and 1 MiB for each agent
             small.start(Counter)
             assert small.delegate("text.count", {"text": "two words"}).result().ok
+
+    Raises:
+        InvalidSpec: a bound is no whole number, 0 or more; 1 or more of `window` and `total`.
     """
 
     count: int = 10_000
@@ -28,6 +33,13 @@ class Limits:
     memory: int = 4 << 30
     """Bytes of memory of the broker's process after which the connection that sends most is shut, or the node cut off for
     which most is kept; 0 watches nothing. A broker that is embedded in another process does not watch."""
+
+    def __post_init__(self) -> None:
+        """Check."""
+        for field in fields(self):
+            value, least = getattr(self, field.name), 1 if field.name in {"window", "total"} else 0
+            if type(value) is not int or value < least:
+                raise InvalidSpec(f"limits.{field.name} is {repr(value)[:40]}: give a whole number, {least} or more.")
 
     @property
     def backlog(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
@@ -13,6 +12,8 @@ __all__ = ["DEFAULT_TIMING", "Timing"]
 
 _SHORTEST: Final = 0.2
 """Seconds between two heartbeats at least: a node looks at its clock each 0.1 s."""
+_LONGEST: Final = 3600.0
+"""Seconds that each may be: a client keeps what any broker tells it."""
 _RECLAIM: Final = 10.0
 
 
@@ -21,7 +22,7 @@ class Timing:
     """The durations that a broker and all of its nodes keep, in seconds.
 
     The broker has them from whoever starts it; WELCOME tells them to each node and client that joins, which then keeps the
-    same ones.
+    same ones. None is longer than an hour.
 
         slow = Timing(heartbeat=5.0, silence=15.0)  # for a bus over a slow network
         with Runtime(timing=slow) as bus:
@@ -70,8 +71,8 @@ class Timing:
         if value is None and name == "patience":
             return
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not least <= value < math.inf:  # type: ignore[operator]  # a number, by the first
-            raise InvalidSpec(f"timing.{name} is {repr(value)[:40]}: give seconds, {least:g} or more.")
+        if not is_number or not least <= value <= _LONGEST:  # type: ignore[operator]  # a number, by the first
+            raise InvalidSpec(f"timing.{name} is {repr(value)[:40]}: give seconds, {least:g} to {_LONGEST:g}.")
 
     @property
     def reclaim(self) -> float:

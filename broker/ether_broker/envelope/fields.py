@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict
 from uuid import UUID
 
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
 from ether_broker.envelope.response import ErrorInfo
-from ether_broker.errors import InvalidEnvelope
+from ether_broker.errors import InvalidEnvelope, nearest
 
 __all__ = ["DelegateArguments", "DelegationFields", "ResponseFields", "check_keywords"]
 
@@ -51,6 +51,12 @@ class DelegateArguments(DelegationFields, total=False):
     context: Any
 
 
+_KEYWORDS: Final = ("to", *DelegateArguments.__annotations__, *DelegationFields.__annotations__)
+
+
+_LISTED: Final = ", ".join(sorted(_KEYWORDS))
+
+
 class ResponseFields(TypedDict, total=False):
     """The fields of a response that `task.respond` takes by keyword; `Response` says what each means."""
 
@@ -72,13 +78,18 @@ class ResponseFields(TypedDict, total=False):
     extensions: Mapping[str, Any]
 
 
-def check_keywords(keywords: Mapping[str, object]) -> None:
-    """Check that none of the keywords of a `delegate` is a field that it sets itself; `Delegation.parse` checks the others.
+def check_keywords(keywords: Iterable[str]) -> None:
+    """Check that `delegate` takes each of these keywords.
 
     Raises:
-        InvalidEnvelope: one is; the message says what to do.
+        InvalidEnvelope: it does not take one; the message says what to do.
     """
-    for name, reason in _NO_KEYWORDS.items():
-        if name in keywords:
-            msg = f"delegate() takes no {name}: {reason}."
-            raise InvalidEnvelope(msg)
+    for name in keywords:
+        if name in _NO_KEYWORDS:
+            raise InvalidEnvelope(f"delegate() takes no {name}: {_NO_KEYWORDS[name]}.")
+        if name not in _KEYWORDS:
+            hint = nearest(name, _KEYWORDS)
+            raise InvalidEnvelope(
+                f"delegate() has no keyword {name!r:.80}; the capability's parameters go into the dict, as in "
+                f"delegate('page.read', {{'path': …}}).{hint if '?' in hint else f' Known: {_LISTED}.'}"
+            )

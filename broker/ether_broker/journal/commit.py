@@ -23,6 +23,8 @@ __all__ = ["Packed", "pack_row", "references", "restore", "unpack_row"]
 
 _BATCH: Final = struct.Struct(">QddI")
 _REF: Final = struct.Struct(">II32s")
+_MOST: Final = 1 << 30
+"""Bytes of a commit: more than a step lets pass, whatever waits. A few bytes of refs could say any number."""
 _THRESHOLD: Final = LARGE + HEADER.size
 
 
@@ -85,15 +87,17 @@ def restore(body: bytes, refs: bytes | None, bodies: Mapping[bytes, bytes]) -> b
 
     Raises:
         KeyError: one of them, by its SHA-256, is not among `bodies`.
-        struct.error: `refs` is not what was written.
+        struct.error: `refs` is not what was written, or says more than a commit may have.
     """
     if not refs:
         return body
     parts: list[bytes] = []
     taken = whole = 0
     for offset, length, digest in references(refs):
-        following = taken + offset - whole
-        parts += (body[taken:following], bodies[digest])
+        following, payload = taken + offset - whole, bodies[digest]
+        if not (taken <= following <= len(body) and len(payload) == length and offset + length <= _MOST):
+            raise struct.error(f"a payload of {length} bytes at {offset}")
+        parts += (body[taken:following], payload)
         taken, whole = following, offset + length
     parts.append(body[taken:])
     return b"".join(parts)

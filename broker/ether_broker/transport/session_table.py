@@ -222,7 +222,10 @@ class SessionTable:
         if same is not None and same.is_leaving:
             self.close(same, "it left")
         elif same is not None:
-            raise NameTaken(f"A node named {node!r} is in already: choose another name.")
+            raise NameTaken(
+                f"A node named {node!r} is in already: choose another name. If it is this one before its restart, it is let "
+                "in when its end has been noticed."
+            )
         owner = self._admission.enter(address)
         channel = Channel(self._make_session(), self.timing.max_backoff)
         session = Session(node, incarnation, now, info, channel=channel, owner=owner, receiver=receiver, talks=talks)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import count, islice
 from pathlib import Path
+from types import UnionType
 from typing import Any, Final, NamedTuple
 
 from ether_actors.agent.agent import default_name
@@ -127,6 +128,19 @@ class NodeSpec:
         object.__setattr__(self, "agents", agent_specs(self.agents))
 
 
+_BACKOFF: Final = (
+    "a Backoff, the delays between restarts of one process, as Backoff(initial=0.5); the pauses between attempts to get "
+    "through to a peer are Timing(max_backoff=…)"
+)
+_KINDS: Final[tuple[tuple[str, type | UnionType, str], ...]] = (
+    ("access", Access | None, 'an Access, as Access(delegate=[DelegateRule("laptop*", "people.*")]), or None'),
+    ("limits", Limits, "Limits, as Limits(count=100)"),
+    ("timing", Timing, "a Timing, as Timing(heartbeat=5.0, silence=15.0)"),
+    ("backoff", Backoff, _BACKOFF),
+)
+"""Fields of a cluster's specification whose type would be missed much later, in its processes."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """The specification of a cluster: its broker, its nodes, and how their processes are kept running.
@@ -204,8 +218,13 @@ class ClusterSpec:
         for what, seconds in (("drain", self.drain), ("start_timeout", self.start_timeout)):
             if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
                 raise InvalidSpec(f"{what} is {seconds!r}: give seconds, 0 or more.")
-        _check_backoff(self.backoff)
+        self._check_kinds()
         name_agents(self.nodes)
+
+    def _check_kinds(self) -> None:
+        for what, kind, example in _KINDS:
+            if not isinstance(value := getattr(self, what), kind):
+                raise InvalidSpec(f"{what} is {repr(value)[:80]}: give {example}.")
 
     @classmethod
     def of(
@@ -236,14 +255,6 @@ class ClusterSpec:
     def bound_to(self, endpoint: str) -> ClusterSpec:
         """The same with another address."""
         return replace(self, bind=endpoint)
-
-
-def _check_backoff(backoff: object) -> None:
-    if not isinstance(backoff, Backoff):
-        raise InvalidSpec(
-            f"backoff is {backoff!r}: give a Backoff, the delays between restarts of a process, as Backoff(initial=0.5). "
-            "The pauses between attempts to get through to a peer are Timing(max_backoff=…)."
-        )
 
 
 def journal_of(durability: str, journal: str | os.PathLike[str] | None, name: str) -> str | None:

@@ -31,7 +31,7 @@ from ether.node.agent_host import AgentHost
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
-from ether.node.connection.session_state import SessionState
+from ether.node.connection.session_state import SessionState, Welcome
 from ether.node.event_loop_watch import EventLoopWatch
 from ether.node.node_session import NodeSession
 from ether.node.outgoing import OutgoingDelegations
@@ -176,7 +176,7 @@ class Node:
                 if not self._control_calls.answered(header, envelope):
                     self._session.refused(unpack(envelope[header.body :]))
             case Kind.WELCOME:
-                self._session.welcomed(unpack(envelope[header.body :]))
+                self._session.welcomed(Welcome.read(unpack(envelope[header.body :])))
                 self._next_accepted = self._next_beat = 0.0  # the new broker's heartbeats may be shorter
             case Kind.DOWN:
                 self._control_calls.answered(header, envelope)

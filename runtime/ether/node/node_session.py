@@ -18,7 +18,7 @@ from ether.node.agent_host import AgentHost
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
-from ether.node.connection.session_state import SessionState
+from ether.node.connection.session_state import SessionState, Welcome
 from ether.node.outgoing import OutgoingDelegations, awaiting
 from ether.node.subscriptions import Subscriptions
 from ether_actors.execution.resources import Resources
@@ -101,8 +101,7 @@ class NodeSession:
             for envelope in link.first(min(pause, max(0.001, end - time.monotonic()))):
                 header = read_header(envelope)
                 if header.kind == Kind.WELCOME:
-                    welcome = unpack(envelope[header.body :])
-                    self._begin(welcome)
+                    self._begin(Welcome.read(unpack(envelope[header.body :])))
                     self._begin_link(lambda left: [self._registration(), *left])
                     link.open(receiver)
                     return
@@ -122,12 +121,12 @@ class NodeSession:
         }  # fmt: skip
         self._sender.link.greet(pack_envelope(Kind.HELLO, request_id=self._resources.make_id(), body=pack(info)))
 
-    def _begin(self, welcome: dict[str, Any]) -> None:
+    def _begin(self, welcome: Welcome) -> None:
         now = self._resources.monotonic()
         self._session_state.heard = now
         self._session_state.begin(welcome)
         self._pause = _FIRST_PAUSE
-        self._broker_clock.begin(welcome["clock"], now)
+        self._broker_clock.begin(welcome.clock, now)
 
     def _begin_link(self, renew: Callable[[list[bytes]], list[bytes]]) -> None:
         self._sender.link.begin(self._session_state.number, renew, self._session_state.timing)
@@ -190,7 +189,7 @@ class NodeSession:
         for envelope in awaiting([request_id for request_id in owed if request_id in pending]):
             self._sender.send(envelope)
 
-    def welcomed(self, welcome: dict[str, Any]) -> None:
+    def welcomed(self, welcome: Welcome) -> None:
         """Begin a new session, after the broker was started anew or had given us up."""
         session_state = self._session_state
         before, offset = (session_state.broker, session_state.number), self._broker_clock.offset

@@ -104,6 +104,9 @@ def test_the_short_form_puts_all_agents_on_each_node():
         (lambda: ClusterSpec.of(1, drain=float("inf")), "drain is inf"),
         (lambda: ClusterSpec.of(1, log_level="inf"), "'inf' is no log level. Did you mean 'info'?"),
         (lambda: ClusterSpec.of(1, backoff=8.0), "backoff is 8.0: give a Backoff"),
+        (lambda: ClusterSpec.of(1, limits={"count": 2}), "limits is {'count': 2}: give Limits"),
+        (lambda: ClusterSpec.of(1, timing={"heartbeat": 1.0}), "timing is {'heartbeat': 1.0}: give a Timing"),
+        (lambda: ClusterSpec.of(1, access="x"), "access is 'x': give an Access"),
     ],
 )
 def test_what_cannot_be_is_refused(make, says: str):

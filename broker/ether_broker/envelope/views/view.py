@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from itertools import islice
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from ether_broker.encoding.frozen import freeze, thaw
@@ -64,6 +65,14 @@ def _agree(one: dict[str, Any], other: dict[str, Any], name: str) -> bool:
 
 
 _MISSING: Final = object()
+_MOST_COMPARED: Final = 65_536
+"""Values that are compared to find what is left of a kept spelling: about 0.1 s."""
+
+
+def _size(value: Any) -> int:
+    """How many values there are in one, with itself."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_size, inner))
 
 
 def plain_values(value: Any) -> Any:
@@ -143,14 +152,16 @@ class View(Model):
         """The document as it was first written, where the envelope still says the same.
 
         An envelope may have been changed since it was made of a view: a supervisor cut its timeout. What was
-        kept of the view is a spelling of what the envelope says; it is not used once it says something else.
+        kept of the view is a spelling of what the envelope says; it is not used once it says something else. Its pieces are
+        tried one by one, for each of which the whole envelope is compared, only where that takes less than `_MOST_COMPARED`.
         """
         kept = getattr(envelope, "extensions", {}).get(cls.vocabulary)
         if not isinstance(kept, Mapping):
             return document
         whole = plain(envelope)
         meant = cls._meaning(type(envelope), cls._put(document, hints))
-        for spelling in [[thaw(kept)], list(pieces(thaw(kept)))]:
+        single = list(islice(pieces(thaw(kept)), most := _MOST_COMPARED // _size(whole) + 1))
+        for spelling in [[thaw(kept)], single if len(single) < most else []]:
             result = document
             for piece in spelling:
                 try:
@@ -201,7 +212,10 @@ class View(Model):
             return document
         if cls.home is None:
             return {**document, RESERVED: residue}
-        return {**document, cls.home: {**(document.get(cls.home) or {}), RESERVED: residue}}
+        holder = document.get(cls.home) or {}
+        if type(holder) is not dict:
+            raise InvalidEnvelope(f"{cls.home} of {cls.__name__} is no dict: {holder!r:.80}")
+        return {**document, cls.home: {**holder, RESERVED: residue}}
 
 
 class RequestView(View):

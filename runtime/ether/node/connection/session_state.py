@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ether_broker.envelope.payload import MAX_PAYLOAD
+from ether_broker.errors import InvalidEnvelope
 from ether_broker.timing import DEFAULT_TIMING, Timing
 
-__all__ = ["SessionState"]
+__all__ = ["SessionState", "Welcome"]
+
+
+class Welcome(BaseModel):
+    """A broker's WELCOME, checked: nobody has shown yet that it is a broker."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+    broker: Annotated[str, Field(max_length=256)]
+    session: Annotated[int, Field(ge=0, lt=1 << 64)]
+    clock: float
+    journal: Annotated[str, Field(max_length=256)]
+    max_payload: Annotated[int, Field(gt=0)]
+    default_timeout: Annotated[float, Field(gt=0)]
+    timing: Timing
+
+    @classmethod
+    def read(cls, said: Any) -> Welcome:
+        """What a broker says.
+
+        Raises:
+            InvalidEnvelope: a field is missing, of another type, or cannot be.
+        """
+        if not isinstance(said, dict):
+            raise InvalidEnvelope("The broker's WELCOME is no map.")
+        try:
+            return cls.model_validate({**said, "timing": Timing.of_welcome(said)})
+        except ValidationError as error:
+            [first, *_] = error.errors(include_url=False)
+            where = ".".join(map(str, first["loc"]))
+            raise InvalidEnvelope(f"The broker's WELCOME cannot be followed: {where}: {first['msg']}.") from None
 
 
 class SessionState:
@@ -40,22 +73,17 @@ class SessionState:
         self.is_draining: bool = False
         """Whether the node takes and begins nothing new."""
 
-    def begin(self, welcome: dict[str, Any]) -> None:
-        """Take over what a WELCOME says.
-
-        Raises:
-            InvalidEnvelope: a duration that cannot be; nothing is taken over.
-        """
-        self.timing = Timing.of_welcome(welcome)
-        self.broker, self.number = welcome["broker"], welcome["session"]
-        self.journal = welcome["journal"]
+    def begin(self, welcome: Welcome) -> None:
+        """Take over what a WELCOME says."""
+        self.timing = welcome.timing
+        self.broker, self.number, self.journal = welcome.broker, welcome.session, welcome.journal
         self.trouble = ""
-        self.limit = welcome["max_payload"]
-        self.default_timeout = welcome["default_timeout"]
+        self.limit = welcome.max_payload
+        self.default_timeout = welcome.default_timeout
 
-    def goes_on(self, welcome: dict[str, Any]) -> bool:
+    def goes_on(self, welcome: Welcome) -> bool:
         """Whether the broker that says this knows what we had with the one before: it is the same, or has its journal."""
-        return bool(welcome["broker"] == self.broker or (self.journal and welcome["journal"] == self.journal))
+        return welcome.broker == self.broker or (self.journal != "" and welcome.journal == self.journal)
 
     def is_heard(self, now: float) -> bool:
         """Whether the broker has not been silent for so long that it must be gone."""
