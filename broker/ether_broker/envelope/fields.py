@@ -51,7 +51,7 @@ class DelegateArguments(DelegationFields, total=False):
     context: Any
 
 
-_KEYWORDS: Final = ("to", *DelegateArguments.__annotations__, *DelegationFields.__annotations__)
+_KEYWORDS: Final = ("to", *DelegateArguments.__annotations__)
 
 
 _LISTED: Final = ", ".join(sorted(_KEYWORDS))

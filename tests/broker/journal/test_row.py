@@ -83,3 +83,19 @@ def test_a_body_that_ends_early_is_noticed(cut: int):
 
     with pytest.raises(struct.error):
         unpack_row(body[:cut])
+
+
+@pytest.mark.parametrize(
+    "refs",
+    [
+        pytest.param(lambda digest: struct.pack(">II32s", 5, 8, digest), id="another length"),
+        pytest.param(lambda digest: struct.pack(">II32s", 9, 9, digest), id="beyond the body"),
+        pytest.param(lambda digest: 2 * struct.pack(">II32s", 5, 9, digest), id="twice at one place"),
+        pytest.param(lambda digest: struct.pack(">II32s", (1 << 30) - 4, 9, digest), id="more than a commit may have"),
+    ],
+)
+def test_references_that_are_not_what_was_written_make_no_body(refs):
+    digest = hashlib.sha256(b"a payload").digest()
+
+    with pytest.raises(struct.error, match="a payload of"):
+        restore(b"8 bytes.", refs(digest), {digest: b"a payload"})

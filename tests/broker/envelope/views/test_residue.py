@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import new_id, to_text
+from ether_broker.envelope.model import Model
+from ether_broker.envelope.views.agent_io import AgentInput
 from ether_broker.envelope.views.lossless import DROP, difference, patch, pieces, same
+from ether_broker.envelope.views.view import View
 from ether_broker.errors import InvalidEnvelope
 from tests.broker.strategies import json_maps
 
@@ -75,3 +80,32 @@ def test_a_list_of_paths_that_is_none_is_refused(dropped: Any):
 
 def test_pieces_of_a_residue_from_elsewhere_are_the_residue():
     assert list(pieces({DROP: "nonsense", "empty": {}})) == [{DROP: "nonsense"}, {"empty": {}}]
+
+
+def test_a_kept_spelling_of_many_pieces_is_not_tried_piece_by_piece(monkeypatch: pytest.MonkeyPatch):
+    compared = 0
+    meaning = AgentInput._meaning.__func__
+
+    def counted(cls: type[View], kind: type[Model], document: dict[str, Any]) -> dict[str, Any]:
+        nonlocal compared
+        compared += 1
+        return meaning(cls, kind, document)
+
+    monkeypatch.setattr(View, "_meaning", classmethod(counted))
+    kept = {"agent": 7, "drop": [[f"q{number}"] for number in range(3_000)]}
+    delegation = Delegation(
+        request_id=to_text(new_id()), capability="a.b", params={f"q{number}": 1 for number in range(3_000)},
+        extensions={"agent_io": kept},
+    )  # fmt: skip
+
+    assert AgentInput.from_delegation(delegation).to_delegation() == delegation
+    assert compared <= 3
+
+
+@pytest.mark.parametrize("home", [b"x", 5, ["a"], "text"])
+def test_an_extension_whose_home_is_no_map_is_passed_over(home: object):
+    delegation = Delegation(
+        request_id=to_text(new_id()), capability="a.b", params=[1], extensions={"agent_io": {"context": home}}
+    )
+
+    assert AgentInput.from_delegation(delegation).to_delegation() == delegation
