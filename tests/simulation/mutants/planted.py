@@ -125,11 +125,11 @@ PLANTED: Final = (
     _mutant("ended delegations are forgotten", "one outcome", (DelegationPolicy, "delegation", _forget_ended), 22),
     _mutant("deadlines five slots late", "deadline", (Deadlines, "set", _late_slot), 1),
     _mutant("deadlines two slots early", "deadline", (Deadlines, "set", _early_slot), 1),
-    _mutant("put back at the wrong end", "order", (Mailbox, "put_back", _wrong_end), 19),
+    _mutant("put back at the wrong end", "order", (Mailbox, "put_back", _wrong_end), 63),
     _mutant("observers before the commit", "complete tap", (SessionTable, "send", _tap_at_once), 2),
     _mutant("mailboxes without a bound", "bounded queues", (Mailbox, "offer", _no_bound), 6),
     _mutant("credit is never given back", "liveness, accounting", (Mailbox, "release", _leaky_credit), 1),
-    _mutant("leases forgotten in a restart", "lease exclusion, fold", (LeaseTable, "restore", _forget_leases), 4),
+    _mutant("leases forgotten in a restart", "lease exclusion, fold", (LeaseTable, "restore", _forget_leases), 218),
     _mutant(
         "sub-delegations outlive their parent",
         "one outcome",
