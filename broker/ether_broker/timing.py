@@ -21,8 +21,8 @@ _RECLAIM: Final = 10.0
 class Timing:
     """The durations that a broker and all of its nodes keep, in seconds.
 
-    The broker has them from whoever starts it; WELCOME tells them to each node and client that joins, which then keeps the
-    same ones. None is longer than an hour.
+    Only the broker is configured: its WELCOME has the values, and each node and client that joins uses them.
+    docs/clusters.md, "Timing", explains each field. None is longer than an hour.
 
         slow = Timing(heartbeat=5.0, silence=15.0)  # for a bus over a slow network
         with Runtime(timing=slow) as bus:
@@ -30,25 +30,19 @@ class Timing:
             assert bus.delegate("text.count", {"text": "two words"}).result().ok
 
     Raises:
-        InvalidSpec: a value that cannot be; the message says which, and what can be.
+        InvalidSpec: a value is out of its bounds; the message names the field and the bound.
     """
 
     heartbeat: float = 1.0
-    """Between two signs of life, both ways; 0.2 at least. A specialist says ACCEPTED of longer work as often."""
+    """The interval between two heartbeats; 0.2 or more."""
     silence: float = 3.0
-    """Without a sign of life, after which a node is lost, and after which a node says HELLO again; more than two heartbeats.
-
-    Seen at most 0.25 later.
-    """
+    """The longest time without a message from the other side; more than two heartbeats."""
     patience: float | None = None
-    """In which a connection that was found broken may be made anew, before its node is lost. None is two heartbeats over TCP,
-    whose connections break, and 0 elsewhere, where a connection ends with its process."""
+    """The time to reconnect after a connection broke; 0 to `silence`. None is two heartbeats over TCP and 0 elsewhere."""
     grace: float = 2.0
-    """After a deadline, in which the broker's TIMEOUT has to be here. A delegator ends its own delegation after that, at its
-    next heartbeat (`broker_unreachable`)."""
+    """The time after a deadline in which a delegator waits for the broker's TIMEOUT; 0 or more."""
     max_backoff: float = 8.0
-    """The longest pause between two attempts to get through where something is under way to a peer, such as sending again what
-    was lost, or making a connection anew. Pauses begin with less, and double; 0.25 at least."""
+    """The longest pause between two retries; 0.25 or more."""
 
     def __post_init__(self) -> None:
         """Check."""
@@ -76,11 +70,11 @@ class Timing:
 
     @property
     def reclaim(self) -> float:
-        """In which the nodes of a broker that was started anew have to come back: 10, or three silences if those are longer."""
+        """The time that nodes have to return to a restarted broker: 10, or three silences if those are longer."""
         return max(_RECLAIM, 3 * self.silence)
 
     def over(self, endpoint: str) -> Timing:
-        """The same with a `patience` that is a number: for connections to this address."""
+        """The same durations, with the `patience` of connections to this address if it is None."""
         if self.patience is not None:
             return self
         return replace(self, patience=2 * self.heartbeat if endpoint.startswith("tcp://") else 0.0)
@@ -91,10 +85,10 @@ class Timing:
 
     @classmethod
     def of_welcome(cls, welcome: Mapping[str, Any]) -> Timing:
-        """What a broker says; of what it does not say, the default.
+        """The values in a broker's WELCOME, with the default for each that it does not name.
 
         Raises:
-            InvalidEnvelope: it says what cannot be.
+            InvalidEnvelope: a value is out of its bounds.
         """
         try:
             return cls(**{field.name: welcome[field.name] for field in fields(cls) if field.name in welcome})
@@ -103,4 +97,4 @@ class Timing:
 
 
 DEFAULT_TIMING: Final = Timing()
-"""What holds where nothing else is said."""
+"""The defaults of all fields."""

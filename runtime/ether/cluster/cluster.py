@@ -4,8 +4,8 @@ with Cluster(nodes=2, agents=["agents:Scout"]) as cluster, Runtime.connect(clust
     bus.delegate("code.scout", {"path": "."}).result()
 
 Cluster ──► ProcessSupervisor ──┬── broker      socket and supervisor, no agent's code
-                     ├── node-1      agents
-                     └── node-2      agents
+                                ├── node-1      agents
+                                └── node-2      agents
 """
 
 from __future__ import annotations

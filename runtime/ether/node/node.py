@@ -1,22 +1,22 @@
 """A node: one process's place on the bus. It hosts agents, keeps the handles of what it delegates, and has one link.
 
-Runtime ── delegate ──► OutgoingDelegations ── link ──► broker        what is asked of others
-broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.post              what is asked of its agents
-                                  ├─► OutgoingDelegations ─► Handle.deliver      what became of what it asked
-                                  ├─► Subscriptions ─► ObserverThread, Monitor    what passed, and who went down
-                                  ├─► ControlCalls                      what control envelopes are answered
-                                  └─► NodeSession                           whether the broker knows us
+Runtime ── delegate ──► OutgoingDelegations ── link ──► broker                  delegations to other agents
+broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.post                    delegations to its agents
+                                  ├─► OutgoingDelegations ─► Handle.deliver     responses to its delegations
+                                  ├─► Subscriptions ─► ObserverThread, Monitor  observed messages, and DOWN
+                                  ├─► ControlCalls                              answers to control envelopes
+                                  └─► NodeSession                               WELCOME, ERROR and BYE
 
 Its parts call each other downwards only:
 
-    Node       ─► NodeSession, AgentSupervision, EventLoopWatch, and those below
-    NodeSession    ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls
+    Node             ─► NodeSession, AgentSupervision, EventLoopWatch, and those below
+    NodeSession      ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls
     AgentSupervision ─► AgentHost, Timers
-    EventLoopWatch  ─► AgentHost
-    AgentHost  ─► ControlCalls, Responder
-    Subscriptions ─► ControlCalls
-    Responder  ─► OutgoingDelegations
-    ControlCalls, OutgoingDelegations, and whoever else speaks ─► Sender ─► link
+    EventLoopWatch   ─► AgentHost
+    AgentHost        ─► ControlCalls, Responder
+    Subscriptions    ─► ControlCalls
+    Responder        ─► OutgoingDelegations
+    ControlCalls, OutgoingDelegations, and each other part that sends ─► Sender ─► link
 
 All of them stand on Resources (threads, loop, clock), SessionState (what the broker said) and BrokerClock. What happens in a
 cell and concerns its supervision tree, a crash or a request to stop, comes up through the node.

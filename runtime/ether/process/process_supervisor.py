@@ -1,9 +1,10 @@
 """The process supervisor: keeps the processes of a cluster running, by the decisions of the restart machine.
 
-    Cluster ── add, stop ──► ProcessSupervisor ── step(event) ──► RestartMachine      one supervisor a process, each with
-                                │  ◄── effects ──┘                          a restart budget of its own
+    Cluster ── add, stop ──► ProcessSupervisor ── step(event) ──► RestartMachine  one supervisor a process, each with
+                                │   ▲                                 │           a restart budget of its own
+                                │   └──────────── effects ────────────┘
                                 ├── ProcessEventLoop  what is due, and when
-                                ├── Process      start, signal, reap
+                                ├── Process           start, signal, reap
                                 └── OutputReader      what they print
 
 One thread owns it all and starts every process, because the kernel ties a child to the thread that started it
