@@ -67,7 +67,7 @@ class ClusterSection(Section):
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     """Of the loggers in the nodes."""
     intensity: Annotated[int, Field(ge=0)] = 5
-    """Restarts of one process within `period` that are borne."""
+    """Restarts of one process within `period` that are allowed."""
     period: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
     """Seconds."""
 

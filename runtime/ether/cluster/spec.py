@@ -189,7 +189,7 @@ class ClusterSpec:
     log_level: str = "info"
     """Of the loggers in the nodes: debug, info, warning, error or critical."""
     intensity: int = 5
-    """Restarts of one process within `period` that are borne; one more, and the cluster gives up."""
+    """Restarts of one process within `period` that are allowed; at one more, the cluster gives up."""
     period: float = 30.0
     """Seconds."""
     backoff: Backoff = field(default_factory=Backoff)

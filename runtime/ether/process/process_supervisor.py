@@ -117,7 +117,7 @@ class ProcessSupervisor:
     """A thread that keeps processes running by the rules of the restart machine.
 
     Args:
-        intensity: restarts of one process within `period` that are borne.
+        intensity: restarts of one process within `period` that are allowed.
         period: seconds.
         backoff: the delays between restarts of one process.
         on_event: told in words what happens; it must not wait for the process supervisor. What it raises is logged and stops
