@@ -52,3 +52,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(alone: Command, tmp_path: P
     assert done.code == 1
     assert done.err.startswith("ether: os: ")
     assert done.err.count("\n") == 1
+
+
+def test_the_schema_of_a_cluster_file_that_the_docs_have_is_the_one_that_is_written():
+    assert json.loads((REPOSITORY / "docs/schemas/cluster-file.v1.json").read_text()) == json_schema()

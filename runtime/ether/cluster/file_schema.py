@@ -152,15 +152,15 @@ class LimitsSection(Section):
 class TimingSection(Section):
     """The signs of life of the broker and its nodes, and for how long each waits for the other: seconds."""
 
-    heartbeat: Annotated[float, Field(ge=0.2, allow_inf_nan=False)] = DEFAULT_TIMING.heartbeat
+    heartbeat: Annotated[float, Field(ge=0.2, le=3600)] = DEFAULT_TIMING.heartbeat
     """Between two signs of life, both ways."""
-    silence: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_TIMING.silence
+    silence: Annotated[float, Field(gt=0, le=3600)] = DEFAULT_TIMING.silence
     """Without a sign of life, after which a node is lost; more than two heartbeats."""
-    patience: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    patience: Annotated[float | None, Field(ge=0, le=3600)] = None
     """In which a connection that broke may be made anew; default: two heartbeats over TCP, 0 elsewhere."""
-    grace: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULT_TIMING.grace
+    grace: Annotated[float, Field(ge=0, le=3600)] = DEFAULT_TIMING.grace
     """After a deadline, in which the broker's TIMEOUT has to be there; else the delegator ends its delegation itself."""
-    max_backoff: Annotated[float, Field(ge=0.25, allow_inf_nan=False)] = DEFAULT_TIMING.max_backoff
+    max_backoff: Annotated[float, Field(ge=0.25, le=3600)] = DEFAULT_TIMING.max_backoff
     """The longest pause between two attempts to get through on a connection."""
 
     @model_validator(mode="after")
