@@ -133,8 +133,8 @@ class EtherError(Exception):
     retryable: bool = False
     """Whether the same call may succeed later without a change."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
         if cls.__module__ == __name__:
             cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).lower()
 

@@ -366,7 +366,7 @@ class Runtime:
             budget: the limits of what the work may use.
             objective: the objective as text.
             context: the context slice; its digest is sealed into the delegation.
-            fields: any other field of `Delegation`, such as `permissions`, or the `request_id` of a request that is
+            fields: the keywords of `DelegationFields`, such as `permissions`, or the `request_id` of a request that is
                 sent again.
 
         Raises:

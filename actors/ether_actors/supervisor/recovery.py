@@ -44,8 +44,10 @@ def read_history(journal: Journal, *, remembered: int = REMEMBERED) -> History:
     """
     checkpoint = journal.checkpoint
     history = History(remembered=remembered) if checkpoint is None else History.of(checkpoint[1], remembered=remembered)
+    began = history.clock
     for step in journal.replay():
         history.apply(*step)
+    history.lived = history.clock - began
     return history
 
 
@@ -79,7 +81,7 @@ def recover(
     _restore_leases(state, lease_service, history)
     for entry in questions:
         administration.do(entry)
-    membership.expect(list(nodes.values()), works, kept, leaving, history.silence)
+    membership.expect(list(nodes.values()), works, kept, leaving, history.expected_silence())
 
 
 def _restore_leases(state: BrokerState, lease_service: LeaseService, history: History) -> None:

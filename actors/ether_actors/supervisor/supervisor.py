@@ -183,13 +183,14 @@ class Supervisor:
         Raises:
             JournalCorrupt: the journal is not what a broker wrote.
         """
-        state = self.state
+        state, timing = self.state, self.state.session_table.timing
         state.now, state.wall = now, wall
         history = read_history(state.journal, remembered=self._remembered)
         state.has_recovered = history.next > 1
         history.begin(boot, now, wall)
         recover(state, self._membership, self._administration, self.lease_service, history)
-        history.silence = float(state.session_table.timing.silence)
+        history.longest_silence = max(history.expected_silence(), float(timing.silence))
+        history.silence = float(timing.silence)
         state.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[Address, bytes]], now: float, wall: float) -> None:

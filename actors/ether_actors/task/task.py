@@ -238,8 +238,8 @@ class Task:
                 `part = task.budget.part(4)` once, before the first, and give it to each.
             objective: the aim in words.
             context: the context slice.
-            fields: any other field of `Delegation`. Permissions are never more than this task's: of each, the lesser value of
-                the two counts (False, the smaller number, what stands in both lists).
+            fields: the keywords of `DelegationFields`. Permissions are never more than this task's: of each, the lesser
+                value of the two counts (False, the smaller number, what stands in both lists).
 
         Raises:
             UsageError: off the bus, a field is not valid, `timeout` is no number above 0, or `parent` is another delegation.

@@ -837,15 +837,17 @@ def test_the_nodes_have_their_time_to_come_back_from_the_first_step_on_however_l
     assert asked.outcomes == [(Status.COMPLETED, "")]
 
 
-def test_nodes_that_keep_the_longer_timing_of_the_broker_before_are_waited_for_as_long_as_that_takes_them():
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_nodes_that_keep_the_longer_timing_of_a_broker_before_are_waited_for_as_long_as_that_takes_them(crashes: int):
     world = World(timing=Timing(heartbeat=20.0, silence=60.0, patience=2.0))
     d, a = pair(world)
     asked = d.ask("once", to="a", timeout=500.0)
     world.settle()
     a.answer(asked.number, Status.ACCEPTED)
     world.timing = DEFAULT_TIMING
-    world.crash()
-    world.pass_time(20.0)  # the nodes have nothing to say before their next heartbeat
+    for _ in range(crashes):
+        world.crash()
+        world.pass_time(20.0)  # the nodes have nothing to say before their next heartbeat
 
     back(world, d, a)
     a.answer(asked.number)

@@ -102,8 +102,11 @@ class History:
         self.wall = 0.0
         """The same as Unix time."""
         self.silence = 0.0
-        """`Timing.silence` of the broker that wrote the checkpoint, which its nodes keep until they have joined another; 0 if
-        that is not known."""
+        """`Timing.silence` of the last broker; 0 if that is not known."""
+        self.longest_silence = 0.0
+        """The longest that its nodes may have had when it began: they keep it until they have joined."""
+        self.lived = 0.0
+        """Seconds for which the last broker is known to have run."""
         self._number = 0
         """Of the envelope that is being folded."""
         self._left: dict[bytes, int] = {}
@@ -120,6 +123,10 @@ class History:
             for accepted in self.open.values():
                 accepted.shift(ahead)
         self.boot, self.clock, self.wall = boot, now, wall
+
+    def expected_silence(self) -> float:
+        """The silence by which nodes may notice that the last broker is gone: its own, once it has run for long enough."""
+        return self.silence if self.lived >= 3 * self.longest_silence else self.longest_silence
 
     def apply(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         """Go on with what one step let pass.
@@ -249,7 +256,7 @@ class History:
             "leases": [[resource, *held] for resource, held in self.leases.items()],
             "token": self.token,
             "time": [self.boot, self.clock, self.wall],
-            "silence": self.silence,
+            "silence": [self.silence, self.longest_silence],
         })  # fmt: skip
 
     @classmethod
@@ -285,7 +292,7 @@ class History:
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
             (history.token,) = _checked([state["token"]], _NUMBER)
             history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
-            (history.silence,) = _checked([state.get("silence", 0.0)], (float,))
+            history.silence, history.longest_silence = _checked(state.get("silence", [0.0, 0.0]), (float, float))
         except JournalCorrupt:
             raise
         except _NOT_OURS as error:

@@ -147,20 +147,28 @@ class Rows:
         Raises:
             JournalCorrupt: it is not what was written.
         """
-        parts = self._connection.execute(  # by one statement, which sees the file as it is now
-            "SELECT number, seq, checkpoint, checkpoint_parts.body FROM checkpoints LEFT JOIN commits USING (seq) "
-            "LEFT JOIN checkpoint_parts ORDER BY part"
-        )
-        number, seq, digest = 0, -1, None
+        is_apart = not self._connection.in_transaction
+        if is_apart:
+            self._connection.execute("BEGIN")  # or a checkpoint that is put off meanwhile would be mixed in
+        try:
+            return self._checkpoint()
+        finally:
+            if is_apart:
+                self._connection.execute("ROLLBACK")
+
+    def _checkpoint(self) -> tuple[int, bytes] | None:
+        found = self._connection.execute(
+            "SELECT number, seq, checkpoint FROM checkpoints LEFT JOIN commits USING (seq)"
+        ).fetchone()
+        if found is None:
+            return None
+        number, seq, digest = found
         body = BytesIO()  # it gives out what was written into it without a copy
         try:
-            for number, seq, digest, part in parts:  # noqa: B007  the same in each row
-                if part is not None:  # an empty body has no part
-                    body.write(part)
+            for (part,) in self._connection.execute("SELECT body FROM checkpoint_parts ORDER BY part"):
+                body.write(part)
         except TypeError:
             raise self._damaged(seq, number) from None
-        if seq < 0:
-            return None
         if checkpoint_digest(number, (body.getbuffer(),)) != digest:
             raise self._damaged(seq, number)
         return number, body.getvalue()
