@@ -11,6 +11,7 @@ from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.state.progress_state import BURST, RATE
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
+from ether_broker.transport.backlog import GRAIN
 from ether_broker.transport.cost import WAITED
 from ether_broker.wire.codec import read_response
 from ether_broker.wire.frame import Kind
@@ -203,6 +204,27 @@ def test_who_does_not_read_is_told_no_more_and_hears_the_newest_as_soon_as_it_re
     bus.step()
 
     assert heard(d) == [(99, 99)]
+
+
+def test_a_line_that_ends_while_room_for_it_is_counted_has_no_further_turn():
+    # Given one that waits for a delegator that has room again, while that is not counted yet
+    bus, d, a, (number,) = deaf(1, 1)
+    a.respond("a0", number, Status.PROGRESS, summary="0:" + "s" * (2 * GRAIN))
+    bus.step()
+    assert d.session in bus.state.session_table.backlog.awaited
+    d.session.channel.acknowledge(d.session.channel.last)
+    d.session.counted = 0
+
+    # When its delegator asks for what it is owed, and it is sent, which counts: it does not wait for the journal
+    entry = bus.entry(number)
+    assert entry is not None
+    entry.is_volatile = True
+    assert bus.supervisor._replay.go_on(d.session, entry.request_id)
+    bus.step()
+    bus.step()
+
+    assert d.session not in bus.state.session_table.backlog.awaited
+    assert heard(d) == [(0, 0)]
 
 
 def test_nothing_is_looked_at_again_while_nothing_changes():

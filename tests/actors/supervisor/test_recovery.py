@@ -86,6 +86,26 @@ def test_a_node_that_does_not_come_back_to_a_broker_that_stood_still_is_lost_in_
     assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
 
 
+def test_what_waits_for_a_delegator_that_is_back_is_not_let_go_because_the_broker_stood_still():
+    # Given a delegator that is back and has not said yet what it waits for
+    world = World()
+    d, _ = pair(world)
+    d.ask("once", to="a", timeout=1000.0)
+    world.settle()
+    world.crash(clock=None)
+    back(world, d)
+    ((_, before),) = world.supervisor._membership._reconnection._back
+
+    # When the broker stands still for longer than it may take
+    world.wall += 2 * DEFAULT_TIMING.reclaim
+    world.step()
+
+    assert before.is_expected
+    for _ in range(int(DEFAULT_TIMING.reclaim) + 1):
+        world.pass_time(1.0)
+    assert not before.is_expected
+
+
 def test_work_that_runs_goes_on_and_its_outcome_reaches_who_asked():
     world = World()
     d, a = pair(world)

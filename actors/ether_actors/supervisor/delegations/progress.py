@@ -145,6 +145,7 @@ class Progress:
             self._stand(place)
         else:
             del self._lines[is_listener][session]
+            self.going.pop(place, None)
         return done or 1
 
     def _look(self, entry: Entry) -> None:

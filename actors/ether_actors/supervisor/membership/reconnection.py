@@ -81,6 +81,7 @@ class Reconnection:
         if self._until is not None:
             self._until = max(self._until + seconds, earliest)
         self._later = {digest: max(until + seconds, earliest) for digest, until in self._later.items()}
+        self._back = deque((max(until + seconds, earliest), session) for until, session in self._back)
 
     def overdue(self) -> list[tuple[Session, bool]]:
         """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more."""
