@@ -1,9 +1,9 @@
-"""Progress and cancellation: the delegator follows the work, and calls it off when it has seen enough.
+"""Progress and cancellation: the delegator follows the work, and cancels it when it has seen enough.
 
 10 %: page 1
 20 %: page 2
 30 %: page 3
-CANCELLED by ether: cancelled: The delegator called it off.
+CANCELLED by ether: cancelled: The delegator cancelled it.
 the reader stopped before page 10: True
 """
 

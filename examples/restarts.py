@@ -1,4 +1,4 @@
-"""Restarts: an agent that crashes is started anew with its mailbox kept, and who depends on it is started with it.
+"""Restarts: an agent that crashes is restarted with its mailbox kept, and who depends on it is started with it.
 
 ['store started', 'cache started']
 FAILED_EXECUTION by store: agent_crash: AgentCrash: the state is broken

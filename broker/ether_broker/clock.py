@@ -23,7 +23,7 @@ class Clock(Protocol):
     def boot(self) -> str:
         """Which start of the machine this is: processes that are told the same share one `monotonic`; "" is unknown.
 
-        The same as long as `monotonic` has not begun anew.
+        The same as long as `monotonic` has not started again.
         """
 
     def monotonic(self) -> float:
@@ -94,7 +94,7 @@ class ManualClock:
         self._ahead += seconds
 
     def reboot(self, off: float = 0.0, start: float = 0.0) -> None:
-        """Start the machine anew: the monotonic clock begins at `start`, and the wall clock went on for `off` seconds."""
+        """Restart the machine: the monotonic clock begins at `start`, and the wall clock went on for `off` seconds."""
         self._ahead += off + self._now - start
         self._now = start
         self._boots += 1

@@ -407,7 +407,7 @@ class TimedOut(OutcomeError):
 
 
 class Cancelled(OutcomeError):
-    """CANCELLED: the delegator, or an ancestor's end, called it off."""
+    """CANCELLED: the delegator, or an ancestor's end, cancelled it."""
 
 
 class Failed(OutcomeError):

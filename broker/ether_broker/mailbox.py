@@ -90,7 +90,7 @@ class Mailbox(Generic[_L]):
         self._count(letter, 1)
 
     def restore(self, letter: _L) -> None:
-        """Place a letter that was accepted before at the end, whatever the bounds: its broker was started anew."""
+        """Place a letter that was accepted before at the end, whatever the bounds: its broker was restarted."""
         self._waiting[letter] = None
         self._count(letter, 1)
 

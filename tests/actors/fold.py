@@ -22,7 +22,7 @@ _ROUNDING: Final = 1e-3
 
 
 def differences(supervisor: Supervisor, history: History) -> list[str]:
-    """Where a broker that was started anew from the journal would disagree with this one; empty when they agree.
+    """Where a broker that was restarted from the journal would disagree with this one; empty when they agree.
 
     Args:
         supervisor: of this one.

@@ -1,4 +1,4 @@
-"""A broker that crashes and is started anew from its journal, and processes that live on, or do not.
+"""A broker that crashes and is restarted from its journal, and processes that live on, or do not.
 
 Everything is sans-IO. Frames lie on the wires until they are delivered; a crash takes them along, with what the journal has
 not committed. A `Life` follows docs/protocol.md, "After a lost session", by itself: it shares no code with `ether.session`.
@@ -406,7 +406,7 @@ class World:
 
         Args:
             down: seconds until that.
-            clock: what its clock shows then, since the machine was started anew too; None: it was not.
+            clock: what its clock shows then, since the machine was restarted too; None: it was not.
             jump: seconds by which the machine's wall clock was set meanwhile.
         """
         self._to_broker.clear()

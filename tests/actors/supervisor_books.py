@@ -173,7 +173,7 @@ class Books:
     # -- what the supervisor said --------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        # What was given in this step may have been called off in it too; so first what was given, to whomever.
+        # What was given in this step may have been cancelled in it too; so first what was given, to whomever.
         for peer in self.bus.peers:
             for received in [*peer.took(Kind.DELEGATION), *peer.unheard]:
                 if received.kind is Kind.DELEGATION:
@@ -261,7 +261,7 @@ class Books:
             given for given in self.given
             if given.asked.number == received.number and given.peer is peer and given.agent == agent
         ]  # fmt: skip
-        assert bool(held) != (received.number in self._answered), "called off what it does not have"
+        assert bool(held) != (received.number in self._answered), "cancelled what it does not have"
         for given in held:
             assert not given.is_called_off
             given.is_called_off = True

@@ -321,7 +321,7 @@ def test_ctrl_c_cancels_the_work_and_ends_with_130(own: Command, own_bus: Runtim
 
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert "called off: CANCELLED by ether" in err
+    assert "cancelled: CANCELLED by ether" in err
     assert {agent["agent"]: agent["outcomes"] for agent in own_bus.agents()}["counter"] == {"CANCELLED": 1}
 
 

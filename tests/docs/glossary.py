@@ -1,6 +1,6 @@
 """The glossary of docs/design.md: every class and module that a folder shows to others, with its docstring's first sentence.
 
-`python -m tests.docs.glossary` writes it anew; a test compares.
+`python -m tests.docs.glossary` regenerates it; a test compares.
 """
 
 from __future__ import annotations

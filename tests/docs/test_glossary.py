@@ -9,7 +9,7 @@ from tests.docs.glossary import BEGIN, DESIGN, glossary, modules, rows
 
 def test_the_glossary_has_what_folders_show_to_others_and_nothing_else() -> None:
     written = BEGIN + DESIGN.read_text().partition(BEGIN)[2]
-    assert written == glossary(), "write it anew: python -m tests.docs.glossary"
+    assert written == glossary(), "write it again: python -m tests.docs.glossary"
 
 
 def test_each_class_and_module_says_what_it_is() -> None:

@@ -32,7 +32,7 @@ class Proxy:
 
     Args:
         delay: seconds that each chunk takes, either way.
-        jitter: seconds that it may take longer, drawn anew for each; order is kept.
+        jitter: seconds that it may take longer, drawn again for each; order is kept.
         bandwidth: bytes a second, for each connection and direction; 0 has no bound.
         seed: of what is drawn.
     """

@@ -89,7 +89,7 @@ def test_a_long_partition_is_noticed_in_time_and_the_host_comes_back_by_itself(h
 
 @pytest.mark.parametrize("seconds", [3.0, 3.4])
 def test_a_host_comes_back_that_was_cut_off_for_about_as_long_as_silence_is_borne(hosts: Hosts, seconds: float):
-    """The two ends then notice at different times, and one may connect anew while the other has the old connection."""
+    """The two ends then notice at different times, and one may reconnect while the other has the old connection."""
     deployment, asker = hosts
     with partition(deployment.network, *BOTH_WAYS):
         time.sleep(seconds)

@@ -93,7 +93,7 @@ def test_a_broker_that_answers_nothing_in_time_is_told_as_one_that_may_be_there_
     bus, observer = Bus(), Observer()
     bus.link.cut()
 
-    with pytest.raises(BrokerUnavailable, match="it may be starting anew: try again"):
+    with pytest.raises(BrokerUnavailable, match="it may be restarting: try again"):
         bus.node.agent_host.start_agents(["echo"], Echo, Echo)
     with pytest.raises(BrokerUnavailable, match="try again"):
         bus.node.subscriptions.observe(observer, 0)

@@ -1,4 +1,4 @@
-"""An `async def` handler that is called off before the event loop came to it."""
+"""An `async def` handler that is cancelled before the event loop came to it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_what_runs_goes_on_when_its_broker_is_killed(kept: Bus):
 
 @pytest.fixture
 def draining(tmp_path: Path) -> Iterator[Bus]:
-    """As `kept`, with time for a broker to be started anew while a node drains."""
+    """As `kept`, with time for a broker to be restarted while a node drains."""
     events: list[str] = []
     journal = str(tmp_path / "journal.db")
     with (
@@ -157,7 +157,7 @@ def test_a_draining_node_that_was_given_up_drains_on_where_it_is_let_in_again(dr
     wait_until(lambda: condition_of(draining, "worker-2") == "down", 20.0, "the node is given up")
     os.kill(pid, signal.SIGCONT)
 
-    wait_until(lambda: "node-2 went down (exit code 0)" in draining.events, 20.0, "its handler was called off")
+    wait_until(lambda: "node-2 went down (exit code 0)" in draining.events, 20.0, "its handler was cancelled")
     draining.go()
     assert code(outcome(running, 30.0)) == "node_lost"
     assert draining.attempts(running) == 1

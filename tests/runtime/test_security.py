@@ -32,7 +32,7 @@ class Greeter(Agent):
 
 
 class Waiter(Agent):
-    """Waits until it is called off."""
+    """Waits until it is cancelled."""
 
     started = threading.Event()
 

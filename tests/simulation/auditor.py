@@ -82,7 +82,7 @@ class Auditor:
         """{request id: every outcome} of what is volatile: one that was lost with its broker may have been told."""
         self._deadlines: dict[bytes, float] = {}
         self._is_rebooted = False
-        """Whether the broker's machine was started anew: nodes then go by deadlines that its wall clock may have moved."""
+        """Whether the broker's machine was restarted: nodes then go by deadlines that its wall clock may have moved."""
         self._is_robbed = False
         """Whether a hostile session has taken the name of an honest agent that was away: it collects what is for that name (see
         docs/security.md, "outcomes go by name"), and nothing that the others see is judged any more."""
@@ -531,9 +531,7 @@ class Auditor:
             channel = session.channel
             kept = channel.last - channel.first + 1 if channel.first else 0
             if supervisor.state.now - session.heard > 2 * DEFAULT_TIMING.heartbeat:
-                kept = (
-                    0  # nothing of it arrives, so no acknowledgement either: its connection is made anew, or it is lost
-                )
+                kept = 0  # nothing of it arrives, so no acknowledgement either: it reconnects, or it is lost
             if session.outbox_bytes != sum(map(len, waiting)) or kept > _AT_REST:
                 self.fail(
                     "bounded queues",

@@ -156,7 +156,7 @@ class Storm:
             member.life.collect_garbage(self._world.broker.clock.wall() - age)
 
     def _clocks(self) -> None:
-        """The wall clock of the broker's host is set; half of the time it is started anew, with another zero too.
+        """The wall clock of the broker's host is set; half of the time it is restarted, with another zero too.
 
         So is the clock of a node's host: its ids say other times then.
         """

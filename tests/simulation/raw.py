@@ -141,7 +141,7 @@ class RawPeer:
                 case Kind.WELCOME:
                     self._welcomed(unpack(envelope[header.body :]))
                 case Kind.ERROR if unpack(envelope[header.body :]).get("code") == "no_session" and self.is_in:
-                    self.is_in = False  # the broker was started anew, or has given this peer up
+                    self.is_in = False  # the broker was restarted, or has given this peer up
                     self._greet()
                 case Kind.HEARTBEAT:
                     self.offset = unpack(envelope[header.body :])["clock"] - self.world.timeline.now

@@ -110,7 +110,7 @@ class Scenario:
     skew: float
     """Seconds that clocks may be apart."""
     moves: bool
-    """Whether a broker that is started anew has another zero of its clock, as after a reboot."""
+    """Whether a broker that is restarted has another zero of its clock, as after a reboot."""
     named: float
     """Chance that a delegation names its agent."""
     falls: float = 0.0

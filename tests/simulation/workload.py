@@ -128,7 +128,7 @@ async def _hang(life: Life, plan: Plan, header: Header, task: Task) -> Any:
 
 
 async def _stubborn(life: Life, plan: Plan, header: Header, task: Task) -> Any:
-    """Go on when called off, and answer late."""
+    """Go on when cancelled, and answer late."""
     for _ in range(10):
         try:
             await Sleep(plan.timeout / 5)

@@ -23,7 +23,7 @@ _RETRYABLE: Final = frozenset({AgentCrash.code, "agent_crashed", LeaseLost.code,
 def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Response, bool]:
     """The outcome of work that raised, and whether the agent has crashed; `now` is seconds since 1970."""
     if work.cancelled and not isinstance(error, ParameterError):
-        return refusal(work, agent, Status.CANCELLED, "cancelled", "The handler was called off.", now), False
+        return refusal(work, agent, Status.CANCELLED, "cancelled", "The handler was cancelled.", now), False
     if _is_cancellation(error) and work.is_orphaned:
         message = f"{agent} crashed while it worked on this."
         return refusal(work, agent, Status.FAILED_EXECUTION, "agent_crashed", message, now), False

@@ -29,7 +29,7 @@ from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 
 __all__ = ["read_history", "recover"]
 
-_ANEW: Final = "the broker was started anew"
+_RESTARTED: Final = "the broker was restarted"
 
 
 def read_history(journal: Journal, *, remembered: int = REMEMBERED) -> History:
@@ -65,7 +65,7 @@ def recover(
     turns: Counter[bytes] = Counter()
     """How many of each agent's delegations, from the oldest on, were never reassigned."""
     questions: list[Entry] = []
-    gone = Session("", b"", state.now, lost=_ANEW)
+    gone = Session("", b"", state.now, lost=_RESTARTED)
     history.ended.restarted()
     history.ended.count_ahead(history.open, state.wall)
     state.ended = history.ended  # first: what cannot go on is ended here
@@ -109,7 +109,7 @@ def _restore_agents(
         session = nodes.get(agent.incarnation)
         if session is None:
             session = nodes[agent.incarnation] = Session(
-                agent.node, b"", state.now, lost=_ANEW, is_expected=True, digest=agent.incarnation
+                agent.node, b"", state.now, lost=_RESTARTED, is_expected=True, digest=agent.incarnation
             )  # fmt: skip
         manifest = manifests.get(agent.manifest)
         if manifest is None:  # agents of one class have the same

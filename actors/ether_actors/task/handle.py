@@ -1,4 +1,4 @@
-"""A handle on a delegation under way: wait for it, await it, follow it, call it off."""
+"""A handle on a delegation under way: wait for it, await it, follow it, cancel it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HandleHost(Protocol):
         """One that its holder may take again."""
 
     def cancel(self, handle: Handle) -> None:
-        """Ask the supervisor to call the delegation off."""
+        """Ask the supervisor to cancel the delegation."""
 
     def flush(self) -> None:
         """Send what has been kept back."""

@@ -1,6 +1,6 @@
 """The advertiser of a broker on the local network, for as long as the broker runs.
 
-    open() ──► thread ── addresses() every 2 s ──► none: withdrawn      other ones: announced anew
+    open() ──► thread ── addresses() every 2 s ──► none: withdrawn      other ones: announced again
                  │
                  └── another broker has our name ──► CLUSTER@HOST, CLUSTER@HOST-2 and so on
 

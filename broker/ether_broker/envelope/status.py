@@ -57,7 +57,7 @@ class Status(IntEnum):
     REJECTED_OVERLOAD = 10
     """Extension: a bound was reached; `retry_after` says when to try again. Nothing was begun."""
     CANCELLED = 11
-    """Extension: the delegator, or an ancestor's end, called it off."""
+    """Extension: the delegator, or an ancestor's end, cancelled it."""
 
     def __str__(self) -> str:
         """The code's name, as people and logs write it."""

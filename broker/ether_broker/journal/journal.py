@@ -67,7 +67,7 @@ class Journal(Protocol):
     An envelope has a number, which is its place in the journal for good. An append has a ticket, which says when it is durable.
     Both rise by one; numbers may be skipped.
 
-    Durable means: who opens the journal anew, after whatever has ended this opening, finds it. What is not durable may be lost,
+    Durable means: who reopens the journal, after whatever has ended this opening, finds it. What is not durable may be lost,
     but never without all that was appended after it.
 
     One thread calls `append` and `put_checkpoint`; every other member may be used from any thread. After `close` what asks for

@@ -21,13 +21,13 @@ class Record:
     wall: float
     """Unix time at which it passed, by the broker's host."""
     clock: float
-    """The same in seconds by the clock of the broker that wrote it, which begins anew with each broker."""
+    """The same in seconds by the clock of the broker that wrote it, which starts again with each broker."""
     envelope: bytes
     """Byte for byte as it passed, large bodies restored."""
 
     @property
     def header(self) -> Header:
-        """The header and the names, read anew each time.
+        """The header and the names, read again each time.
 
         Raises:
             MalformedFrame: the envelope is shorter than its own header says; a broker lets no such pass.

@@ -141,7 +141,7 @@ class Channel:
         """Whether a peer that asks for what is missing gets it: at once the first time, and again after growing pauses.
 
         What was sent again may still be under way; who asks again and again must not be sent all of it each time. The pauses
-        are 0.25 s, 0.5 s and so on to the longest, and begin anew when everything that was sent again has been acknowledged.
+        are 0.25 s, 0.5 s and so on to the longest, and start again when everything that was sent again has been acknowledged.
         """
         if not self._retained or self._retained[0][0] > self._rewound:
             self._rewinds = 0

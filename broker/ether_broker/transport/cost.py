@@ -59,7 +59,7 @@ HOLDERS_SHIFT: Final = 3
 """Capabilities and manifests that a choice looks at in vain, or to compare."""
 FEW_GROUPS: Final = 8
 GROUPS_SHIFT: Final = 2
-"""Groups in which an agent's place is found anew when it takes work again; few cost nothing."""
+"""Groups in which an agent's place is found again when it takes work again; few cost nothing."""
 LOADS_SHIFT: Final = 1
 BLOCKED: Final = 4
 """Agents whose load a HEARTBEAT tells, and each that blocks its event loop."""

@@ -16,7 +16,7 @@ logger = logging.getLogger("ether.broker")
 _MOST: Final = 1_000
 """Pairs of peer and reason that are counted apart; of peers beyond that only the reasons are."""
 _ORDINARY: Final = frozenset({"no_session"})
-"""What each node meets when its broker was started anew: told, and no warning."""
+"""What each node meets when its broker was restarted: told, and no warning."""
 _DETAIL: Final = 300
 """Characters of what is told of one."""
 

@@ -73,7 +73,7 @@ class Kind(IntEnum):
     DELEGATION = 1
     RESPONSE = 2
     CANCEL = 3
-    """The delegator calls off a delegation; to the specialist, so does the supervisor."""
+    """The delegator cancels a delegation; to the specialist, so does the supervisor."""
     EVENT = 4
     """Something happened that observers are told: an agent came or went, a dead letter was kept."""
 

@@ -41,7 +41,7 @@ class Moment:
         return cls(entry.time, entry.wall)
 
     def since(self, other: Moment) -> float:
-        """Seconds between two, by the broker's clock; by the wall's if the machine was started anew between them."""
+        """Seconds between two, by the broker's clock; by the wall's if the machine was restarted between them."""
         lapse = self.clock - other.clock
         return lapse if lapse >= 0.0 else max(0.0, self.wall - other.wall)
 

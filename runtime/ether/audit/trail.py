@@ -77,7 +77,7 @@ class Trail:
             JournalUnavailable: it was removed or replaced; what is open would never see anything new.
         """
         if _file_at(self._path) != self._file:
-            raise JournalUnavailable(f"The journal {self._path} was removed or replaced: open it anew.")
+            raise JournalUnavailable(f"The journal {self._path} was removed or replaced: reopen it.")
 
     def verify(self, known: str | None = None) -> Verification:
         """Prove that the journal is what was written; see `JournalReader.verify`."""

@@ -157,7 +157,7 @@ class TimingSection(Section):
     silence: Annotated[float, Field(gt=0, le=3600)] = DEFAULT_TIMING.silence
     """Without a sign of life, after which a node is lost; more than two heartbeats."""
     patience: Annotated[float | None, Field(ge=0, le=3600)] = None
-    """In which a connection that broke may be made anew; default: two heartbeats over TCP, 0 elsewhere."""
+    """In which a node may reconnect after its connection broke; default: two heartbeats over TCP, 0 elsewhere."""
     grace: Annotated[float, Field(ge=0, le=3600)] = DEFAULT_TIMING.grace
     """After a deadline, in which the broker's TIMEOUT has to be there; else the delegator ends its delegation itself."""
     max_backoff: Annotated[float, Field(ge=0.25, le=3600)] = DEFAULT_TIMING.max_backoff

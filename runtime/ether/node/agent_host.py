@@ -172,7 +172,7 @@ class AgentHost:
     def take(self, header: Header, envelope: bytes) -> None:
         """Give a delegation to its agent; what cannot be taken is refused or handed back.
 
-        One that comes again after its broker was started anew, and is answered or at work here, is not taken twice. While
+        One that comes again after its broker was restarted, and is answered or at work here, is not taken twice. While
         the link is full, work that does not wait for the journal is refused: it would come as fast as it is answered,
         whereas other work comes when the outcomes before it have been acknowledged.
         """
@@ -193,7 +193,7 @@ class AgentHost:
             self._responder.hand_back([Work(header, envelope)])
 
     def cancel(self, header: Header) -> None:
-        """Call off what has ended without its handler."""
+        """Cancel what has ended without its handler."""
         cell = self._cells.get(header.target)
         if cell is None or not cell.cancel(header.request_id, header.attempt):
             self._responder.confirm(header)
@@ -206,7 +206,7 @@ class AgentHost:
                     work.header = work.header._replace(deadline=work.header.deadline + ahead)
 
     def call_off(self) -> None:
-        """Call off everything that was asked by a broker that was lost; nothing is said of it."""
+        """Cancel everything that was asked by a broker that was lost; nothing is said of it."""
         for cell in self.cells:
             for request_id, work in list(cell.works.items()):
                 work.is_disowned = True  # it must not be taken for another broker's answer
@@ -278,7 +278,7 @@ class AgentHost:
             loop.give_up()  # what had not begun in it begins in the next
 
     def _lose_loop(self) -> None:
-        """Start the agents anew whose handlers run in a loop that is to be given up: what they hold may belong to it."""
+        """Restart the agents whose handlers run in a loop that is to be given up: what they hold may belong to it."""
         for cell in self.cells:
             if cell.uses_loop:
                 self._responder.crashed(cell, errors.AgentCrash("The event loop stood still and was given up."))
@@ -294,7 +294,7 @@ class AgentHost:
         self._tell_condition(cell, {"condition": "restarting", "reason": reason})
 
     def leave(self, cell: Cell, reason: str, *, comes_back: bool = False) -> None:
-        """Stop a cell for good and tell the broker, which answers for what runs before its handlers are called off.
+        """Stop a cell for good and tell the broker, which answers for what runs before its handlers are cancelled.
 
         Args:
             cell: the agent's.

@@ -118,8 +118,8 @@ class Node:
     def close(self, drain: float) -> None:
         """Leave the bus: no new work; what runs has `drain` seconds, what was not started is handed back.
 
-        What still runs after that is answered for by the broker (G3), before its handler is called off. What has ended by
-        then is delivered, also to a broker that is started anew meanwhile.
+        What still runs after that is answered for by the broker (G3), before its handler is cancelled. What has ended by
+        then is delivered, also to a broker that is restarted meanwhile.
         """
         if self._session_state.is_draining:
             return

@@ -190,7 +190,7 @@ class NodeSession:
             self._sender.send(envelope)
 
     def welcomed(self, welcome: Welcome) -> None:
-        """Begin a new session, after the broker was started anew or had given us up."""
+        """Begin a new session, after the broker was restarted or had given us up."""
         session_state = self._session_state
         before, offset = (session_state.broker, session_state.number), self._broker_clock.offset
         goes_on = session_state.goes_on(welcome)
@@ -220,7 +220,7 @@ class NodeSession:
             _once_more(envelope, ahead)
             for envelope in left
             if _is_kept(envelope) and (envelope[0] != Kind.DELEGATION or read_header(envelope).request_id in owed)
-        ]  # what has ended here, refused while there was no journal or called off, must not be begun after all
+        ]  # what has ended here, refused while there was no journal or cancelled, must not be begun after all
         for envelope in again:
             header = read_header(envelope)
             if header.kind == Kind.RESPONSE and header.status not in INTERIM:
@@ -238,7 +238,7 @@ class NodeSession:
         ]
 
     def _restart(self) -> None:
-        """Register at a broker that knows nothing of us; what was owed to us ends, and what we did for it is called off.
+        """Register at a broker that knows nothing of us; what was owed to us ends, and what we did for it is cancelled.
 
         REGISTER goes out before the handles end: who delegates again at once is known there by then.
         """
@@ -268,7 +268,7 @@ class NodeSession:
     # -- leaving -------------------------------------------------------------------------------------------------
 
     def leave(self, wait: float) -> None:
-        """Say BYE, and give the broker so many seconds to say it too: it may be starting anew, and is told again then."""
+        """Say BYE, and give the broker so many seconds to say it too: it may be restarting, and is told again then."""
         self._sender.say_bye()
         self._resources.wait(self._farewell, wait)
 
@@ -297,6 +297,6 @@ def _once_more(envelope: bytes, ahead: float) -> bytes:
 
 
 def _is_kept(envelope: bytes) -> bool:
-    """Whether an envelope that was not acknowledged has a meaning in a new session; the rest is said anew there."""
+    """Whether an envelope that was not acknowledged has a meaning in a new session; the rest is said again there."""
     kind = envelope[0]
     return kind in _MARKED or kind in _KEPT or (kind == Kind.MONITOR and read_header(envelope).target == b"node:")

@@ -204,7 +204,7 @@ class OutgoingDelegations:
     # -- what a handle needs -------------------------------------------------------------------------------------
 
     def cancel(self, handle: Handle) -> None:
-        """Ask the supervisor to call a delegation off."""
+        """Ask the supervisor to cancel a delegation."""
         self._sender.send_now(pack_envelope(
             Kind.CANCEL, request_id=handle.key, source=handle.source.encode(), capability=handle.capability.encode()
         ))  # fmt: skip

@@ -29,7 +29,7 @@ __all__ = ["OUT_OF_MEMORY", "MemoryLimit", "resident"]
 logger: logging.Logger = logging.getLogger("ether.broker")
 
 OUT_OF_MEMORY: Final = 71
-"""Exit code of a broker whose memory went past twice its limit; whoever started it starts it anew, with its journal."""
+"""Exit code of a broker whose memory went past twice its limit; whoever started it restarts it, with its journal."""
 _LOOK: Final = 0.05
 _GROWN: Final = 16 << 20
 """Bytes above the least so far at which the C library is told to return what was freed: it keeps it by itself."""

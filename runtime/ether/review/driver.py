@@ -35,7 +35,7 @@ def run_tasks(
 
     At most `window` are under way at a time, so that a task's timeout counts from when an agent is about to
     be free for it, and not from the start of a long queue. When the caller is interrupted, what is under way
-    is called off.
+    is cancelled.
 
     Args:
         bus: where the agents are.

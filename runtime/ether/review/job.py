@@ -62,7 +62,7 @@ def review(
     """Review each directory under each pass, and write `review.md` and `review.json`.
 
     A task that fails stops no other and is named in the report. Both files are written at the end, each at
-    once, so a reader never sees half of one; an earlier review there is replaced. An interruption calls off
+    once, so a reader never sees half of one; an earlier review there is replaced. An interruption cancels
     what is under way, and nothing is written.
 
     Args:

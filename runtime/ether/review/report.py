@@ -133,7 +133,7 @@ def _failure(outcome: Outcome) -> dict[str, Any]:
 
 
 def _limits(outcomes: Sequence[Outcome], reduction: dict[str, Any]) -> list[str]:
-    """What the report does not show, each with where and how much; once, as each pass reads the files anew."""
+    """What the report does not show, each with where and how much; once, as each pass reads the files again."""
     told: list[str] = []
     for outcome in (outcome for outcome in outcomes if outcome.has_result):
         name, data = outcome.task.target.name, outcome.data

@@ -14,7 +14,7 @@ from tests.actors.recovery_world import Asked, World
 TIMEOUT = 1000.0
 jumps = st.sampled_from([-3600.0, -60.0, 0.0, 60.0, 3600.0])
 starts = st.tuples(st.floats(0.0, 100.0), st.one_of(st.none(), st.floats(0.0, 1e6)), jumps, jumps)
-"""Seconds without a broker, what the clock of the machine shows then if it was started anew, how far the wall clock was set
+"""Seconds without a broker, what the clock of the machine shows then if it was restarted, how far the wall clock was set
 before and meanwhile."""
 
 
@@ -41,7 +41,7 @@ def test_a_delegation_has_what_is_left_of_its_time(found):
     for down, clock, before, meanwhile in found:
         world.ahead += before
         world.crash(down=down, clock=clock, jump=meanwhile)
-        # Only a machine that was started anew has to believe its wall clock.
+        # Only a machine that was restarted has to believe its wall clock.
         expected -= down if clock is None else max(0.0, down + before + meanwhile)
         world.journal.sync()
 

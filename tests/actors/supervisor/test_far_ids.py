@@ -117,9 +117,7 @@ def test_a_flood_of_ids_from_the_future_makes_nobody_elses_perhaps_known():
     again = Ended.of(ended.pack(), most=1_024)
     assert not any(one.may_know(id_) for one in (ended, again) for id_ in mine)
     again.count_ahead([], bus.wall)
-    assert not again.takes(timed(bus.wall + CENTURY, 99_999), bus.wall), (
-        "a broker that is started anew has counted them"
-    )
+    assert not again.takes(timed(bus.wall + CENTURY, 99_999), bus.wall), "a broker that is restarted has counted them"
 
     bus.state.journal.removed_until = bus.wall - 1.0
     assert [ask(bus, desk, id_, capability="x.y", flags=RESENT) for id_ in mine] == ["", "", ""]
@@ -216,8 +214,8 @@ def test_the_refusal_says_which_clocks_differ_and_what_to_do_and_is_counted_and_
     assert (refusal.status, refusal.code) == (Status.REJECTED_CONTEXT, "id_ahead")
     assert refusal.body["error"]["message"] == (
         "Its request id says that it was made 2.5 days after what the broker's clock shows, 2001-09-09 02:03:20 UTC: one of "
-        f"the two clocks is wrong, and {MOST_AHEAD:,} processes are more than a day ahead already. Set it right; then start "
-        "the delegator's process anew if it was its clock, as its ids only rise."
+        f"the two clocks is wrong, and {MOST_AHEAD:,} processes are more than a day ahead already. Set it right; then restart "
+        "the delegator's process if it was its clock, as its ids only rise."
     )
     assert bus.tapped[passed:] == []
     assert late not in bus.state.ended

@@ -167,7 +167,7 @@ def test_a_redelivered_attempt_does_not_inherit_and_the_old_one_gets_nothing_mor
     assert work in world.peers[other].work()
     assert not list(world.leases.after(0))
 
-    # Then that asks anew, with the attempt that it is
+    # Then that asks again, with the attempt that it is
     world.ask(other, attempt=1)
     assert world.refusal(other) == (Status.CANCELLED, "parent_ended")
     world.ask(other, attempt=2)

@@ -560,7 +560,7 @@ def test_a_broker_that_stood_still_loses_nobody_for_that_and_those_who_stay_sile
     # When it runs again
     bus.now += 20.0
     bus.step()
-    bus.state.session_table.unreachable(there.session.receiver)  # its connection is being made anew
+    bus.state.session_table.unreachable(there.session.receiver)  # it is reconnecting
     bus.pass_time(2.5)
 
     # Then there is time to be heard

@@ -301,7 +301,7 @@ def test_who_waits_for_the_journal_goes_on_when_it_has_what_was_said():
     assert places.count(2) == 20
 
 
-@pytest.mark.parametrize("ending", ["answered", "called off", "late"])
+@pytest.mark.parametrize("ending", ["answered", "cancelled", "late"])
 def test_what_waits_for_room_is_forgotten_at_once_with_its_delegation(ending: str):
     bus, d, a, numbers = deaf(1, 20)
     tell(bus, a, numbers)
@@ -311,7 +311,7 @@ def test_what_waits_for_room_is_forgotten_at_once_with_its_delegation(ending: st
         assert entry is not None
         if ending == "answered":
             a.respond("a0", number)
-        elif ending == "called off":
+        elif ending == "cancelled":
             d.cancel("d", number)
         else:
             bus.state.ledger.hasten(entry, bus.now + 0.1)

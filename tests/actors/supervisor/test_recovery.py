@@ -1,4 +1,4 @@
-"""A broker that is started anew goes on with what its journal tells."""
+"""A broker that is restarted goes on with what its journal tells."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def back(world: World, *lives: Life) -> None:
 
 @pytest.mark.parametrize("said_hello", [True, False])
 def test_a_broker_that_stands_still_while_nodes_come_back_loses_nobody_for_that(said_hello: bool):
-    # Given a broker that was started anew, and 24 nodes that have work
+    # Given a broker that was restarted, and 24 nodes that have work
     world = World()
     d = world.life("d")
     nodes = [world.life(f"n{number}", f"a{number}") for number in range(24)]
@@ -1003,9 +1003,9 @@ def test_an_agent_that_left_for_good_has_left_though_brokers_die_before_all_it_h
     assert told(world, "node_down") == []
 
     a.add("a")
-    anew = d.ask("once", to="a")
+    again = d.ask("once", to="a")
     world.settle()
-    assert list(a.works) == [anew.number]
+    assert list(a.works) == [again.number]
 
 
 @pytest.mark.usefixtures("one_a_step")
@@ -1022,12 +1022,12 @@ def test_who_takes_the_name_of_an_agent_that_left_waits_until_the_next_broker_ha
 
     back(world, d, a)
     world.settle(40)
-    anew = d.ask("once", to="a")
+    again = d.ask("once", to="a")
     world.settle()
 
     assert {code for one in asked for _, code in one.outcomes} == {"node_lost", "agent_gone"}
     assert all(len(one.outcomes) == 1 for one in asked)
-    assert list(a.works) == [anew.number]
+    assert list(a.works) == [again.number]
 
 
 @pytest.mark.usefixtures("one_a_step")

@@ -15,7 +15,7 @@ from ether_broker.journal.sqlite.journal import SqliteJournal
 __all__ = ["KINDS", "Opener"]
 
 Opener = Callable[[], Journal]
-"""Opens one and the same journal, each time as a broker does that is started anew."""
+"""Opens one and the same journal, each time as a broker does that is restarted."""
 
 KINDS: Final[dict[str, Callable[[Path], Opener]]] = {
     "sqlite": lambda folder: partial(SqliteJournal, folder / "journal.db"),

@@ -161,7 +161,7 @@ def test_what_would_be_removed_is_what_is_removed(tmp_path: Path, checkpoint: in
     path = tmp_path / "journal.db"
     for place in range(0, 8, 2):
         large = pack_envelope(Kind.RESPONSE, request_id=request(place + 1), status=2, body=bytes([place]) * 20_000)
-        journal = SqliteJournal(path)  # anew, so that each is a commit of its own
+        journal = SqliteJournal(path)  # reopened, so that each is a commit of its own
         journal.append(place + 1, 10.0 * place, 1000.0 + place, [asked(place + 1), large])
         if checkpoint == place + 2:
             journal.put_checkpoint(checkpoint + 1, b"state")

@@ -60,7 +60,7 @@ def test_the_same_code_does_the_same_everywhere(place: Place, tmp_path: Path):
         misfit = bus.delegate("call.nested", {"txet": "x"}).result(10.0)
         nobody = bus.delegate("call.nobody").result(10.0)
 
-        # Several at once, one of them called off.
+        # Several at once, one of them cancelled.
         running = bus.delegate("work.once", {"folder": str(tmp_path)})
         next(tmp for tmp in iter(lambda: list(tmp_path.glob("*.1")), None) if tmp)
         others = [bus.delegate("call.nested", {"text": str(number)}, to="caller") for number in range(3)]

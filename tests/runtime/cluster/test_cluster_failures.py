@@ -263,7 +263,7 @@ def test_a_killed_broker_comes_back_and_everybody_joins_it_again(tmp_path: Path,
         assert monitor.wait(5.0)
         assert monitor.reason == "broker_lost"
 
-        # Those who worked have been called off, and everything is in place for new work.
+        # Those who worked have been cancelled, and everything is in place for new work.
         wait_until(lambda: two.node_of("worker") == "node-1" and two.node_of("worker-2") == "node-2")
         data = [outcome(two.bus.delegate("work.alone", to=name)).unwrap().data for name in ("worker", "worker-2")]
         assert [entry["pid"] for entry in data] == [two.pid("node-1"), two.pid("node-2")]
@@ -314,7 +314,7 @@ def test_a_draining_node_ends_soon_when_what_it_works_for_was_lost_with_the_brok
         two.kill("broker")
 
         assert code(outcome(handle, 20.0)) == "broker_lost"
-        wait_until(lambda: "node-2 went down (exit code 0)" in events, 20.0, "its handler was called off")
+        wait_until(lambda: "node-2 went down (exit code 0)" in events, 20.0, "its handler was cancelled")
 
 
 def test_a_node_that_stood_still_for_too_long_is_let_in_again_and_its_old_run_says_nothing(two: Bus):

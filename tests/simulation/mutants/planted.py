@@ -106,7 +106,7 @@ def _leaky_credit(forget: Any) -> Any:
 
 
 def _forget_leases(_restore: Any) -> Any:
-    """A broker that is started anew knows nothing of the leases that are held."""
+    """A broker that is restarted knows nothing of the leases that are held."""
     return lambda self, *lease: None
 
 

@@ -103,7 +103,7 @@ class Peer:
         self.say(envelope)
 
     def cancel(self, number: int, source: str) -> None:
-        """Call a delegation off."""
+        """Cancel a delegation."""
         self.say(pack_envelope(Kind.CANCEL, request_id=request_id(number), source=source.encode()))
 
     def begin(self, number: int) -> None:

@@ -29,7 +29,7 @@ __all__ = ["digest"]
 
 _OF_PEERS: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.CANCEL)})
 _OF_THE_BROKER: Final = frozenset({int(Kind.RESPONSE)})
-"""Kinds of what each keeps of a session that is over; the rest is said anew."""
+"""Kinds of what each keeps of a session that is over; the rest is said again."""
 _SECOND, _THIRD = request_id(2), request_id(3)
 _SWAPPED: Final = {
     _SECOND: _THIRD, _THIRD: _SECOND,

@@ -5,7 +5,7 @@
                                                 └──────► Delivery     outcomes; BrokerState: `lease_granted`, `lease_released`
 
 A delegation of `ether.lease` is made for the delegation that is to hold the lease: its parent. It is open until the lease
-is granted. So deadlines, cancelling and duplicates are those of every delegation, and a broker that is started anew goes on
+is granted. So deadlines, cancelling and duplicates are those of every delegation, and a broker that is restarted goes on
 with it.
 """
 

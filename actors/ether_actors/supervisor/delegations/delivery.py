@@ -23,7 +23,7 @@ __all__ = ["Delivery"]
 
 _RECENT: Final = 256
 SHARE: Final = 128
-"""Delegations that one step calls off because what they were made for has ended."""
+"""Delegations that one step cancels because what they were made for has ended."""
 _ENDED_PARENT: Final = "The delegation that it was made for has ended."
 _QUEUED, _SENT, _, _ENDED = State  # a member of an Enum costs a look-up each time that it is named
 
@@ -34,7 +34,7 @@ class Delivery:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self.orphans: RoundRobin[str, Entry] = RoundRobin(SHARE)
-        """What has to be called off yet, because what it was made for has ended."""
+        """What is still to be cancelled, because what it was made for has ended."""
         self.unpumped: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
@@ -108,7 +108,7 @@ class Delivery:
             self.pump(agent)
 
     def end_children(self, entry: Entry) -> None:
-        """Call off what was delegated for a delegation: so much at once as one step may, and the rest in the next ones."""
+        """Cancel what was delegated for a delegation: so much at once as one step may, and the rest in the next ones."""
         for child in list(entry.children or ()):
             if self._share.left <= 0:
                 self.orphans.put(owner_of(child), child)
@@ -118,7 +118,7 @@ class Delivery:
                 self.end_child(child)
 
     def end_child(self, child: Entry, message: str = _ENDED_PARENT) -> None:
-        """Call off what was delegated for a delegation that has ended, or is run again."""
+        """Cancel what was delegated for a delegation that has ended, or is run again."""
         self.rule(child, Status.CANCELLED, "parent_ended", message)
 
     def _go_on(self) -> float:

@@ -105,7 +105,7 @@ class Reassignment:
     def gone(self, agent: Registration) -> Generator[int, None, None]:
         """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost.
 
-        In this order: a broker that is started anew in between takes the oldest that are left for what had been sent.
+        In this order: a broker that is restarted in between takes the oldest that are left for what had been sent.
         """
         yield from self.drained(agent)
         yield from self._refuse_all(agent, [entry for entry in agent.oldest_first if entry.state is State.QUEUED])

@@ -68,8 +68,8 @@ def id_ahead(header: Header, wall: float) -> Rejection:
     shows = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(wall))
     message = (
         f"Its request id says that it was made {days:,.1f} days after what the broker's clock shows, {shows} UTC: one of the "
-        f"two clocks is wrong, and {MOST_AHEAD:,} processes are more than a day ahead already. Set it right; then start the "
-        "delegator's process anew if it was its clock, as its ids only rise."
+        f"two clocks is wrong, and {MOST_AHEAD:,} processes are more than a day ahead already. Set it right; then restart "
+        "the delegator's process if it was its clock, as its ids only rise."
     )
     return Rejection(Status.REJECTED_CONTEXT, "id_ahead", message, is_remembered=False)
 

@@ -113,14 +113,14 @@ class ResponsePolicy:
         state.bury(reason, envelope, session)
 
     def cancel(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Call a delegation off for its delegator; one that has ended stays as it is."""
+        """Cancel a delegation for its delegator; one that has ended stays as it is."""
         entry = self._state.ledger.get(header.request_id)
         if entry is None:
             return
         if entry.source != header.source or header.source not in session.agents:
             self._state.bury(Reason.FORGED, envelope, session, "only the delegator may cancel")
             return
-        self._delivery.rule(entry, Status.CANCELLED, "cancelled", "The delegator called it off.")
+        self._delivery.rule(entry, Status.CANCELLED, "cancelled", "The delegator cancelled it.")
 
 
 def _addressed(header: Header, envelope: bytes, entry: Entry) -> bytes:

@@ -115,7 +115,7 @@ class History:
     def begin(self, boot: str, now: float, wall: float) -> None:
         """Go on by the clock of another broker.
 
-        It is the same clock if the machine was not started anew. Else the wall clock says how long ago the last step was,
+        It is the same clock if the machine was not restarted. Else the wall clock says how long ago the last step was,
         and one that was set back meanwhile says that no time has passed.
         """
         if not boot or boot != self.boot or now < self.clock:

@@ -39,7 +39,7 @@ class Departures:
     """The agents of nodes that are lost, or leave; those that drain; and those that are back with another manifest.
 
     What goes takes no work from that moment. The journal is told of it when its work has been ruled on, and before, in the same
-    step, of those that leave for good: their node says nothing of them any more, so a broker that is started anew in between
+    step, of those that leave for good: their node says nothing of them any more, so a broker that is restarted in between
     goes on with that by itself. Of others it still knows that their node had that work, and waits for that. The node of each
     pays for what is done.
 

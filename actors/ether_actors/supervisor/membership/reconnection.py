@@ -1,4 +1,4 @@
-"""The reconnection of nodes, after the broker was started anew, or after a session ended without them. Sans-IO."""
+"""The reconnection of nodes, after the broker was restarted, or after a session ended without them. Sans-IO."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
 __all__ = ["Reconnection"]
 
-_NOT_BACK: Final = "it did not come back after the broker was started anew"
-_WITHOUT_IT: Final = "it came back without it after the broker was started anew"
+_NOT_BACK: Final = "it did not come back after the broker was restarted"
+_WITHOUT_IT: Final = "it came back without it after the broker was restarted"
 
 
 class Reconnection:
@@ -177,7 +177,7 @@ class Reconnection:
             agent.mailbox.put_back(entry)
 
     def _disown(self, session: Session, agent: Registration, held: dict[bytes, int]) -> None:
-        """Call off what a node that is back still holds of an agent's and that has ended, or gone to another, meanwhile."""
+        """Cancel what a node that is back still holds of an agent's and that has ended, or gone to another, meanwhile."""
         for request_id, attempt in held.items():
             entry = self._state.ledger.get(request_id)
             is_its = entry is not None and entry.agent is agent and entry.attempt == attempt and entry.holds_credit

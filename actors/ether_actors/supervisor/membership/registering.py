@@ -108,7 +108,7 @@ class Registering:
         if known is None:
             return True
         if known.condition is not Condition.DOWN and self._reconnection.is_another_life(known.session, session):
-            self._departures.lost_alone(known, "its node was started anew")
+            self._departures.lost_alone(known, "its node was restarted")
         return self._departures.settle(known)
 
     def _check(self, session: Session, name: str) -> None:

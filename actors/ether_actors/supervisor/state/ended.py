@@ -62,7 +62,7 @@ class Ended:
         self._passed = 0
         """How many of the older ones `_highest` and `_dropped` stand for already; the others follow as new ones come.
 
-        From a checkpoint it begins anew, which changes nothing of what was passed before, and is there after a few.
+        From a checkpoint it starts again, which changes nothing of what was passed before, and is there after a few.
         """
         self._due = min(_SHARE, most)
         self._uncollected: OrderedDict[bytes, tuple[bytes, bytes, int]] = OrderedDict()
@@ -82,7 +82,7 @@ class Ended:
         self.near: bytes = b""
         """What is not above it is not far ahead of the broker's clock; as of the last time that `takes` was asked."""
         self._ahead: dict[bytes, bytes] = {}
-        """{how they end: the highest UUIDv7 that was taken}, of processes that are far ahead; counted anew by each broker."""
+        """{how they end: the highest UUIDv7 that was taken}, of processes that are far ahead; counted again by each broker."""
         self._counted = 0.0
 
     def __contains__(self, request_id: bytes) -> bool:

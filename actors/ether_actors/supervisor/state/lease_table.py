@@ -2,7 +2,7 @@
 
     claim ──► granted, with a token above every other ──► released, or its delegation ended ──► the next in line
        ├────► refused at once: held (and no wait), a deadlock, too many
-       └────► waits in line ──► granted, or withdrawn: its delegation ended; or called off, as when it is late
+       └────► waits in line ──► granted, or withdrawn: its delegation ended; or cancelled, as when it is late
 
 A lease is on a resource, a text that says nothing to the machine, and belongs to one delegation: it ends with that.
 """
@@ -275,7 +275,7 @@ class LeaseTable:
         return [] if held is None or held.holder != holder else self._release(held, "released", now)
 
     def left(self, holder: bytes, reason: str, now: float, most: int = sys.maxsize) -> list[Effect]:
-        """Take so much from a delegation that has ended, or begins anew elsewhere, and end its own waiting as a claim.
+        """Take so much from a delegation that has ended, or starts again elsewhere, and end its own waiting as a claim.
 
         While it has more, it is in `ending`.
         """

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 __all__ = ["SPARE", "following"]
 
 SPARE: Final = 64
-"""Numbers that may stand for nothing any more, beside an eighth of those that do: beyond that the list is made anew."""
+"""Numbers that may stand for nothing any more, beside an eighth of those that do: beyond that the list is rebuilt."""
 _T = TypeVar("_T")
 
 

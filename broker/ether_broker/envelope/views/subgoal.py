@@ -114,7 +114,7 @@ class SubgoalRequest(RequestView):
     timeout: Positive | None = None
     """Seconds."""
     query_id: str | None = None
-    """The query that was decomposed. Subgoal ids begin anew with each query: without it, the `sg1` of two
+    """The query that was decomposed. Subgoal ids start again with each query: without it, the `sg1` of two
     queries are one and the same request, and the second folds into the first."""
     agent_id: AgentName | None = None
     capability: CapabilityName | None = None

@@ -63,7 +63,7 @@ class Store:
         self._fit()
 
     def reopen(self) -> None:
-        """Open the file anew, which may have been put back, or may be written again.
+        """Reopen the file, which may have been put back, or may be written again.
 
         Raises:
             JournalUnavailable: it is not there, or not what this one wrote, to the end; nothing has changed.

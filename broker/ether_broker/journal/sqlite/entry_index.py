@@ -1,6 +1,6 @@
 """The entry index: one row an envelope, made from the commits when there is nothing to commit.
 
-It only ever lags: whoever searches looks through the commits that it does not have yet, and it can be made anew from them. Of
+It only ever lags: whoever searches looks through the commits that it does not have yet, and it can be rebuilt from them. Of
 those commits the broker keeps the outcomes' positions.
 """
 

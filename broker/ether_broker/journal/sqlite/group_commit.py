@@ -3,7 +3,7 @@
     append ─► queue ─► group of at most 1 MiB ─► Store.write ─► committed, on_commit
                                                      │ fails
                                                      ├─► trouble, on_commit; the same group again in 0.5 s, when the file
-                                                     │   has been opened anew, or its log merged, if that may help
+                                                     │   has been reopened, or its log merged, if that may help
                                                      └─► with a checkpoint: the group without it, and that again later
 
 Nothing waits to be batched: an idle writer commits a single envelope at once, a busy one finds more each time. When nothing
@@ -41,7 +41,7 @@ UNINDEXED: Final = 262_144
 PUT_OFF: Final = 30.0
 """Seconds after which a checkpoint is tried again that could not be written."""
 _REOPENED: Final = (JournalUnavailable, JournalReadOnly)
-"""Trouble after which the file may be another, or may be written only when it is opened anew."""
+"""Trouble after which the file may be another, or may be written only when it is reopened."""
 _SPELL: Final = 60.0
 """Seconds without trouble of the index after which the next is told again."""
 _FAREWELL: Final = 0.5

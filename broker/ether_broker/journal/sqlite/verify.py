@@ -1,7 +1,7 @@
 """The proof that a journal is what was written.
 
-The chain shows any change of a commit to whoever kept a later hash. Somebody who may write the file can make the whole chain
-anew: only a hash that was kept elsewhere tells, so `Verification` has the last one, and `verify` takes it the next time.
+The chain shows any change of a commit to whoever kept a later hash. Somebody who may write the file can compute the whole
+chain again: only a hash that was kept elsewhere tells, so `Verification` has the last one, and `verify` takes it the next time.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ logger = logging.getLogger("ether.security")
 
 _Socket = zmq.Socket[Any]
 _MOST: Final = 65_536
-"""Incarnations whose keys are remembered; the one that was silent longest makes room, and is learnt anew."""
+"""Incarnations whose keys are remembered; the one that was silent longest makes room, and is learnt again."""
 _SELF_TEST: Final = 5.0
 _USER: Final = "User-Id"
 _EVERYWHERE: Final = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104  only looked up

@@ -274,7 +274,7 @@ class ZmqLink:
                 logger.exception("what the broker sent broke the node's step; it is dropped")
 
     def _look_at_connections(self, now: float) -> None:
-        """Make a connection anew on which nothing gets through, though ZeroMQ takes it for sound."""
+        """Replace a connection on which nothing gets through, though ZeroMQ reports no fault."""
         if self.endpoint.startswith("inproc://"):
             return  # within a process nothing breaks
         for role, is_broken in (
@@ -282,11 +282,11 @@ class ZmqLink:
             (_TALKS, self._watchdog.is_mute(self._channel.session, self._channel.astray, now)),
         ):
             if is_broken:
-                logger.info("nothing gets through on a connection to %s: it is made anew", self.endpoint)
+                logger.info("nothing gets through on a connection to %s: it is replaced", self.endpoint)
                 self._renew(role, PAUSE)
 
     def _renew(self, role: bytes, pause: float = 0.0) -> None:
-        """Close a connection, and some seconds later make it anew, by a new socket; in the receiving thread, or before `open`.
+        """Close a connection, and some seconds later connect by a new socket; in the receiving thread, or before `open`.
 
         A socket that never reads keeps its connection when it is told to disconnect (libzmq 4.3.5, with IMMEDIATE), and the
         next one would be one more under the same routing id: they would take it from each other for ever.

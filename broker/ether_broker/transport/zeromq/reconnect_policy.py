@@ -1,4 +1,4 @@
-"""The policy of when a node makes a connection anew that ZeroMQ takes for sound. Sans-IO.
+"""The policy of when a node replaces a connection that is broken though ZeroMQ reports no fault. Sans-IO.
 
 A routing id belongs to one connection. If a connection breaks at the node's end only, or breaks while the broker has
 not read all that came on it, the next one comes while the broker's ROUTER still has the old one. It is taken in under
@@ -18,19 +18,19 @@ __all__ = ["PAUSE", "ReconnectPolicy"]
 MUTE: Final = 1.75
 """Heartbeats without a word that a frame has come after which the talking side is: each of the broker says it."""
 _AGAIN: Final = 2.0
-"""Heartbeats after which a listening side that was made anew is made anew again: HELLO is said with each."""
+"""Heartbeats after which a listening side that was replaced is replaced once more: HELLO is said with each."""
 PAUSE: Final = 0.3
-"""Seconds between closing a connection and making it anew, in which the broker notices the end of the old one."""
+"""Seconds between closing a connection and connecting again, in which the broker notices the end of the old one."""
 _LATELY: Final = 1.5
 """Heartbeats in which something was heard of a broker that is there."""
 
 
 class ReconnectPolicy:
-    """The rule by which a node makes a connection anew that its transport takes for sound.
+    """The rule by which a node replaces a connection of which its transport reports no fault.
 
     Args:
         now: seconds by the node's clock, as everywhere here.
-        timing: as WELCOME says. One heartbeat after a silence, when HELLO has been said, the listening side is made anew. Each
+        timing: as WELCOME says. One heartbeat after a silence, when HELLO has been said, the listening side is replaced. Each
             attempt at the talking side waits twice as long as the one before, up to `max_backoff`, as a slow network may need.
     """
 
@@ -48,14 +48,14 @@ class ReconnectPolicy:
         self._mute_at = now + self._mute_for
 
     def is_deaf(self, now: float) -> bool:
-        """Whether to connect the listening side anew now."""
+        """Whether to replace the connection of the listening side now."""
         if now < max(self.heard + self._deaf_after, self._deaf_at):
             return False
         self._deaf_at = now + _AGAIN * self._beat
         return True
 
     def is_mute(self, session: int, first: int, now: float) -> bool:
-        """Whether to connect the talking side anew now.
+        """Whether to replace the connection of the talking side now.
 
         Args:
             session: the session's id; each begins afresh.

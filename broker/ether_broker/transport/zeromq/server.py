@@ -100,7 +100,7 @@ class ZmqServer:
         if self.guard is None:
             # A node whose connection broke connects again under its routing id, often before we notice the break, and what
             # the old connection still had is sent again. With keys the id must stay with the connection that proved its
-            # key; there a node makes its connection anew until we have noticed.
+            # key; there a node reconnects until we have noticed.
             self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._failed: HandshakeMonitor | None = None
         if refusals is not None and endpoint.startswith("tcp://"):

@@ -43,9 +43,9 @@ def follow(handle: Handle, out: Output, *, stream: bool = False) -> Response:
     except KeyboardInterrupt:
         handle.cancel()
         try:
-            out.note(one_line(f"called off: {handle.result(_FAREWELL).explain()}", _REASON))
+            out.note(one_line(f"cancelled: {handle.result(_FAREWELL).explain()}", _REASON))
         except WaitTimeout:
-            out.note(f"called off; it had not ended {_FAREWELL:g} s later")
+            out.note(f"cancelled; it had not ended {_FAREWELL:g} s later")
         raise
 
 

@@ -8,7 +8,7 @@
      4  TIMEOUT       the deadline passed
      5  REJECTED      refused before any work: capability, context or overload
      6  UNFINISHED    an answer, but not the whole of it: PARTIAL or NEEDS_INPUT
-     7  CANCELLED     called off
+     7  CANCELLED     the work was cancelled
      8  INCOMPATIBLE  the other end speaks another version, or not this protocol, or a newer Ether wrote the journal
     70  SOFTWARE      a bug of Ether's; of `up` and `node`, that something crashed again and again
    130  INTERRUPTED   Ctrl-C

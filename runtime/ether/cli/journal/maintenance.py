@@ -48,8 +48,8 @@ def verify(
 ) -> None:
     """Prove that the journal is what was written, and print its last hash.
 
-    Exit code 1 if it is not; the first row that is wrong is named. Whoever may write the file can also make the chain
-    anew: only a hash that is kept elsewhere, and given with --expect, shows that.
+    Exit code 1 if it is not; the first row that is wrong is named. Whoever may write the file can also compute the
+    whole chain again: only a hash that is kept elsewhere, and given with --expect, shows that.
     """
     known = None if expect is None else _hash(expect)
     with source.opened() as trail:

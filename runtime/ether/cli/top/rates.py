@@ -115,7 +115,7 @@ def _agent(row: Mapping[str, Any], ended_before: int, interval: float) -> AgentR
 
 
 def _rate(before: int, after: int, interval: float) -> float:
-    """Per second; 0 where a counter began anew."""
+    """Per second; 0 where a counter started again."""
     return (after - before) / interval if interval > 0 and after >= before else 0.0
 
 

@@ -1,6 +1,6 @@
 """`ether torture`: a kill campaign on real processes, and an independent checker of what they wrote down.
 
-    campaign.run ──► Processes    broker, nodes, delegators, observers: started anew when they die
+    campaign.run ──► Processes    broker, nodes, delegators, observers: restarted when they die
                  ──► Nemesis      kills, pauses and restarts them by a plan that the seed makes
                  ──► left_behind  what is left afterwards: processes, sockets, files
                  ──► judge        reads the folder and nothing else: histories, run logs, the nemesis' own log, the journal

@@ -62,7 +62,7 @@ class Delegator:
         return self._index >= self._request["share"] and not self._open
 
     def turn(self) -> None:
-        """Ask for what is due, as far as the window allows, and call off what is to be called off."""
+        """Ask for what is due, as far as the window allows, and cancel what is to be cancelled."""
         now = time.monotonic()
         due = min(self._request["share"], int((now - self._request["began"]) * self._request["rate"]) + 1)
         while self._index < due and len(self._open) < WINDOW:

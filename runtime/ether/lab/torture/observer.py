@@ -1,7 +1,7 @@
 """The main function of an observer's process: logs the number and the digest of every message that it is shown.
 
 With a journal, a life goes on with the number that the one before it waited for. Without one it begins with what passes now:
-another broker may have begun to count anew.
+another broker may have begun to count from zero.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RecordingObserver(Observer):
     def observe(self, batch: ReadBatch) -> None:
         """Write down a batch, and before it what was missed."""
         if batch.first < self.position:
-            self._rolling = Rolling()  # another broker, which counts anew
+            self._rolling = Rolling()  # another broker, which counts from zero
         super().observe(batch)
         self._rolling.add(envelope for _, envelope in batch.envelopes)
         messages = [passed(number, envelope, batch.time) for number, envelope in batch.envelopes]

@@ -9,7 +9,7 @@ from typing import Any, Final
 __all__ = ["IDEMPOTENT", "Job", "make_job"]
 
 _SHARES: Final = {
-    "quick": 70, "slow": 12, "slow, with progress": 4, "tree": 6, "slow, overdue": 3, "slow, called off": 3,
+    "quick": 70, "slow": 12, "slow, with progress": 4, "tree": 6, "slow, overdue": 3, "slow, cancelled": 3,
     "quick, failing": 2,
 }  # fmt: skip
 """{kind of work: its share in a hundred}."""
@@ -28,7 +28,7 @@ class Job:
     timeout: float
     """Seconds."""
     cancel_after: float | None = None
-    """Seconds after which the delegator calls it off, if it still runs."""
+    """Seconds after which the delegator cancels it, if it still runs."""
 
     @property
     def idempotent(self) -> bool:
@@ -52,7 +52,7 @@ def make_job(seed: int, delegator: str, index: int) -> Job:
         case "slow, overdue":
             timeout = dice.uniform(0.1, 1.0)
             params |= {"seconds": timeout + dice.uniform(0.5, 2.0)}
-        case "slow, called off":
+        case "slow, cancelled":
             params |= {"seconds": dice.uniform(0.3, 1.5)}
             cancel_after = dice.uniform(0.0, 0.3)
         case "quick, failing":

@@ -2,7 +2,7 @@
 
 ask ── token ──► broker ── the same token ──► Node.received ──► answered ──► whoever asked wakes
 
-That the broker does not know the session is no answer: the session begins anew, and there says `unanswered` again.
+That the broker does not know the session is no answer: the session starts again, and there says `unanswered` again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ControlCalls:
         """Send control envelopes and wait for their answers; each has the token of its place as its request id.
 
         Raises:
-            BrokerUnavailable: an answer did not come within 10 s, in which the broker may have been started anew.
+            BrokerUnavailable: an answer did not come within 10 s, in which the broker may have been restarted.
         """
         replies = [Reply(envelope) for envelope in envelopes]
         self._open.update(zip(tokens, replies, strict=True))
@@ -77,7 +77,7 @@ class ControlCalls:
             end = time.monotonic() + PATIENCE
             for reply in replies:
                 if not self._resources.wait(reply.event, max(0.0, end - time.monotonic())):
-                    msg = f"The broker did not answer within {PATIENCE:g} s; it may be starting anew: try again."
+                    msg = f"The broker did not answer within {PATIENCE:g} s; it may be restarting: try again."
                     raise errors.BrokerUnavailable(msg)
         finally:
             for token in tokens:

@@ -89,7 +89,7 @@ class Scout(Agent):
 
 
 def _out_of_time(task: Task) -> Callable[[], bool]:
-    """Whether to stop: called off, or so near the deadline that what there is should be answered now."""
+    """Whether to stop: cancelled, or so near the deadline that what there is should be answered now."""
     margin = min(_MAX_MARGIN, _MARGIN * task.remaining)
     return lambda: task.cancelled or task.remaining < margin
 

@@ -1,4 +1,4 @@
-"""When a connection is made anew that ZeroMQ takes for sound."""
+"""When a connection is replaced that is broken though ZeroMQ reports no fault."""
 
 from __future__ import annotations
 

@@ -118,14 +118,14 @@ def test_a_connection_that_is_made_anew_takes_over_its_routing_id(broker: ZmqSer
     receive(broker, 1)
     session_table = SessionTable()
     session = session_table.open(b"r" + ONE, "n", {}, 1.0)
-    anew = peers.connect(broker, b"r" + ONE)
-    anew.send(b"hello again")
+    again = peers.connect(broker, b"r" + ONE)
+    again.send(b"hello again")
 
     assert receive(broker, 1) == [(b"r" + ONE, b"hello again")]
     send(session_table, session, b"a")
     broker.transmit(session_table)
 
-    assert read_frame(anew.recv()).envelopes == [b"a"]
+    assert read_frame(again.recv()).envelopes == [b"a"]
 
 
 def test_a_peer_that_never_was_there_is_reported_as_unreachable(broker: ZmqServer):

@@ -88,7 +88,9 @@ def read_observations(name: str, lines: Iterable[Line]) -> Observations:
             case "settled":
                 observations.settled = line["whole"]
             case "batch":
-                if current is None or line["first"] < current.next:  # below what was seen: another broker counts anew
+                if (
+                    current is None or line["first"] < current.next
+                ):  # below what was seen: another broker counts from zero
                     current = Stretch(life, line["first"], line["first"])
                     observations.stretches.append(current)
                 if line["first"] > current.next:
