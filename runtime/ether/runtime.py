@@ -10,10 +10,9 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
-import zmq
-
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
+from ether.node.backends import Context, make_clock, make_context, make_link
 from ether.node.embedded_broker import EmbeddedBroker
 from ether.node.monitor import Monitor
 from ether.node.node import Node
@@ -24,7 +23,6 @@ from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
 from ether_actors.threads.pool import Pool
-from ether_broker.clock import SystemClock
 from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
@@ -32,7 +30,6 @@ from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageEr
 from ether_broker.limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
-from ether_broker.transport.zeromq.link import ZmqLink
 from ether_broker.wire.codec import id_bytes
 
 if TYPE_CHECKING:
@@ -119,7 +116,7 @@ class Runtime:
         self._journal = journal
         self._url: str | None = None
         self._join_timeout = _JOIN
-        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._context: Context | None = None
         self._broker: EmbeddedBroker | None = None
         self._node: Node | None = None
         self._known: set[tuple[str, str | None]] = set()
@@ -186,7 +183,7 @@ class Runtime:
         if self._node is not None:
             msg = "The runtime is open already: open it once, or make another."
             raise UsageError(msg)
-        self._context = zmq.Context()
+        self._context = make_context()
         try:
             url = None if self._url is None else _address(self._url, self._credentials)
             if url is None:
@@ -196,8 +193,8 @@ class Runtime:
                     access=self._access, timing=self._timing,
                 )  # fmt: skip
                 url = self._broker.endpoint
-            link = ZmqLink(url, self._context, security=self._credentials)
-            node = Node(self._name, link, Resources(SystemClock(), pool=Pool(self._threads)))
+            link = make_link(url, self._context, self._credentials)
+            node = Node(self._name, link, Resources(make_clock(), pool=Pool(self._threads)))
             try:
                 node.join(self._join_timeout)
             except BaseException:

@@ -6,7 +6,7 @@
     faults         who breaks what, and when
     auditor        the invariants, checked after every step
     member, broker the processes; each may crash and begin another life
-    machinery      what a node runs on here: coroutines without an event loop, turns on the timeline
+    resources      what a node runs on here: coroutines without an event loop, turns on the timeline
     link, network  the wire: connections that delay, break, repeat and are partitioned
     disk           the journal's disk: what was synced survives a crash, the rest does not
     timeline       what happens next, and clocks that do not quite agree

@@ -334,7 +334,7 @@ class Cell:
             dispatcher.hold(inbox.wake)
 
     def _has_right(self, message: Any) -> bool:
-        """Whether a message is handled though many handlers wait: one of them may wait for it, or it takes no thread."""
+        """Whether a message is handled though many handlers wait: sub-delegations (they may wait for it), and async work."""
         return type(message) is not Work or message.header.parent != NO_ID or not self._may_wait(message)
 
     def _may_wait(self, work: Work) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 from ether_actors.observers.observer import Observation, Observer
 from ether_broker.envelope.status import Status
-from ether_broker.errors import UsageError, nearest
+from ether_broker.errors import UsageError
+from ether_broker.name_hint import nearest
 from ether_broker.wire.frame import Kind
 
 __all__ = ["Probe"]

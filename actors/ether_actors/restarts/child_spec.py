@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum, unique
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ether_broker.errors import InvalidSpec, nearest
+from ether_broker.errors import InvalidSpec
+from ether_broker.name_hint import nearest
 
 if TYPE_CHECKING:
     from random import Random

@@ -41,7 +41,8 @@ from ether_actors.restarts.events import (
 )
 from ether_actors.restarts.restart_machine import RestartMachine
 from ether_actors.restarts.tree import Lifecycle
-from ether_broker.errors import InvalidSpec, nearest
+from ether_broker.errors import InvalidSpec
+from ether_broker.name_hint import nearest
 
 __all__ = ["SupervisionHost", "SupervisionRunner", "resolve"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ether_actors.restarts.events import ChildPath
 from ether_actors.restarts.tree import Child, Lifecycle, SupervisorState, Worker, walk
-from ether_broker.errors import Closed, InvalidSpec, Unavailable, nearest
+from ether_broker.errors import Closed, InvalidSpec, Unavailable
+from ether_broker.name_hint import nearest
 
 __all__ = ["accepting", "find", "find_worker", "text"]
 

@@ -1,6 +1,6 @@
 """The supervisor's rulings on delegations: which are accepted, which came before, and which are refused. Sans-IO.
 
-DelegationPolicy ──► Selection         whom a delegation goes to, as far as its delegator may reach them
+DelegationPolicy ──► RecipientPolicy   whom a delegation goes to, as far as its delegator may reach them
                  ──► Administration    what is asked of the bus itself
                  ──► OutcomeReplay     the outcome of what came before
                  ──► Delivery          what leaves for specialists and delegators
@@ -14,6 +14,7 @@ from typing import Final
 
 from ether_actors.supervisor.capabilities.administration import Administration
 from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.delegations.rejection import (
     Rejection,
     broker_full,
@@ -22,7 +23,6 @@ from ether_actors.supervisor.delegations.rejection import (
     overload,
     too_deep,
 )
-from ether_actors.supervisor.delegations.selection import Selection
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
@@ -56,7 +56,8 @@ _RESENT: Final = int(Flag.RESENT)  # an IntFlag's & costs ten times an int's
 _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _NO_BODY: Final = b"\x80"
-"""The empty map that the tap and the journal have for a refused body, or who may do nothing would fill the disk with them."""
+"""The empty map that stands for a refused body in the tap and the journal; else a peer without any right could fill the
+disk."""
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
 _DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH)
@@ -67,12 +68,12 @@ class DelegationPolicy:
     """The rulings on what delegators ask for."""
 
     def __init__(
-        self, state: BrokerState, delivery: Delivery, selection: Selection, administration: Administration,
+        self, state: BrokerState, delivery: Delivery, recipients: RecipientPolicy, administration: Administration,
         replay: OutcomeReplay,
     ) -> None:  # fmt: skip
         self._state = state
         self._delivery = delivery
-        self._selection = selection
+        self._recipients = recipients
         self._administration = administration
         self._replay = replay
 
@@ -138,7 +139,7 @@ class DelegationPolicy:
         The same is what has its id and asks for the same capability, as far as the first one's is still known.
 
         Returns:
-            Whether it came before; None if it was refused to another, whom it is not to be taken from.
+            Whether it came before; None if a refusal to another delegator has this id, which stays that delegator's.
         """
         state, request_id, resent = self._state, header.request_id, header.flags & _RESENT
         is_own, first, capability = header.source in session.agents, header.source, b""
@@ -177,7 +178,7 @@ class DelegationPolicy:
         self._state.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
 
     def _is_free(self, header: Header) -> bool:
-        """Whether a request of this id was refused to another, who has heard that: it is in nobody's way."""
+        """Whether this id was refused to another delegator, which has acknowledged it: the id is free."""
         ended, request_id = self._state.ended, header.request_id
         ending = ended.get(request_id)
         was_refused = ending is not None and not ending.by and ending.source not in {header.source, b""}
@@ -212,7 +213,7 @@ class DelegationPolicy:
         if is_question:
             choice = self._administration.choose(session, header, envelope)
         else:
-            choice = self._selection.choose(session.node, header, parent)
+            choice = self._recipients.choose(session.node, header, parent)
         agent = choice.agent
         is_named = header.target == agent.name
         if not is_named or header.capability != choice.name or header.deadline != deadline:

@@ -2,7 +2,7 @@
 
 who calls whom       SupervisorActor ── step(arrivals, now) ──► Supervisor
                                                                    │ by the envelope's kind
-                     DelegationPolicy  delegations ◄───────────────┤   ──► Selection, Delivery
+                     DelegationPolicy  delegations ◄───────────────┤   ──► RecipientPolicy, Delivery
                      └─ Administration  `ether.*`                  │   ──► LeaseService, JournalGc
                      ResponsePolicy  responses, cancellations ◄────┤   ──► Progress, Reassignment, Delivery
                      Membership      nodes, agents, watchers ◄─────┤
@@ -25,8 +25,8 @@ from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.overdue import Overdue
 from ether_actors.supervisor.delegations.progress import Progress
 from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.delegations.response_policy import ResponsePolicy
-from ether_actors.supervisor.delegations.selection import Selection
 from ether_actors.supervisor.journal.journal_gc import JournalGc
 from ether_actors.supervisor.membership.membership import Membership
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
@@ -128,13 +128,13 @@ class Supervisor:
             limits, tap, journal, session_table, make_id, identify=identify, access=access, remembered=remembered
         )  # fmt: skip
         self._remembered = remembered
-        delivery, selection = Delivery(self.state), Selection(self.state)
-        reassignment = Reassignment(self.state, delivery, selection)
+        delivery, recipients = Delivery(self.state), RecipientPolicy(self.state)
+        reassignment = Reassignment(self.state, delivery, recipients)
         self.lease_service: LeaseService = LeaseService(self.state, delivery)
         self.journal_gc: JournalGc = JournalGc(self.state, delivery)
         self._administration = Administration(self.state, delivery, self.lease_service, self.journal_gc)
         self._replay = OutcomeReplay(self.state)
-        self._policy = DelegationPolicy(self.state, delivery, selection, self._administration, self._replay)
+        self._policy = DelegationPolicy(self.state, delivery, recipients, self._administration, self._replay)
         self._progress = Progress(self.state, delivery)
         self._responses = ResponsePolicy(self.state, delivery, reassignment, self._progress)
         overdue = Overdue(self.state, delivery, self._administration.late)

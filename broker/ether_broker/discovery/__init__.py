@@ -10,6 +10,6 @@ From the bottom up:
     selection    which of them is meant, and whether it may be trusted
     locate       all of it: from a name to an address that takes connections
 
-May import: `envelope`, `errors`, `transport`.
+May import: `envelope`, `errors`, `name_hint`, `transport`.
 Used by: the floors above.
 """

@@ -13,7 +13,8 @@ from collections.abc import Collection, Sequence
 
 from ether_broker.discovery.advert import Advert
 from ether_broker.envelope.version import PROTOCOL_MAJOR
-from ether_broker.errors import BrokerUnavailable, IncompatibleVersion, UntrustedBroker, UsageError, nearest
+from ether_broker.errors import BrokerUnavailable, IncompatibleVersion, UntrustedBroker, UsageError
+from ether_broker.name_hint import nearest
 
 __all__ = ["choose", "is_settled"]
 

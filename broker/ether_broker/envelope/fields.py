@@ -9,7 +9,8 @@ from uuid import UUID
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
 from ether_broker.envelope.response import ErrorInfo
-from ether_broker.errors import InvalidEnvelope, nearest
+from ether_broker.errors import InvalidEnvelope
+from ether_broker.name_hint import nearest
 
 __all__ = ["DelegateArguments", "DelegationFields", "ResponseFields", "check_keywords"]
 

@@ -20,7 +20,8 @@ from pydantic import (
 from ether_broker.encoding.frozen import FrozenDict, freeze, thaw
 from ether_broker.envelope.names import CAPABILITY_PATTERN, GRAMMAR, MAX_NAME, NAME_PATTERN
 from ether_broker.envelope.version import SCHEMA_PATTERN, check_schema_version
-from ether_broker.errors import InvalidEnvelope, UsageError, nearest
+from ether_broker.errors import InvalidEnvelope, UsageError
+from ether_broker.name_hint import nearest
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass

@@ -132,7 +132,7 @@ class Journal(Protocol):
         """
 
     def outcome(self, request_id: bytes) -> bytes | None:
-        """The committed terminal RESPONSE to a delegation: the first of one that was accepted, else the last that refused it.
+        """The committed terminal RESPONSE to a delegation: of an accepted one the first, of a refused one the last.
 
         None if there is none. An envelope that is flagged REFUSED refuses.
         """

@@ -23,7 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from ether_broker.errors import InvalidKey, nearest
+from ether_broker.errors import InvalidKey
+from ether_broker.name_hint import nearest
 from ether_broker.security.keys import (
     PUBLIC,
     SECRET,

@@ -125,8 +125,8 @@ class SessionTable:
     def arrive(self, address: Address, message: bytes, now: float) -> None:
         """Let a message wait for its turn, and take note at once that its peer lives and of what it acknowledges.
 
-        What came before, or before its turn in the count, is dropped; so is what there is no room for, which then comes again
-        because it is not acknowledged. `turns` gives what waits; of a peer without a session it gives the first envelope.
+        Duplicates, frames out of order and frames without room are dropped; what is not acknowledged is sent again.
+        `turns` gives what waits; of a peer without a session it gives the first envelope.
         """
         self._now = now
         session = self._sessions.get(address)
@@ -188,7 +188,7 @@ class SessionTable:
     def refuse(self, address: Address, error: EtherError, request_id: bytes = NO_ID) -> None:
         """Count a message that cannot be taken and tell the peer why, if it listens.
 
-        Of several of one code and request id, zeros among them, it is told the first until that has left.
+        Only one refusal for each code and request id (or without one) waits to be sent.
         """
         session = self._sessions.get(address)
         self.refusals.note(session.node if session else "", error.code, error)

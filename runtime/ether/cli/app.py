@@ -25,7 +25,8 @@ from ether.cli.setup import doctor, keys, schema, version
 from ether.cli.tools import bench, review, soak, torture
 from ether.cli.top import top
 from ether.text_io.terminal import log_to_stderr, put, say
-from ether_broker.errors import EtherError, nearest
+from ether_broker.errors import EtherError
+from ether_broker.name_hint import nearest
 from ether_broker.text import json_text
 
 __all__ = ["app"]

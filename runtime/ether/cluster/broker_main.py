@@ -16,8 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import zmq
-
+from ether.node.backends import Context, make_context
 from ether.node.embedded_broker import EmbeddedBroker
 from ether.process.memory_limit import MemoryLimit
 from ether.process.parent_link import ParentLink, end
@@ -50,7 +49,7 @@ def main() -> None:
     request = parent_link.request
     log_to_stderr(logging.INFO)
     _raise_descriptor_limit()
-    with Stopping(lambda _number: None) as stopping, zmq.Context() as context:
+    with Stopping(lambda _number: None) as stopping, make_context() as context:
         try:
             host = _host(parent_link, stopping, context)
         except EtherError as error:
@@ -68,9 +67,7 @@ def main() -> None:
     end(code)
 
 
-def _host(
-    parent_link: ParentLink, stopping: Stopping, context: zmq.Context[zmq.Socket[bytes]]
-) -> EmbeddedBroker | None:
+def _host(parent_link: ParentLink, stopping: Stopping, context: Context) -> EmbeddedBroker | None:
     """The broker, as soon as its journal can be used; None when it is told to end before.
 
     One that is started for the first time says at once what is wrong with its journal. One that takes another's place waits,

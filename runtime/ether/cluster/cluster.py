@@ -27,7 +27,8 @@ from ether.process.parent_link import is_starting
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether.process.signals import Stopping
 from ether_actors.restarts.tree import Lifecycle
-from ether_broker.errors import Closed, UsageError, nearest
+from ether_broker.errors import Closed, UsageError
+from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import RegisterRule
 from ether_broker.transport.endpoint import default_endpoint
 

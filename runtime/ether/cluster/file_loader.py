@@ -38,8 +38,9 @@ from ether.cluster.file_schema import (
 )
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.cluster.yaml_document import Place, YamlDocument
-from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
+from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.limits import Limits
+from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 
 __all__ = ["json_schema", "load", "of_agents"]

@@ -19,9 +19,10 @@ from typing import Any, Final, NamedTuple
 from ether_actors.agent.agent import default_name
 from ether_actors.restarts.child_spec import Backoff, Restart
 from ether_broker.envelope.names import NAME_PATTERN
-from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
+from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.journal.location import default_journal
 from ether_broker.limits import Limits
+from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import Access
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint

@@ -23,6 +23,7 @@ from ether_broker import errors
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
+from ether_broker.name_hint import nearest
 from ether_broker.transport.link import REFUSED
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
 
@@ -84,7 +85,7 @@ class AgentHost:
         """
         cell = self._cells.get(name.encode())
         if cell is None:
-            hint = errors.nearest(name, (key.decode() for key in self._cells))
+            hint = nearest(name, (key.decode() for key in self._cells))
             raise errors.UnknownAgent(f"There is no agent {name!r} on this node.{hint}")
         return cell
 

@@ -10,20 +10,17 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
-import zmq
-
+from ether.node.backends import Context, addressing, make_clock, make_guard, make_server, open_journal
 from ether_broker.limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
     from ether_actors.supervisor.supervisor import Supervisor
-    from ether_broker.journal.journal import Journal
     from ether_broker.security.access_list import Access
     from ether_broker.security.keyring import Keyring
     from ether_broker.transport.backlog import Backlog
     from ether_broker.transport.refusal_log import RefusalLog
-    from ether_broker.transport.zeromq.curve_server import CurveGuard
 
 __all__ = ["EmbeddedBroker"]
 
@@ -52,30 +49,28 @@ class EmbeddedBroker:
     """
 
     def __init__(
-        self, bind: str | None, context: zmq.Context[zmq.Socket[bytes]], limits: Limits | None,
+        self, bind: str | None, context: Context, limits: Limits | None,
         journal: str | PathLike[str] | None = None, *, keyring: Keyring | None = None, insecure: bool = False,
         access: Access | None = None, create: bool = True, timing: Timing = DEFAULT_TIMING,
     ) -> None:  # fmt: skip
         # Imported here: a runtime that joins a bus needs none of it.
         from ether_actors.supervisor.supervisor import Supervisor
         from ether_actors.supervisor.supervisor_actor import TAP_INTERVAL, SupervisorActor
-        from ether_broker.clock import SystemClock
-        from ether_broker.transport.zeromq.server import ZmqServer
 
-        clock = SystemClock()
+        clock = make_clock()
         with _no_collection():
-            opened = _open(journal, create)
+            opened = open_journal(journal, create=create)
         try:
-            guard = _guard(keyring, bind)
+            guard = make_guard(keyring, bind)
             supervisor = Supervisor(
                 limits=limits, tap_interval=TAP_INTERVAL, journal=opened, timing=timing.over(bind or ""), guard=guard,
-                access=access, addressing=ZmqServer.addressing,
+                access=access, addressing=addressing(),
             )  # fmt: skip
             with _no_collection():
                 supervisor.recover(clock.monotonic(), clock.wall(), clock.boot)
             endpoint = bind or f"inproc://ether-{next(_numbers)}"
             refusals = supervisor.state.session_table.refusals
-            socket = ZmqServer(endpoint, context, security=guard, insecure=insecure, refusals=refusals)
+            socket = make_server(endpoint, context, guard, refusals, insecure=insecure)
         except BaseException:
             opened.close()
             raise
@@ -117,22 +112,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _guard(keyring: Keyring | None, bind: str | None) -> CurveGuard | None:
-    """Keys are for TCP: everything else stays on the machine."""
-    if keyring is None or not (bind or "").startswith("tcp://"):
-        return None
-    from ether_broker.transport.zeromq.curve_server import CurveGuard
-
-    return CurveGuard(keyring)
-
-
-def _open(path: str | PathLike[str] | None, create: bool) -> Journal:  # noqa: FBT001
-    if path is None:
-        from ether_broker.journal.null import NullJournal
-
-        return NullJournal()
-    from ether_broker.journal.sqlite.journal import SqliteJournal
-
-    return SqliteJournal(path, create=create)

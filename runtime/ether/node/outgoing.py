@@ -32,7 +32,7 @@ _COLLECT: Final = 10.0
 _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
 _OWN_GRACE: Final = 0.5
-"""Seconds after the deadline of a handle of a request that goes on: should both end at once, the supervisor's word is here."""
+"""Seconds that the handle of a repeated request waits beyond its deadline, so that the supervisor's TIMEOUT is here first."""
 _CLOSED: Final = "The runtime has been closed and delegates nothing more."
 _UNREACHABLE: Final = "The deadline passed and the supervisor did not say so: the broker is out of reach."
 _NO_JOURNAL: Final = (

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ether.review.scout.explore import PassName
-from ether_broker.errors import UsageError, nearest
+from ether_broker.errors import UsageError
+from ether_broker.name_hint import nearest
 
 __all__ = ["ReviewTarget", "ReviewTask", "plan", "targets"]
 

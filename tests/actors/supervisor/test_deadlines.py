@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ether_actors.supervisor.state.deadlines import SLOT, Deadlines
+from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
 
 times = st.floats(0, 1e7) | st.integers(0, 10**8).map(lambda tenths: tenths / 10) | st.floats(1e9, 2e9)
 
 
 @given(times)
 def test_a_deadline_is_noticed_at_its_slots_end_which_is_never_before_it(at: float):
-    deadlines: Deadlines[str] = Deadlines()
+    deadlines: TimingWheel[str] = TimingWheel()
     deadlines.set(b"a", at, "a")
 
     wake = deadlines.next()
@@ -26,7 +26,7 @@ def test_a_deadline_is_noticed_at_its_slots_end_which_is_never_before_it(at: flo
 
 
 def test_what_was_cleared_is_not_due_and_wakes_nobody():
-    deadlines: Deadlines[str] = Deadlines()
+    deadlines: TimingWheel[str] = TimingWheel()
     slot = deadlines.set(b"a", 1.0, "a")
     deadlines.set(b"b", 9.0, "b")
 
@@ -38,7 +38,7 @@ def test_what_was_cleared_is_not_due_and_wakes_nobody():
 
 
 def test_clearing_what_has_fired_or_was_never_set_is_no_error():
-    deadlines: Deadlines[str] = Deadlines()
+    deadlines: TimingWheel[str] = TimingWheel()
     slot = deadlines.set(b"a", 1.0, "a")
     deadlines.due(2.0, 99)
 
@@ -49,7 +49,7 @@ def test_clearing_what_has_fired_or_was_never_set_is_no_error():
 
 
 def test_a_slot_that_was_emptied_takes_deadlines_again():
-    deadlines: Deadlines[str] = Deadlines()
+    deadlines: TimingWheel[str] = TimingWheel()
     deadlines.clear(b"a", deadlines.set(b"a", 1.0, "a"))
 
     deadlines.set(b"b", 1.0, "b")
@@ -58,7 +58,7 @@ def test_a_slot_that_was_emptied_takes_deadlines_again():
 
 
 def test_slots_that_were_emptied_are_few_however_many_there_were():
-    deadlines: Deadlines[str] = Deadlines()
+    deadlines: TimingWheel[str] = TimingWheel()
     last = deadlines.set(b"last", 1e6, "last")
 
     for number in range(20_000):
@@ -75,7 +75,7 @@ class Watch(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.deadlines: Deadlines[bytes] = Deadlines()
+        self.deadlines: TimingWheel[bytes] = TimingWheel()
         self.set: dict[bytes, tuple[float, int]] = {}
         self.now = 100.0
         self.made = 0

@@ -13,8 +13,8 @@ from ether_actors.supervisor.membership.departures import SHARE
 from ether_actors.supervisor.registry.holders import MOST_PASSED
 from ether_actors.supervisor.registry.quota import at_a_time
 from ether_actors.supervisor.registry.registration import Condition
-from ether_actors.supervisor.state.deadlines import SLOT
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
+from ether_actors.supervisor.state.timing_wheel import SLOT
 from ether_broker.envelope.manifest import MOST_CAPABILITIES, Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.supervisor.registry import holders, replicas
+from ether_actors.supervisor.registry import holders, replicas_by_load
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.registry.registry import Registry
 from ether_broker.envelope.manifest import Capability, Interface, Manifest
@@ -253,13 +253,13 @@ class Choices(RuleBasedStateMachine):
     @initialize(few=st.sampled_from((0, 1, 3)), told=st.sampled_from((0, 8)))
     def look_at_few_one_by_one(self, few: int, told: int) -> None:
         """Orders are kept for some agents already, as they are for more than 16 otherwise."""
-        holders.FEW = replicas.FEW = few
-        replicas.FEW_GROUPS = told
+        holders.FEW = replicas_by_load.FEW = few
+        replicas_by_load.FEW_GROUPS = told
         holders._MANY, holders._PATIENCE, holders._MOST_STALE = 2 * few, 0.5, 1 + few
 
     def teardown(self) -> None:
-        replicas.FEW_GROUPS = 8
-        replicas.FEW, holders.FEW, holders._MANY, holders._PATIENCE, holders._MOST_STALE = 16, 32, 256, 4, 32
+        replicas_by_load.FEW_GROUPS = 8
+        replicas_by_load.FEW, holders.FEW, holders._MANY, holders._PATIENCE, holders._MOST_STALE = 16, 32, 256, 4, 32
 
     @rule(
         names=st.lists(st.sampled_from([f"{letter}{number}" for letter in "abc" for number in range(8)]), min_size=1),
@@ -368,7 +368,7 @@ class Choices(RuleBasedStateMachine):
                 assert one._loads == sorted(one._by_load)
                 in_order = [agent for load in one._loads for agent in one._by_load[load]]
                 assert set(in_order) == set(one)
-                assert in_order == sorted(one, key=lambda agent: (replicas._load(agent), agent.turn))
+                assert in_order == sorted(one, key=lambda agent: (replicas_by_load._load(agent), agent.turn))
         assert all(index._holders[name] for names in index._askable.values() for name in names)
         asleep = {name for names in index._asleep.values() for name in names}
         assert not any(any(one_class) for name in asleep for one_class in index._holders[name].values())

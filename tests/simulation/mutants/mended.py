@@ -14,7 +14,7 @@ from ether.testing import MemoryLink
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import _EARLIER_RUN
-from ether_actors.supervisor.delegations.selection import Selection
+from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.membership.departures import Departures
 from ether_actors.supervisor.membership.lost_agents import LostAgents
@@ -204,7 +204,7 @@ def _pinned_when_recovered(restore: Any) -> Any:
 
 
 def _named_stays_named(another: Any) -> Any:
-    def mutated(self: Selection, entry: Entry) -> Any:
+    def mutated(self: RecipientPolicy, entry: Entry) -> Any:
         flags = read_header(entry.envelope).flags
         return None if flags & Flag.FALLTHROUGH and not flags & Flag.ROUTED else another(self, entry)
 
@@ -352,7 +352,7 @@ MENDED: Final = (
             "fold", (ether_actors.supervisor.recovery, "_restore_work", _pinned_when_recovered), "falls broker", seed=22),
     _mutant("what falls through stays with the agent that it names",
             "work whose agent left was refused, though another held its capability",
-            "falling through", (Selection, "another", _named_stays_named), "falls", seed=37),
+            "falling through", (RecipientPolicy, "another", _named_stays_named), "falls", seed=37),
     _mutant("a full link drops what is owed",
             "outcomes of finished work were lost when 64 MiB waited for a broker that was away",
             "no loss, liveness", (ZmqLink, "send", _drop_when_full), "narrow", seed=37),

@@ -7,9 +7,9 @@ from typing import Any, Final
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
-from ether_actors.supervisor.state.deadlines import SLOT, Deadlines
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
+from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
 from ether_broker.mailbox import Mailbox, Offer
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind
@@ -55,7 +55,7 @@ def _forget_ended(delegation: Any) -> Any:
 def _late_slot(set_: Any) -> Any:
     """A deadline is noticed five slots late."""
 
-    def mutated(self: Deadlines[Any], key: bytes, at: float, item: Any) -> int:
+    def mutated(self: TimingWheel[Any], key: bytes, at: float, item: Any) -> int:
         return set_(self, key, at + 5 * SLOT, item)  # type: ignore[no-any-return]
 
     return mutated
@@ -64,7 +64,7 @@ def _late_slot(set_: Any) -> Any:
 def _early_slot(set_: Any) -> Any:
     """A deadline is noticed two slots early."""
 
-    def mutated(self: Deadlines[Any], key: bytes, at: float, item: Any) -> int:
+    def mutated(self: TimingWheel[Any], key: bytes, at: float, item: Any) -> int:
         return set_(self, key, at - 2 * SLOT, item)  # type: ignore[no-any-return]
 
     return mutated
@@ -123,8 +123,8 @@ PLANTED: Final = (
     _mutant("receipts before the commit", "no loss, complete tap", (SessionTable, "release", _release_early), 2),
     _mutant("node loss runs everything again", "at most once", (Reassignment, "lost", _run_again), 13, "node"),
     _mutant("ended delegations are forgotten", "one outcome", (DelegationPolicy, "delegation", _forget_ended), 22),
-    _mutant("deadlines five slots late", "deadline", (Deadlines, "set", _late_slot), 1),
-    _mutant("deadlines two slots early", "deadline", (Deadlines, "set", _early_slot), 1),
+    _mutant("deadlines five slots late", "deadline", (TimingWheel, "set", _late_slot), 1),
+    _mutant("deadlines two slots early", "deadline", (TimingWheel, "set", _early_slot), 1),
     _mutant("put back at the wrong end", "order", (Mailbox, "put_back", _wrong_end), 63),
     _mutant("observers before the commit", "complete tap", (SessionTable, "send", _tap_at_once), 2),
     _mutant("mailboxes without a bound", "bounded queues", (Mailbox, "offer", _no_bound), 6),

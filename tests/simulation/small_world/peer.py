@@ -140,6 +140,8 @@ class Peer:
                     self._welcomed(unpack(envelope[header.body :]))
                 case Kind.ERROR:
                     self.is_greeting = False
+                    if unpack(envelope[header.body :])["code"] == "no_session":
+                        self._lose_session()
                 case Kind.DELEGATION:
                     self._given(header)
                 case Kind.CANCEL:
@@ -148,6 +150,12 @@ class Peer:
                         self.answer(number_of(header.request_id), Status.CANCELLED)
                 case Kind.RESPONSE:
                     self._outcome(header, envelope)
+
+    def _lose_session(self) -> None:
+        """Be out, though alive; what is on its way is of a session that is over, and would be dropped."""
+        self.is_in = False
+        self.channel.session = 0  # sessions of one broker have one id here
+        self.up.clear()
 
     def _given(self, header: Header) -> None:
         number = number_of(header.request_id)

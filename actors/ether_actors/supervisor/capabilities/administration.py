@@ -10,7 +10,7 @@ from ether_actors.supervisor.capabilities.pages import Place, page, text, whole
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.rejection import Rejection
 from ether_actors.supervisor.journal.journal_gc import JournalGc
-from ether_actors.supervisor.registry.name_hint import hint
+from ether_actors.supervisor.registry.hint_cost import hint
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
@@ -23,7 +23,8 @@ from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.envelope.views.suggestion import THRESHOLD, SuggestionRecord
-from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, nearest
+from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope
+from ether_broker.name_hint import nearest
 from ether_broker.transport.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, read_header

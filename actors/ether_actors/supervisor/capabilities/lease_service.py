@@ -34,10 +34,10 @@ from ether_broker.wire.frame import read_header
 __all__ = ["SHARE", "LeaseService"]
 
 SHARE: Final = 128
-"""Leases that are released and claims that end in a step because their delegations have ended; half as many more where what
-ended in the step used all of it."""
+"""The budget of a step: leases released and claims ended because their delegations have ended. Half as much is added where what
+ended in the step used it up."""
 _TURN: Final = 16
-"""Of them those of one delegation, after which another has its turn."""
+"""The part of the budget that one delegation may use before another has its turn."""
 _SHOWN: Final = 100
 """Claims that are shown of those that wait for a lease."""
 _REFUSALS: Final = {

@@ -1,4 +1,4 @@
-"""Selection, delivery, rejection and reassignment of delegations, their responses, progress and deadlines. Sans-IO.
+"""Recipients, delivery, rejection and reassignment of delegations, their responses, progress and deadlines. Sans-IO.
 
 May import: `supervisor.registry`, `supervisor.state`, the floor below.
 Used by: `supervisor`, `supervisor.capabilities`, `supervisor.journal`, `supervisor.membership`.

@@ -15,11 +15,11 @@ from ether_broker.envelope.status import Status
 __all__ = ["Overdue"]
 
 _NOTICED: Final = 4_096
-"""Deadlines that one step notices; ending them takes longer."""
+"""Passed deadlines that one step takes from the timing wheel."""
 _DUE: Final = 128
-"""Deadlines that one step ends: what else waits is not held up by a hundred thousand of them."""
+"""Of them those that one step ends, so that a hundred thousand do not hold up other work."""
 _UNWRITTEN: Final = 192
-"""Envelopes of such endings that are not in the journal yet, beyond which a step ends only `_BEHIND` more."""
+"""Uncommitted endings above which a step ends only `_BEHIND` more."""
 _BEHIND: Final = 4
 """Endings of a step while the journal is behind; owners of whom nothing waited go first."""
 

@@ -46,7 +46,7 @@ _MOST_FOLDED: Final = 1 << 20
 """A node that says it has folded so many into one is not believed."""
 
 _Place = tuple[Session, bool]
-"""Of a line: (the node that must have room, whether as the listener; else as the speaker)."""
+"""Of a line: (the node that must have room, True if it receives and False if it sends)."""
 _Lines = dict[Session, OrderedDict[Entry, None]]
 """{the node that must have room: delegations, the first in line first}."""
 

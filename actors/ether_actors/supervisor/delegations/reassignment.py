@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.selection import Selection
+from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
@@ -24,7 +24,8 @@ from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 __all__ = ["MAX_ATTEMPTS", "Reassignment"]
 
 MAX_ATTEMPTS: Final = 5
-"""Runs of an idempotent delegation before a lost node ends it after all: it may be what kills its nodes."""
+"""The largest number of runs of an idempotent delegation, which may be what kills its nodes: then the loss of a node
+ends it."""
 
 MAX_RETURNS: Final = 16
 """How often a delegation is handed back before that ends it: two holders would pass it between them until its deadline."""
@@ -35,22 +36,22 @@ _EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 class Reassignment:
     """The part of the supervisor that takes work from agents that leave or are lost, and gives it to others.
 
-    What an agent has is gone through a share a step: such a method says after each delegation how much it has done (1), and
-    goes on when it is asked for the next. Meanwhile delegations may end, and others come.
+    The methods that handle all of an agent's work are generators, because a step does a share of it: they handle one
+    delegation, yield its cost (1), and continue in a later step. Meanwhile delegations may end, and others come.
     """
 
-    def __init__(self, state: BrokerState, delivery: Delivery, selection: Selection) -> None:
+    def __init__(self, state: BrokerState, delivery: Delivery, recipients: RecipientPolicy) -> None:
         self._state = state
         self._delivery = delivery
-        self._selection = selection
+        self._recipients = recipients
 
     def lost(self, agent: Registration, why: str) -> Generator[int, None, None]:
         """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it.
 
-        A node that let the agent go is told to stop each as it is ruled on: its answer to that is none to the delegation.
+        A node that let the agent go is told to stop each as it is ruled on: its reply to the CANCEL is not an outcome.
 
-        What is run again waits until all that was delegated for its last run has ended: a restart could not tell that from
-        what the next run delegates.
+        A delegation runs again only after the sub-delegations of its last run have ended: a restarted broker could not tell
+        those of the two runs apart.
 
         Args:
             agent: is down.
@@ -180,12 +181,12 @@ class Reassignment:
         if entry.attempt > 1:
             self._lose(entry, why, f"{entry.agent.manifest.agent} {why}; the work may have been done in part.")
             return
-        choice = self._selection.alternative(entry)
+        choice = self._recipients.alternative(entry)
         agent, other = entry.agent, None if choice is None else choice.agent.manifest.agent
         what = name_of(entry.capability)
         rest = f"nobody else takes {what!r} now" if other is None else f"{other} takes {what!r}"
         error = ErrorInfo(code=code, message=f"{agent.manifest.agent} {why}; {rest}.", retryable=retryable)
-        if entry.pinned or self._selection.another(entry) is None:
+        if entry.pinned or self._recipients.another(entry) is None:
             self._delivery.answer(
                 entry, Status.REJECTED_CAPABILITY, error, payer=agent.session, alternative_agent=other
             )  # fmt: skip
@@ -230,7 +231,7 @@ class Reassignment:
 
         `first` is for what had been sent before: it has had its turn.
         """
-        choice = None if entry.pinned else self._selection.another(entry)
+        choice = None if entry.pinned else self._recipients.another(entry)
         if choice is None or not choice.agent.mailbox.has_room(entry):
             return False
         entry.agent.session.input.spend(MOVED)

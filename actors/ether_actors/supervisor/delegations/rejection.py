@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from ether_actors.supervisor.registry.name_hint import hint
+from ether_actors.supervisor.registry.hint_cost import hint
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.ended import MOST_AHEAD
 from ether_actors.supervisor.state.ledger import Entry
@@ -47,7 +47,7 @@ class Rejection(Exception):
         self._known = known
 
     def hint(self) -> int:
-        """Let the error say which name may be meant, once it is certain that it is told to anybody; returns the points."""
+        """Add to the error which name may be meant; returns the points. Costs time, so only if the rejection is sent."""
         text, points = hint(self._asked, self._known)
         if text:
             self.error = self.error.model_copy(update={"message": f"{self.error.message}{text}"})

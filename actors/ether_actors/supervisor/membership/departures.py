@@ -25,23 +25,23 @@ _LEFT: Final = "left"
 _DRAINS: Final = "drains"
 _RETURNED: Final = "returned"
 SHARE: Final = 128
-"""Agents that go in a step, of which each delegation that is ruled on or moved counts for `_RULING`; half as many more where
-REGISTERs used all of it."""
+"""The budget of a step: an agent that goes costs 1, a delegation that is ruled on or moved `_RULING`. Half as much is
+added where REGISTERs used it up."""
 _RULING: Final = 16
 _TURN: Final = 16
-"""Of them what is one agent's, after which another has its turn."""
+"""The part of the budget that one agent may use before another has its turn."""
 
 _Work = Generator[int, None, int | None]
-"""Says after each delegation that this was one of the share, and at its end what the agent itself was."""
+"""Yields the cost of each delegation; returns the agent's own."""
 
 
 class Departures:
     """The agents of nodes that are lost, or leave; those that drain; and those that are back with another manifest.
 
-    What goes takes no work from that moment. The journal is told of it when its work has been ruled on, and before, in the same
-    step, of those that leave for good: their node says nothing of them any more, so a broker that is restarted in between
-    goes on with that by itself. Of others it still knows that their node had that work, and waits for that. The node of each
-    pays for what is done.
+    An agent that goes takes no work from that moment. `agent_down` is journaled when its work has been ruled on. If it
+    leaves for good, `agent_leaving` is journaled before, in the same step: its node says nothing of it any more, so a
+    broker that is restarted in between continues by itself. With any other agent, a restarted broker waits for its
+    node. The agent's node is charged.
 
     Args:
         state: of the broker.
@@ -85,7 +85,7 @@ class Departures:
     def leave(self, session: Session) -> None:
         """Take the agents of a node that leaves out of every choice; it is told BYE when they are out of the registry too.
 
-        The second time those that it registered since.
+        A second call handles the agents that registered since the first.
         """
         if not session.is_leaving:
             session.newcomers.update(session.agents)
@@ -153,7 +153,7 @@ class Departures:
     def drain_all(self, session: Session) -> None:
         """Give all agents of a node nothing new; what waits for one of them goes to others, and never to another of them.
 
-        The second time those that it registered since.
+        A second call handles the agents that registered since the first.
         """
         if session.is_leaving:
             self.leave(session)

@@ -16,10 +16,10 @@ from ether_broker.transport.session import Session
 __all__ = ["LostAgents"]
 
 _FORGET_AFTER: Final = 600.0
-"""Seconds that an agent of a lost node stays in the registry at most, so that its name can be answered for: as long as it was
-there, so that names cost time to fill the memory with."""
+"""The most seconds that an agent of a lost node stays in the registry, where its name gets an exact answer. It stays as
+long as it had been registered, if that is less: so nobody can fill memory with names of agents that lived shortly."""
 _KEEP: Final = 10.0
-"""Seconds that it stays at least, unless a living agent needs its room."""
+"""The least seconds that it stays, unless a living agent needs its room."""
 _SWEPT: Final = 128
 """Places that one sweep frees at most, and agents with work that it looks at."""
 _COUNTED: Final = "one of many capabilities takes several"

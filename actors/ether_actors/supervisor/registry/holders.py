@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import Any, Final
 
 from ether_actors.supervisor.registry.registration import Registration
-from ether_actors.supervisor.registry.replicas import Replicas
+from ether_actors.supervisor.registry.replicas_by_load import Replicas
 from ether_broker.envelope.manifest import Capability
 from ether_broker.sorted_keys import SortedKeys
 
@@ -15,17 +15,17 @@ __all__ = ["FEW", "MOST_PASSED", "Found", "Holders"]
 FEW: Final = 32
 """Replicas of which no order is kept."""
 _MANY: Final = 256
-"""More than these are in order from the first: putting them in order takes long."""
+"""Above this number the order is kept from the start: sorting them takes long."""
 _PATIENCE: Final = 4
-"""Changes for each of them after which no order is kept any more if nobody asks."""
+"""Changes for each member without a choice after which the order is dropped."""
 MOST_PASSED: Final = 256
 """Manifests that do not fit which one choice passes over at most."""
 _MOST_STALE: Final = 32
-"""Replicas out of their places that one choice puts there, before it takes out all of which nobody takes work."""
+"""Stale positions that one choice corrects before it removes all replicas of which nobody takes work."""
 _PLACED: Final = 4
-"""What putting one in its place takes, in looks."""
+"""The cost of correcting one position, in looks."""
 _CLEAR_SHIFT: Final = 3
-"""Replicas that are looked through for those that take work in the time of one look."""
+"""Replicas that are examined for those that take work in the time of one look."""
 Found = tuple[int, float, float, int, Registration]
 """(load, weight, -confidence, turn, agent): the lowest is the best."""
 _Key = tuple[Any, ...]
@@ -167,7 +167,7 @@ class Holders:
     def _look(
         self, without: Container[Registration], accepts: Callable[[Replicas], bool] | None
     ) -> tuple[Found | None, list[Replicas]]:  # fmt: skip
-        """The best of those that stand first, and who of them belongs elsewhere; after 32 of these it is the best of them."""
+        """The best, and the replicas with a stale position; after 32 stale ones the best so far."""
         assert self._order is not None
         found: Found | None = None
         stale: list[Replicas] = []

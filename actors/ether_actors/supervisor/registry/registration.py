@@ -75,7 +75,9 @@ class Registration:
     replicas: Group | None = None
     """Among which it is chosen."""
     turn: int = field(default_factory=lambda: next(turns))
-    """Higher than that of its equals that were chosen, or got more or less to do, before it."""
+    """The tie-break among equal load: the lowest is chosen. Renewed when it is chosen or, in a large group
+    (`replicas_by_load.FEW`), when
+its load changes."""
 
     @property
     def oldest_first(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The registry: which agents there are, what they can do, and which of them gets a piece of work."""
+"""The registry: the agents of the bus, by name and by capability."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from ether_actors.supervisor.registry.capability_index import RESOLVED_SHIFT, CapabilityIndex
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration, turns
-from ether_actors.supervisor.registry.replicas import Replicas
+from ether_actors.supervisor.registry.replicas_by_load import Replicas
 from ether_broker.envelope.manifest import ANY, Interface, Manifest
 from ether_broker.errors import DuplicateAgent
 from ether_broker.limits import Limits
@@ -200,10 +200,11 @@ class Registry:
         self, capability: bytes, kind: Interface = _SINGLE, grant: Grant = EVERYTHING,
         without: Container[Registration] = (),
     ) -> Choice | None:  # fmt: skip
-        """The best of the holders that take work: fewest outstanding, then lightest, then most confident.
+        """The best of the holders that take work: the fewest delegations, then the lowest weight, then the most confident.
 
         Holders of the capability itself come before those below it, and fallback agents last (spec 3, "Agent Lookup"). An agent
-        that restarts counts as having 128 delegations more than it has. Among equals the turn goes round.
+        that restarts counts as having 128 delegations more than it has. Among equals the work goes round; which of them
+        is next is not promised (`replicas_by_load`).
 
         Args:
             capability: what is asked for.

@@ -131,7 +131,7 @@ class LeaseTable:
         self.ending: OrderedDict[bytes, None] = OrderedDict()
         """Those of them that have left and still have something that is to be taken from them."""
         self.bound: Final[set[bytes]] = set()
-        """Their request ids, and those of the claims that wait: `left` wants to know when one of them ends."""
+        """Their request ids, and those of the claims that wait: call `left` when one of them ends."""
         self.token: int = 0
         """The highest that was granted."""
         self.looked_at: int = 0
@@ -231,7 +231,7 @@ class LeaseTable:
         """Refuse to wait behind a delegation that waits for the claim.
 
         A delegation waits for its sub-delegations, for the lease that it claims, and so for everybody ahead in that line.
-        Looked at from the claim backwards, those who wait for it are found without asking who is whose child.
+        The search follows those who wait for the claim, so it needs each delegation's parent, and no list of its children.
         """
         seen = {claim.holder}
         found = [claim.holder]
@@ -275,7 +275,7 @@ class LeaseTable:
         return [] if held is None or held.holder != holder else self._release(held, "released", now)
 
     def left(self, holder: bytes, reason: str, now: float, most: int = sys.maxsize) -> list[Effect]:
-        """Take so much from a delegation that has ended, or starts again elsewhere, and end its own waiting as a claim.
+        """Release at most `most` leases of a delegation that has ended or runs again elsewhere, and its own claim.
 
         While it has more, it is in `ending`.
         """

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from ether_actors.supervisor.state.deadlines import Deadlines
 from ether_actors.supervisor.state.numbered import SPARE, following
+from ether_actors.supervisor.state.timing_wheel import TimingWheel
 from ether_broker.wire.frame import Flag
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Ledger:
         self._number = 0
         self.size: int = 0
         """Bytes of the delegations that have no outcome, and of those that their nodes have not answered."""
-        self.deadlines: Deadlines[Entry] = Deadlines()
+        self.deadlines: TimingWheel[Entry] = TimingWheel()
         self.bound: Container[bytes] = ()
         """Delegations that something hangs on; `on_left` is told when one of them ends, or goes back into a mailbox."""
         self.on_left: Callable[[Entry], None] = lambda _entry: None

@@ -14,7 +14,7 @@ from ether_broker.envelope.ids import foreign_id, to_text
 from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import nearest
+from ether_broker.name_hint import nearest
 
 __all__ = [
     "ANYONE",

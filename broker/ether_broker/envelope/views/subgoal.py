@@ -49,7 +49,7 @@ from ether_broker.envelope.views.notation import (
 )
 from ether_broker.envelope.views.timing import read_timing, write_timing
 from ether_broker.envelope.views.view import RequestView, ResponseView
-from ether_broker.errors import nearest
+from ether_broker.name_hint import nearest
 
 __all__ = ["AgentResponse", "SubgoalRequest"]
 

@@ -29,7 +29,8 @@ from ether_broker.envelope.model import Model
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.envelope.views.lossless import difference, patch, pieces, same
-from ether_broker.errors import EtherError, InvalidEnvelope, nearest
+from ether_broker.errors import EtherError, InvalidEnvelope
+from ether_broker.name_hint import nearest
 
 __all__ = ["BARE", "RESERVED", "RequestView", "ResponseView", "View", "plain", "plain_values", "read"]
 

@@ -13,7 +13,8 @@ from ether.cli.common.connection import any_bus, joined
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output, seconds
 from ether.cli.common.table import Column
-from ether_broker.errors import UnknownAgent, nearest
+from ether_broker.errors import UnknownAgent
+from ether_broker.name_hint import nearest
 
 __all__ = ["agents", "capabilities", "nodes"]
 

@@ -23,7 +23,8 @@ from ether.text_io.terminal import say
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import ANY
-from ether_broker.errors import EtherError, NameTaken, UsageError, nearest
+from ether_broker.errors import EtherError, NameTaken, UsageError
+from ether_broker.name_hint import nearest
 from ether_broker.wire.codec import id_bytes
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ether.cluster.spec import AgentSpec
 from ether_actors.agent.composable_adapter import is_agent
-from ether_broker.errors import EtherError, InvalidSpec, nearest
+from ether_broker.errors import EtherError, InvalidSpec
+from ether_broker.name_hint import nearest
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime

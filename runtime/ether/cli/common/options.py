@@ -19,7 +19,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from ether.cli.common.output import Format, Output
-from ether_broker.errors import UsageError, nearest
+from ether_broker.errors import UsageError
+from ether_broker.name_hint import nearest
 
 __all__ = ["FormatOption", "GlobalOptions", "TimeoutOption", "choice", "output_of", "settings_of", "with_options"]
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ether_broker.errors import EtherError, UnknownJournal, UsageError, nearest
+from ether_broker.errors import EtherError, UnknownJournal, UsageError
 from ether_broker.journal.location import default_journal, journals_folder, known_journals
+from ether_broker.name_hint import nearest
 
 if TYPE_CHECKING:
     from ether.audit.trail import Trail

@@ -12,7 +12,8 @@ from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 from ether.lab.torture.settings import Durability
-from ether_broker.errors import UsageError, nearest
+from ether_broker.errors import UsageError
+from ether_broker.name_hint import nearest
 
 if TYPE_CHECKING:
     from ether.lab.torture.settings import Victim

@@ -17,7 +17,8 @@ from ether.lab.bench.imports import imports
 from ether.lab.bench.recovery import failover, recovery
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Figure, Report, Row
-from ether_broker.errors import UsageError, nearest
+from ether_broker.errors import UsageError
+from ether_broker.name_hint import nearest
 
 __all__ = ["CASES", "run"]
 

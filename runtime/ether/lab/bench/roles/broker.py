@@ -7,10 +7,9 @@ import shutil
 import time
 from pathlib import Path
 
-import zmq
-
 from ether.lab.bench.roles.old_journal import write_past
 from ether.lab.harness.role import Info, Role
+from ether.node.backends import make_context
 from ether.node.embedded_broker import EmbeddedBroker
 from ether_actors.supervisor.journal.history import History
 from ether_broker.journal.sqlite.journal import SqliteJournal
@@ -24,7 +23,7 @@ class _Brokers(Role):
     def __init__(self, options: Info) -> None:
         super().__init__(options)
         self._folder = Path(options["folder"])
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context = make_context()
         self.callback(self._context.destroy, linger=0)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ether_broker.envelope.manifest import MOST_CAPABILITIES
 from ether_broker.envelope.payload import pack
-from ether_broker.errors import nearest
+from ether_broker.name_hint import nearest
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.work_counter import WorkCounter

@@ -1,4 +1,4 @@
-"""Deadlines of running work, in slots of time: setting and clearing one is O(1), whatever its time."""
+"""The timing wheel of the deadlines of running work: setting and clearing one is O(1), whatever its time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import islice
 from math import inf
 from typing import Final, Generic, TypeVar
 
-__all__ = ["SLOT", "Deadlines"]
+__all__ = ["SLOT", "TimingWheel"]
 
 SLOT: Final = 0.1
 """Seconds of one slot; a deadline is noticed at the end of its slot, so within G4's 250 ms."""
@@ -17,7 +17,7 @@ _FEW: Final = 1_024
 _T = TypeVar("_T")
 
 
-class Deadlines(Generic[_T]):
+class TimingWheel(Generic[_T]):
     """Deadlines by key.
 
     A heap would keep what was cleared until its time comes: at 50,000 delegations a second with a minute each, three
@@ -30,7 +30,7 @@ class Deadlines(Generic[_T]):
         self._most = _FEW
         """Slots from which on the empty ones are given up."""
         self.on_earlier: Callable[[float], None] = lambda _at: None
-        """Told when the first slot ends, in seconds, as one is set before all others."""
+        """Called with the end of the earliest slot, in seconds, when an earlier deadline is set."""
 
     def set(self, key: bytes, at: float, item: _T) -> int:
         """Note that `item` is due at `at` seconds; the slot that comes back clears it."""

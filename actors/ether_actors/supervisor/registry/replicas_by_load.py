@@ -1,4 +1,8 @@
-"""Replicas: agents that are alike in all that decides on delegations to them, ordered by load. Sans-IO."""
+"""Replicas, ordered by load: agents that are alike in all that decides on delegations to them. Sans-IO.
+
+Here it is decided which of several idle agents gets a delegation: the one with the fewest, and of equals the one whose
+turn it is.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +38,10 @@ class Watcher(Protocol):
 
 
 class Replicas:
-    """Agents of one manifest, alike to an access list: those that take work by what they have to do, and then by their turn.
+    """Agents of one manifest, alike to an access list: those that take work by their load, and those of one load by their turn.
 
-    A few are compared when one is looked for, so nobody has to tell of a change. More are kept by their load, where a change
-    takes O(1): who has got another load comes last of those that have the same.
+    Up to `FEW` are compared at each choice, and take turns: the one that was chosen longest ago is next. More are kept in order
+    of load, where a change takes O(1); of one load the one is next whose load changed longest ago.
 
     Args:
         manifest: of one of them.

@@ -1,4 +1,7 @@
-"""The selection of an agent for a delegation: the one that it names, or the holder that has the least to do. Sans-IO."""
+"""The policy of who may get a delegation: the agent that it names, or the holders of its capability. Sans-IO.
+
+Who of the permitted holders gets it, by load and by turn, is the rule of `registry/replicas_by_load.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from ether_actors.supervisor.delegations.rejection import Rejection, cycle
-from ether_actors.supervisor.registry.name_hint import LOOKED_AT
+from ether_actors.supervisor.registry.hint_cost import LOOKED_AT
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
@@ -20,7 +23,7 @@ from ether_broker.errors import AccessDenied
 from ether_broker.security.access_list import EVERYTHING, Grant
 from ether_broker.wire.frame import Flag, Header, name_of
 
-__all__ = ["Selection"]
+__all__ = ["RecipientPolicy"]
 
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _ANYTHING: Final = ANY.encode()
@@ -32,8 +35,8 @@ _CHAINED: Final = Interface.CHAINED
 _SHOWN: Final = 8
 
 
-class Selection:
-    """The choice of an agent for a delegation, within what the access list lets the delegator reach."""
+class RecipientPolicy:
+    """The policy of who gets a delegation, within what the access list lets the delegator reach."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state

@@ -1,0 +1,103 @@
+"""The backends that Ether runs on: which kind of journal, of transport and of clock. Nothing else in the runtime names one.
+
+Another kind, such as a journal in PostgreSQL or a transport over NATS, is a folder beside the one that is named here, and a
+line here.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, TypeAlias
+
+import zmq
+
+from ether_broker.clock import Clock, SystemClock
+from ether_broker.transport.zeromq.link import ZmqLink
+
+if TYPE_CHECKING:
+    from ether_broker.journal.journal import Journal
+    from ether_broker.security.credentials import Credentials
+    from ether_broker.security.keyring import Keyring
+    from ether_broker.transport.address import Addressing
+    from ether_broker.transport.link import Link
+    from ether_broker.transport.refusal_log import RefusalLog
+    from ether_broker.transport.zeromq.curve_server import CurveGuard
+    from ether_broker.transport.zeromq.server import ZmqServer
+
+__all__ = [
+    "Context",
+    "addressing",
+    "make_clock",
+    "make_context",
+    "make_guard",
+    "make_link",
+    "make_server",
+    "open_journal",
+]
+
+Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
+"""What the connections of a process share."""
+
+
+def make_context() -> Context:
+    """A context for this process's connections; whoever made it destroys it."""
+    return zmq.Context()
+
+
+def make_clock() -> Clock:
+    """The clock of this machine."""
+    return SystemClock()
+
+
+def make_link(url: str, context: Context, credentials: Credentials | None) -> Link:
+    """A node's side of the transport; not connected yet.
+
+    Raises:
+        InvalidEndpoint: not an address.
+    """
+    return ZmqLink(url, context, security=credentials)
+
+
+def make_guard(keyring: Keyring | None, bind: str | None) -> CurveGuard | None:
+    """The check of a broker's peers by their keys; None without keys, and for all but TCP: the rest stays on the machine."""
+    if keyring is None or not (bind or "").startswith("tcp://"):
+        return None
+    from ether_broker.transport.zeromq.curve_server import CurveGuard
+
+    return CurveGuard(keyring)
+
+
+def addressing() -> Addressing:
+    """How the broker's side of the transport tells whose an address is."""
+    from ether_broker.transport.zeromq.server import ZmqServer
+
+    return ZmqServer.addressing
+
+
+def make_server(
+    endpoint: str, context: Context, guard: CurveGuard | None, refusals: RefusalLog, *, insecure: bool
+) -> ZmqServer:  # fmt: skip
+    """The broker's side of the transport, which listens.
+
+    Raises:
+        InsecureEndpoint: other machines could reach it, and there are no keys.
+        AddressInUse, InvalidEndpoint: it cannot listen there.
+    """
+    from ether_broker.transport.zeromq.server import ZmqServer
+
+    return ZmqServer(endpoint, context, security=guard, insecure=insecure, refusals=refusals)
+
+
+def open_journal(path: str | PathLike[str] | None, *, create: bool) -> Journal:
+    """The journal in a file; without a path one that keeps nothing.
+
+    Raises:
+        JournalLocked, JournalCorrupt, JournalTooNew, JournalUnavailable: it cannot be used.
+    """
+    if path is None:
+        from ether_broker.journal.null import NullJournal
+
+        return NullJournal()
+    from ether_broker.journal.sqlite.journal import SqliteJournal
+
+    return SqliteJournal(path, create=create)
