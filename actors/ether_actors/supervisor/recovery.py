@@ -44,10 +44,8 @@ def read_history(journal: Journal, *, remembered: int = REMEMBERED) -> History:
     """
     checkpoint = journal.checkpoint
     history = History(remembered=remembered) if checkpoint is None else History.of(checkpoint[1], remembered=remembered)
-    began = history.clock
     for step in journal.replay():
         history.apply(*step)
-    history.lived = history.clock - began
     return history
 
 
@@ -81,7 +79,7 @@ def recover(
     _restore_leases(state, lease_service, history)
     for entry in questions:
         administration.do(entry)
-    membership.expect(list(nodes.values()), works, kept, leaving, history.expected_silence())
+    membership.expect(list(nodes.values()), works, kept, leaving, history.longest_silence)
 
 
 def _restore_leases(state: BrokerState, lease_service: LeaseService, history: History) -> None:
@@ -109,7 +107,7 @@ def _restore_agents(
         session = nodes.get(agent.incarnation)
         if session is None:
             session = nodes[agent.incarnation] = Session(
-                agent.node, b"", state.now, lost=_RESTARTED, is_expected=True, digest=agent.incarnation
+                agent.node, b"", state.now, lost=_RESTARTED, digest=agent.incarnation
             )  # fmt: skip
         manifest = manifests.get(agent.manifest)
         if manifest is None:  # agents of one class have the same

@@ -187,10 +187,8 @@ class Supervisor:
         state.now, state.wall = now, wall
         history = read_history(state.journal, remembered=self._remembered)
         state.has_recovered = history.next > 1
-        history.begin(boot, now, wall)
+        history.begin(boot, now, wall, silence=float(timing.silence))
         recover(state, self._membership, self._administration, self.lease_service, history)
-        history.longest_silence = max(history.expected_silence(), float(timing.silence))
-        history.silence = float(timing.silence)
         state.journal.put_checkpoint(history.next, history.pack())
 
     def step(self, arrivals: Iterable[tuple[Address, bytes]], now: float, wall: float) -> None:

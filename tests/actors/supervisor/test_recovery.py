@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ether_actors.supervisor.delegations import delivery
 from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.journal.journal_maintenance import fold_here
 from ether_actors.supervisor.membership import departures
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.ledger import State
@@ -874,6 +877,52 @@ def test_nodes_that_keep_the_longer_timing_of_a_broker_before_are_waited_for_as_
     world.settle()
 
     assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_a_longer_timing_of_long_ago_is_waited_for_no_more_however_young_the_checkpoint_is():
+    # Given a broker whose nodes have all taken its shorter timing, and a checkpoint made while it ran
+    world = World(timing=Timing(heartbeat=20.0, silence=60.0, patience=2.0))
+    d, a = pair(world)
+    world.timing = DEFAULT_TIMING
+    world.crash(clock=None)
+    back(world, d, a)
+    for agent in range(4):
+        world.pass_time(60.0)
+        d.add(f"later{agent}")
+        world.settle()
+    made = fold_here(world.journal, threading.Event())
+    assert made is not None
+    world.journal.put_checkpoint(*made)
+    world.journal.sync()
+
+    world.crash(clock=None)
+    assert world.supervisor._membership._reconnection._reclaim == DEFAULT_TIMING.reclaim
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_progress_for_a_delegator_that_was_lost_before_is_not_held_for_it_by_a_broker_that_is_restarted(
+    *, crashes: bool
+):
+    world = World()
+    d, a = world.life("d", "b"), world.life("na", "a")
+    world.settle()
+    asked = d.ask("once", to="a", timeout=200.0, source="b")
+    world.settle()
+    a.answer(asked.number, Status.ACCEPTED)
+    world.pass_time(60.0)
+    d.is_dead = True
+    world.pass_time(DEFAULT_TIMING.silence + DEFAULT_TIMING.heartbeat)
+    if crashes:
+        world.crash(clock=None)
+        back(world, a)
+
+    a.answer(asked.number, Status.PROGRESS)
+    world.pass_time(1.0)
+
+    said = [read_header(envelope).status for envelope in world.journal.disk.envelopes]
+    assert said.count(Status.PROGRESS) == 1
+    assert a.channel.session
+    assert [session.progress_waiting for session in world.supervisor.state.session_table.sessions] == [0]
 
 
 @pytest.mark.parametrize("is_dead", [True, False])

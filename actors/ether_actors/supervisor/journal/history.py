@@ -104,29 +104,34 @@ class History:
         self.silence = 0.0
         """`Timing.silence` of the last broker; 0 if that is not known."""
         self.longest_silence = 0.0
-        """The longest that its nodes may have had when it began: they keep it until they have joined."""
-        self.lived = 0.0
-        """Seconds for which the last broker is known to have run."""
+        """The longest by which nodes go that have not joined the last broker yet."""
+        self.joined_by = 0.0
+        """By when they have joined it or are lost, by `clock`."""
         self._number = 0
         """Of the envelope that is being folded."""
         self._left: dict[bytes, int] = {}
         """Nodes that leave: {incarnation: the number of the event that says so last}."""
 
-    def begin(self, boot: str, now: float, wall: float) -> None:
+    def begin(self, boot: str, now: float, wall: float, silence: float = 0.0) -> None:
         """Go on by the clock of another broker.
 
         It is the same clock if the machine was not restarted. Else the wall clock says how long ago the last step was,
         and one that was set back meanwhile says that no time has passed.
+
+        Args:
+            boot: the start of its machine.
+            now: seconds by its clock.
+            wall: Unix time.
+            silence: `Timing.silence` that it gives to its nodes.
         """
+        of_nodes = self.silence if self.clock >= self.joined_by else self.longest_silence
         if not boot or boot != self.boot or now < self.clock:
             ahead = now - max(0.0, wall - self.wall) - self.clock
             for accepted in self.open.values():
                 accepted.shift(ahead)
         self.boot, self.clock, self.wall = boot, now, wall
-
-    def expected_silence(self) -> float:
-        """The silence by which nodes may notice that the last broker is gone: its own, once it has run for long enough."""
-        return self.silence if self.lived >= 3 * self.longest_silence else self.longest_silence
+        self.silence, self.longest_silence = silence, max(of_nodes, silence)
+        self.joined_by = now + 3 * self.longest_silence
 
     def apply(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         """Go on with what one step let pass.
@@ -256,7 +261,7 @@ class History:
             "leases": [[resource, *held] for resource, held in self.leases.items()],
             "token": self.token,
             "time": [self.boot, self.clock, self.wall],
-            "silence": [self.silence, self.longest_silence],
+            "silences": [self.silence, self.longest_silence, self.joined_by],
         })  # fmt: skip
 
     @classmethod
@@ -292,7 +297,8 @@ class History:
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
             (history.token,) = _checked([state["token"]], _NUMBER)
             history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
-            history.silence, history.longest_silence = _checked(state.get("silence", [0.0, 0.0]), (float, float))
+            silences = _checked(state.get("silences", [0.0, 0.0, 0.0]), (float, float, float))
+            history.silence, history.longest_silence, history.joined_by = silences
         except JournalCorrupt:
             raise
         except _NOT_OURS as error:

@@ -201,7 +201,7 @@ class Membership:
             works: {agent: what was given to it, oldest first}.
             kept: agents whose node had been lost before.
             leaving: agents that leave for good, and why; nobody waits for them.
-            silence: `Timing.silence` of the broker before.
+            silence: the longest `Timing.silence` by which one of the nodes goes.
         """
         self.departures.take_up(leaving)
         self._reconnection.expect([session for session in sessions if session.agents], works, silence)

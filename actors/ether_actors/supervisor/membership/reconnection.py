@@ -57,11 +57,13 @@ class Reconnection:
         Args:
             sessions: of the broker before this one, lost by definition.
             works: {agent: what was given to it, oldest first}.
-            silence: `Timing.silence` of that broker, by which the nodes notice that it is gone.
+            silence: the longest `Timing.silence` by which one of them notices that the broker is gone.
         """
         timing = self._state.session_table.timing
         self._reclaim = replace(timing, silence=max(timing.silence, silence)).reclaim
         self._expected = {session.digest: session for session in sessions}
+        for session in sessions:
+            session.is_expected = True
         self._unclaimed = works
 
     def arrived(self, session: Session) -> None:
