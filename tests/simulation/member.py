@@ -18,7 +18,7 @@ from ether_broker.errors import EtherError
 from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead
 from tests.simulation.link import SimulatedLink
 from tests.simulation.network import Connection
-from tests.simulation.resources import SimulatedMachinery
+from tests.simulation.resources import SimulatedResources
 from tests.simulation.timeline import Ids
 from tests.simulation.workload import Plan, Wide, Worker
 
@@ -86,7 +86,7 @@ class Life:
         self._parked: list[Callable[[], None]] = []
         world = member.world
         world.processes += 1
-        resources = SimulatedMachinery(self, Ids(member.clock, world.processes), Random(chance.random()))
+        resources = SimulatedResources(self, Ids(member.clock, world.processes), Random(chance.random()))
         incarnation = world.make_id()
         world.honest.add(incarnation)
         self.link = SimulatedLink(self, world.network, incarnation)

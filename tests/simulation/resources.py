@@ -21,7 +21,7 @@ from ether_broker.tap import read_batch
 if TYPE_CHECKING:
     from tests.simulation.member import Life, Watcher
 
-__all__ = ["SimulatedHandle", "SimulatedMachinery", "Sleep"]
+__all__ = ["SimulatedHandle", "SimulatedResources", "Sleep"]
 
 
 class Sleep:
@@ -199,7 +199,7 @@ class _Observing(ObserverThread):
         self._waiting.clear()
 
 
-class SimulatedMachinery(Resources):
+class SimulatedResources(Resources):
     """What the node of one life runs on."""
 
     handle_type = SimulatedHandle

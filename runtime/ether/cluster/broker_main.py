@@ -57,7 +57,7 @@ def main() -> None:
             sys.exit(2)
         if host is None:
             end(0)
-        look_once_at_what_lives()
+        freeze_what_survives()
         parent_link.ready(endpoint=host.endpoint)
         watch = MemoryLimit(host.endpoint, request["limits"]["memory"], host.refusals.note, host.backlog)
         code = _serve(stopping, host.supervisor, request["drain"])
@@ -93,11 +93,11 @@ def _host(parent_link: ParentLink, stopping: Stopping, context: Context) -> Embe
             return None
 
 
-def look_once_at_what_lives() -> None:
-    """Let each full garbage collection look only at what was made since the last one; for a process that is a broker's alone.
+def freeze_what_survives() -> None:
+    """Freeze what survives each full garbage collection, so that the next one skips it; for a process that is only a broker.
 
-    A broker with 100,000 agents has millions of objects, and to look at them all holds everybody up for a third of a second.
-    What it lets go of is freed at once: it leaves no circles, which alone need a collector.
+    A broker with 100,000 agents has millions of objects, and scanning them all stops it for a third of a second. The broker makes
+    no reference cycles, so whatever it drops is freed without the collector.
     """
 
     def freeze(phase: str, info: dict[str, int]) -> None:

@@ -24,7 +24,7 @@ from ether_broker.errors import WaitTimeout
 from ether_broker.tap import read_batch
 from ether_broker.transport.link import Link
 
-__all__ = ["InlineHandle", "InlineMachinery", "InlineNode"]
+__all__ = ["InlineHandle", "InlineResources", "InlineNode"]
 
 _T = TypeVar("_T")
 
@@ -141,7 +141,7 @@ class _InlineStream(Stream):
                 await asyncio.sleep(0)
 
 
-class InlineMachinery(Resources):
+class InlineResources(Resources):
     """The resources of a node of a `World`."""
 
     handle_type: ClassVar[type[Handle]] = InlineHandle
@@ -181,10 +181,10 @@ class InlineMachinery(Resources):
 class InlineNode(Node):
     """One node of a `World`."""
 
-    resources: InlineMachinery
+    resources: InlineResources
 
     def __init__(self, name: str, link: Link, world: _World) -> None:
-        super().__init__(name, link, InlineMachinery(world))
+        super().__init__(name, link, InlineResources(world))
 
     @property
     def turns(self) -> deque[Callable[[], None]]:

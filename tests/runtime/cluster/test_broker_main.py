@@ -9,11 +9,11 @@ from tests.support import child_environment
 
 GROWS: str = """
 import gc
-from ether.cluster.broker_main import look_once_at_what_lives
+from ether.cluster.broker_main import freeze_what_survives
 
 looked_at = []
 gc.callbacks.append(lambda phase, info: looked_at.append(len(gc.get_objects())) if phase == "start" else None)
-look_once_at_what_lives()
+freeze_what_survives()
 kept = [[] for _ in range(1_000_000)]
 print(max(looked_at), gc.get_freeze_count() > 900_000)
 
