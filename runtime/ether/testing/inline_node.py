@@ -24,7 +24,7 @@ from ether_broker.errors import WaitTimeout
 from ether_broker.tap import read_batch
 from ether_broker.transport.link import Link
 
-__all__ = ["InlineHandle", "InlineResources", "InlineNode"]
+__all__ = ["InlineHandle", "InlineNode", "InlineResources"]
 
 _T = TypeVar("_T")
 
