@@ -96,8 +96,8 @@ def _host(parent_link: ParentLink, stopping: Stopping, context: Context) -> Embe
 def freeze_what_survives() -> None:
     """Freeze what survives each full garbage collection, so that the next one skips it; for a process that is only a broker.
 
-    A broker with 100,000 agents has millions of objects, and scanning them all stops it for a third of a second. The broker makes
-    no reference cycles, so whatever it drops is freed without the collector.
+    A broker with 100,000 agents has millions of objects, and scanning them all stops it for a third of a second. The
+    broker makes no reference cycles, so whatever it drops is freed without the collector.
     """
 
     def freeze(phase: str, info: dict[str, int]) -> None:
