@@ -28,10 +28,10 @@ def broken(world: World) -> str:
             ended = outcomes.get(number)
             if ended is None and code not in {"journal_unavailable", "broker_lost"}:
                 return f"one outcome: {peer.name} was told {status} {code!r} of {number}, which has none"
+            if number == world.repeated and code in {"journal_unavailable", "broker_lost"}:
+                continue  # who sends again before the answer to the first is heard may be told of both
             if ended is not None and code == "broker_lost":
                 return f"no loss: {peer.name} was told that {number} is lost"
-            if number == world.repeated and code == "journal_unavailable":
-                continue  # who sends again before the refusal of the first is heard may be told of both
             if ended is not None and read_header(ended[0]).status != status:
                 return f"one outcome: {peer.name} was told {status} {code!r} of {number}, which ended otherwise"
         for number, runs in peer.given.items():

@@ -304,11 +304,11 @@ class World:
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def _step(self, arrivals: list[tuple[bytes, bytes]] | None = None) -> None:
-        """One step of the broker, and the commit of it unless the journal is slow or cannot be written."""
+        """One step of the broker, and the commits of all that comes of it unless the journal is slow or cannot be written."""
         supervisor = self.supervisor
         assert supervisor is not None
         self._rule(supervisor, arrivals or [])
-        if self.spent.get("stall") != 1 and self.journal.waiting and self.journal.trouble is None:
+        while self.spent.get("stall") != 1 and self.journal.waiting and self.journal.trouble is None:
             self.journal.sync()
             self._rule(supervisor, [])
 
