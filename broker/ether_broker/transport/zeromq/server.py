@@ -16,10 +16,10 @@ from ether_broker.errors import AddressInUse, InsecureEndpoint
 from ether_broker.transport.address import Address, two_connections
 from ether_broker.transport.endpoint import bind_error, check_endpoint, is_exposed, prepare_endpoint
 from ether_broker.transport.refusal_log import RefusalLog
-from ether_broker.transport.session_table import SessionTable
 from ether_broker.transport.zeromq.handshake_monitor import HandshakeMonitor
 
 if TYPE_CHECKING:
+    from ether_broker.transport.session_table import SessionTable
     from ether_broker.transport.zeromq.curve_server import CurveGuard
 
 __all__ = ["KEEPALIVE", "MAX_MESSAGE", "ZmqServer"]
