@@ -85,7 +85,7 @@ class DelegationPolicy:
         is_known = may_be_known and self._is_known(session, header, envelope)
         if is_known:
             return
-        if state.journal.trouble is not None and header.capability != _RELEASE:
+        if state.journal.trouble is not None and (header.capability != _RELEASE or state.is_behind):
             state.refuse_unwritten(session, header, state.journal.trouble)
             return
         if header.attempt != 1 or header.flags & ~_DELEGATORS:
