@@ -14,7 +14,7 @@ from ether_broker.errors import EtherError, JournalCorrupt, JournalUnavailable
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.tap import Batch, read_batch
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
-from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.stored_journal import Disk, StoredJournal
 from tests.support import wait_until
 
@@ -296,6 +296,30 @@ class Unreadable(StoredJournal):
         if self.fails:
             raise JournalUnavailable("The disk fails.")
         return super().read(number)
+
+
+def test_a_request_that_was_refused_unheard_and_is_accepted_when_it_comes_again_has_one_outcome(troubled: Troubled):
+    # Given a delegator that is lost before it hears that its request was refused
+    bus, specialist = troubled.bus, troubled.specialist
+    asked = troubled.delegator.delegate("d", to="a")
+    troubled.delegator.die()
+    bus.pass_time(4.0)
+    troubled.journal.mend()
+    again = bus.delegator("d")
+
+    # When it is back, and its node sends the request again
+    again.delegate("d", to="a", number=asked, flags=Flag.RESENT)
+    bus.step()
+
+    # Then that refusal is not its outcome any more, whenever it asks
+    assert request_id(asked) not in uncollected(bus.state.ended, b"d")
+    specialist.respond("a", asked)
+    bus.step()
+    assert again.outcomes() == {asked: Status.COMPLETED}
+    again.acknowledge()
+    again.send(Kind.RESUME, body={"awaiting": [request_id(asked)]})
+    bus.pass_time(1.0)
+    assert again.outcomes() == {asked: Status.COMPLETED}
 
 
 # -- what cannot be read -----------------------------------------------------------------------------------------
