@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from ether_broker.errors import InvalidSpec
 
-__all__ = ["Limits"]
+__all__ = ["LEAST", "Limits"]
+
+LEAST: Final = {"count": 0, "size": 0, "window": 1, "total": 1, "memory": 0}
+"""The least that each bound may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Limits:
     """
 
     count: int = 10_000
-    """Letters that may wait."""
+    """Letters that may wait; with 0 the agent takes what its node has credit for, and nothing waits."""
     size: int = 64 << 20
     """Bytes that may wait."""
     window: int = 128
@@ -37,7 +41,7 @@ class Limits:
     def __post_init__(self) -> None:
         """Check."""
         for field in fields(self):
-            value, least = getattr(self, field.name), 1 if field.name in {"window", "total"} else 0
+            value, least = getattr(self, field.name), LEAST[field.name]
             if type(value) is not int or value < least:
                 raise InvalidSpec(f"limits.{field.name} is {repr(value)[:40]}: give a whole number, {least} or more.")
 

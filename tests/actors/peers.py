@@ -146,7 +146,8 @@ class Bus:
         _logger.addHandler(_BUGS)
         try:
             self.supervisor.step(arrivals, self.now, self.wall)
-            while self.state.session_table.turns.waiting or self.state.session_table.turns.held:
+            turns = self.state.session_table.turns
+            while turns.waiting or (turns.held and not self.state.is_behind):
                 self.supervisor.step([], self.now, self.wall)
         finally:
             _logger.removeHandler(_BUGS)

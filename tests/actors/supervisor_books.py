@@ -245,7 +245,7 @@ class Books:
         asked = self.asked[received.number]
         if asked.outcome is not None and peer in asked.again:
             asked.again.remove(peer)
-            assert (received.status, self.homes[asked.source]) == (asked.outcome, peer), (
+            assert (received.status, self.homes.get(asked.source, peer)) == (asked.outcome, peer), (
                 "G1: another outcome than before"
             )
             return

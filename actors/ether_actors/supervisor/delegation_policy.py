@@ -85,7 +85,7 @@ class DelegationPolicy:
         is_known = may_be_known and self._is_known(session, header, envelope)
         if is_known:
             return
-        if state.journal.trouble is not None and header.capability != _RELEASE:
+        if state.journal.trouble is not None and (header.capability != _RELEASE or state.is_behind):
             state.refuse_unwritten(session, header, state.journal.trouble)
             return
         if header.attempt != 1 or header.flags & ~_DELEGATORS:
@@ -196,13 +196,16 @@ class DelegationPolicy:
         error = ErrorInfo(code="outcome_removed", message="It has ended, and its outcome is not kept any more.")
         self._state.tell(session, request_id, Status.FAILED_EXECUTION, error)
 
-    def _accept(self, session: Session, header: Header, envelope: bytes) -> None:  # noqa: C901  on each one's way
+    def _accept(self, session: Session, header: Header, envelope: bytes) -> None:  # noqa: C901, PLR0912  on each one's way
         state = self._state
         now = state.now
         if header.source not in session.agents:
             raise forged(header)
         if header.request_id > state.ended.near and not state.ended.takes(header.request_id, state.wall):
             raise id_ahead(header, state.wall)
+        if state.ended.is_uncollected(header.request_id):  # a refusal outside the journal, which it did not hear
+            state.ended.collected(header.request_id)
+            state.event("outcomes_collected", outcomes=[header.request_id])
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):
             raise Rejection(Status.FAILED_EXECUTION, "broker_lost", _BROKER_LOST)
         parent = self._parent(header) if header.parent != NO_ID else None

@@ -69,6 +69,10 @@ _TOP: Final = 1 << 63
 _AWAKE: Final = 0.3
 """Seconds: a little more than the longest that it sleeps."""
 _RESPONSE: Final = int(Kind.RESPONSE)
+_MEMBERS: Final = frozenset({Kind.REGISTER, Kind.UNREGISTER, Kind.BYE})
+"""What nodes that are in say of who comes or goes."""
+_STEP: Final = 1 << 10
+"""Bytes that a step takes beside its envelopes until it is in the journal."""
 _Take = Callable[[Session, Header, bytes], None]
 _DEAR: Final = (
     "An envelope of kind {} has {:,} bytes, and those, or the maps and lists in them, are too many to be read: "
@@ -169,8 +173,8 @@ class Supervisor:
         """Seconds between two steps after which it was this process that was late."""
         self._ticket = 0
         """Of the last step that the journal was given."""
-        self._appended: deque[tuple[int, int, list[tuple[Job, int]]]] = deque()
-        """(ticket, the number that follows, which jobs added how many) of the steps that are not durable yet."""
+        self._appended: deque[tuple[int, int, int, list[tuple[Job, int]]]] = deque()
+        """(ticket, the number that follows, bytes, which jobs added how many) of the steps that are not durable yet."""
 
     def recover(self, now: float, wall: float, boot: str = "") -> None:
         """Take up what the journal's last broker left; before the first step.
@@ -223,7 +227,9 @@ class Supervisor:
             state.tap.append(passing, now)
             self._ticket = state.journal.append(first, now, wall, passing)
             added, schedule.added = schedule.added, []
-            self._appended.append((self._ticket, state.tap.next, added))
+            size = _STEP + sum(map(len, passing))
+            state.unwritten += size
+            self._appended.append((self._ticket, state.tap.next, size, added))
             if self._observer_feed.watching:
                 self._observer_feed.passed()
         state.session_table.seal(self._ticket)
@@ -235,7 +241,8 @@ class Supervisor:
         state.session_table.release(committed)
         if self._appended and self._appended[0][0] <= committed:
             while self._appended and self._appended[0][0] <= committed:
-                _, state.durable, added = self._appended.popleft()
+                _, state.durable, size, added = self._appended.popleft()
+                state.unwritten -= size
                 for job, count in added:
                     job.unwritten -= count
             if state.schedule.paused:
@@ -245,7 +252,7 @@ class Supervisor:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         state = self.state
         turns, departures = state.session_table.turns, self._membership.departures.job
-        if turns.waiting or (turns.held and not departures.is_ahead):
+        if turns.waiting or (turns.held and not (departures.is_ahead or state.is_behind)):
             return state.now
         return max(state.now, state.schedule.next)
 
@@ -279,13 +286,25 @@ class Supervisor:
     def _greet(self, queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:
             raise NoSession("It has no session (any more), and has to say HELLO, as after a restart of the broker.")
+        if self._waits(queue, envelope):
+            return
         _charge_reading(queue, header, envelope)
         self._membership.hello(queue.address, header, envelope)
+
+    def _waits(self, queue: InputQueue[Session], envelope: bytes) -> bool:
+        """Whether who comes or goes has to wait for the journal; then so does all that is behind it in its queue."""
+        state = self.state
+        if not state.is_behind:
+            return False
+        queue.hold(envelope, lambda: not state.is_behind)
+        return True
 
     def _take_control(self, session: Session, header: Header, envelope: bytes) -> None:
         take = self._control.get(header.kind)
         if take is None:  # nobody waits for an answer to it, so it answers no request
             self.state.session_table.refuse(session.input.address, _foreign(header.kind))
+            return
+        if header.kind in _MEMBERS and self._waits(session.input, envelope):
             return
         _charge_reading(session.input, header, envelope)
         if self.state.session_table.lost:  # what it had is ended before anybody takes its names

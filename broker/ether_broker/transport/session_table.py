@@ -306,6 +306,8 @@ class SessionTable:
             self._sealed.append((ticket, {}))
         waiting = self._sealed[-1][1]
         for session in self._touched.values():
+            if session.lost:
+                continue  # `unacknowledged` tells what this step would have sent it
             size = session.outbox_bytes + session.channel.packed_bytes - session.channel.forgotten_bytes
             if size - session.counted > GRAIN:
                 self.backlog.grow(session, size)
@@ -322,7 +324,7 @@ class SessionTable:
             for session, (envelopes, handled) in sealed.popleft()[1].items():
                 session.outbox.extend(envelopes)
                 if session.lost:
-                    continue  # who answers for the node finds in the outbox what it did not get
+                    continue  # `unacknowledged` tells what it did not get
                 channel = session.channel
                 channel.settled = handled
                 if envelopes:
@@ -333,6 +335,12 @@ class SessionTable:
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
         return [envelope for _, waiting in self._sealed if session in waiting for envelope in waiting[session][0]]
+
+    def let_go(self, session: Session) -> None:
+        """Forget what is under way to a lost node, now that it was answered for: whatever the journal does."""
+        session.let_go()
+        for _, waiting in self._sealed:
+            waiting.pop(session, None)
 
     def outgoing(self) -> Iterator[tuple[Address, bytes]]:
         """The frames to send now: (address, frame). Say `undelivered` at once for what the socket does not take."""

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from ether.cluster.spec import DRAIN
 from ether_broker.envelope.model import AgentName
 from ether_broker.errors import EtherError, InvalidSpec
-from ether_broker.limits import Limits
+from ether_broker.limits import LEAST, Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
 
@@ -136,15 +136,15 @@ class AccessSection(Section):
 class LimitsSection(Section):
     """Bounds of each agent's mailbox at the broker, and of the broker."""
 
-    mailbox_count: Annotated[int, Field(ge=1)] = Limits().count
-    """Delegations that may wait."""
-    mailbox_bytes: Annotated[int, Field(ge=1)] = Limits().size
+    mailbox_count: Annotated[int, Field(ge=LEAST["count"])] = Limits().count
+    """Delegations that may wait; 0: none does."""
+    mailbox_bytes: Annotated[int, Field(ge=LEAST["size"])] = Limits().size
     """Bytes that may wait."""
-    window: Annotated[int, Field(ge=1)] = Limits().window
+    window: Annotated[int, Field(ge=LEAST["window"])] = Limits().window
     """Delegations that a node may hold for one agent at a time."""
-    total_bytes: Annotated[int, Field(ge=1)] = Limits().total
+    total_bytes: Annotated[int, Field(ge=LEAST["total"])] = Limits().total
     """Bytes of all delegations together that the broker keeps."""
-    memory_bytes: Annotated[int, Field(ge=0)] = Limits().memory
+    memory_bytes: Annotated[int, Field(ge=LEAST["memory"])] = Limits().memory
     """Bytes of memory of the broker's process after which it shuts the connection that sends most, or cuts off the node for
     which it keeps most; 0 watches nothing. A quarter of it may wait for nodes, or for their acknowledgement."""
 

@@ -112,6 +112,7 @@ class Node:
             BrokerUnavailable: nobody answered within `timeout` seconds.
             AuthenticationFailed: nobody answered, because broker and node do not accept each other's keys.
             NodeRefused, IncompatibleVersion: the broker does not let us in.
+            InvalidEnvelope: what it says cannot be followed.
         """
         self._session.join(self, timeout)
 

@@ -92,6 +92,7 @@ class NodeSession:
             BrokerUnavailable: nobody answered within `timeout` seconds.
             AuthenticationFailed: nobody answered, because broker and node do not accept each other's keys.
             NodeRefused, IncompatibleVersion: the broker does not let us in.
+            InvalidEnvelope: what it says cannot be followed.
         """
         link = self._sender.link
         end = time.monotonic() + timeout

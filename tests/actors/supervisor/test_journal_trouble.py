@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ether_actors.supervisor.state import broker_state
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, JournalCorrupt, JournalUnavailable
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.tap import Batch, read_batch
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
-from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.stored_journal import Disk, StoredJournal
 from tests.support import wait_until
 
@@ -92,6 +94,133 @@ def test_twenty_minutes_of_heartbeats_and_questions_leave_nothing_behind(trouble
     assert after == before
 
 
+def leave_and_come(bus: Bus) -> None:
+    """Have a node join, register an agent, monitor one, and wait for outcomes, and then lose it."""
+    peer = Peer(bus, "flapping")
+    peer.incarnation = b"%16d" % (10_000 + bus.next_id())
+    bus.peers.append(peer)
+    peer.hello()
+    bus.step()
+    peer.register("z")
+    peer.send(Kind.MONITOR, request_id=request_id(5), target=b"nobody")
+    peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + bus.next_id()) for _ in range(100)]})
+    bus.step()
+    bus.peers.remove(peer)
+    bus.state.session_table.unreachable(b"r" + peer.incarnation)
+    bus.pass_time(0.1)
+
+
+def test_nothing_is_kept_of_sessions_that_are_lost_meanwhile(troubled: Troubled):
+    bus = troubled.bus
+    for _ in range(5):
+        leave_and_come(bus)
+    troubled.delegator.die()
+    for _ in range(40):  # it is told something in the very step in which it is lost
+        troubled.specialist.respond("a", troubled.open, Status.PROGRESS)
+        bus.pass_time(0.1)
+
+    assert {session.node for session in bus.state.session_table.sessions} == {"na"}
+    assert not any(session.lost for _, waiting in bus.state.session_table._sealed for session in waiting)
+    assert bus.supervisor._replay.asked == {}
+
+
+class Flooded(Troubled):
+    """The same, with another node, and a bound that is soon reached."""
+
+    MOST = 64 << 10
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.journal.mend()
+        self.flooder = self.bus.node("nf", "f")
+        self.journal.fail()
+
+    def say_release(self) -> None:
+        self.delegator.delegate("d", capability="ether.release", params={"token": 1, "more": "x" * 1_000})
+
+    def say_stray_response(self) -> None:
+        self.specialist.respond("a", 100_000)
+
+    def say_forged_response(self) -> None:
+        self.delegator.respond("a", self.open)
+
+    def say_forged_cancel(self) -> None:
+        self.specialist.cancel("d", self.open)
+
+    def say_known_request(self) -> None:
+        self.flooder.delegate("f", to="a", number=self.open)
+
+    def say_blocked(self) -> None:
+        for load in ({"blocking": {"capability": "x.y", "at": "x" * 100, "seconds": 1.0}}, {}):
+            self.specialist.send(Kind.HEARTBEAT, body={"agents": {"a": load}})
+
+    def register(self) -> None:
+        self.flooder.register("f", exclusions=["x" * 200] * 5)
+
+    def restart(self) -> None:
+        self.flooder.send(Kind.UNREGISTER, source=b"f", body={"condition": "restarting", "reason": "x" * 100})
+
+    def flap(self) -> None:
+        leave_and_come(self.bus)
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        Flooded.say_release, Flooded.say_stray_response, Flooded.say_forged_response, Flooded.say_forged_cancel,
+        Flooded.say_known_request, Flooded.say_blocked, Flooded.register, Flooded.restart, Flooded.flap,
+    ],
+)  # fmt: skip
+def test_whatever_peers_say_only_so_much_waits_for_the_disk_and_accepted_work_goes_on(
+    monkeypatch: pytest.MonkeyPatch, say: Callable[[Flooded], None]
+):
+    # Given so many messages that all of it would be more than the bound
+    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", Flooded.MOST)
+    flood = Flooded()
+    bus, state, delegator, specialist = flood.bus, flood.bus.state, flood.delegator, flood.specialist
+    for _ in range(150):
+        say(flood)
+        bus.step()
+    assert Flooded.MOST < state.unwritten < Flooded.MOST + 8_000
+    delegator.inbox.clear()
+
+    # When others go on
+    refused = delegator.delegate("d", to="a")
+    specialist.respond("a", flood.open)
+    bus.pass_time(1.1)
+
+    # Then they are served, nobody spins, and the outcome is there when the disk is
+    assert delegator.outcomes() == {refused: Status.REJECTED_OVERLOAD}
+    assert delegator.took(Kind.HEARTBEAT) != []
+    assert bus.supervisor.next_wake() > bus.now
+    flood.journal.mend()
+    bus.pass_time(1.1)
+    assert delegator.outcomes()[flood.open] is Status.COMPLETED
+    assert state.unwritten == 0
+
+
+def test_who_comes_while_much_waits_for_the_disk_is_let_in_when_that_is_written(
+    monkeypatch: pytest.MonkeyPatch, troubled: Troubled
+):
+    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", 0)
+    bus, specialist = troubled.bus, troubled.specialist
+    specialist.respond("a", troubled.open)
+    newcomer = Peer(bus, "nb")
+    bus.peers.append(newcomer)
+    bus.step()
+
+    newcomer.hello()
+    specialist.register("b")
+    behind = specialist.delegate("b", to="a")
+    bus.pass_time(5.0)
+    assert (newcomer.took(Kind.WELCOME), specialist.took(Kind.REGISTERED), specialist.outcomes()) == ([], [], {})
+
+    troubled.journal.mend()
+    bus.step()
+    assert (len(newcomer.took(Kind.WELCOME)), len(specialist.took(Kind.REGISTERED))) == (1, 1)
+    assert specialist.work() == [behind]
+
+
 def test_what_was_accepted_before_ends_once_when_the_journal_is_well_again(troubled: Troubled):
     bus, delegator, specialist = troubled.bus, troubled.delegator, troubled.specialist
     specialist.respond("a", troubled.open)
@@ -167,6 +296,30 @@ class Unreadable(StoredJournal):
         if self.fails:
             raise JournalUnavailable("The disk fails.")
         return super().read(number)
+
+
+def test_a_request_that_was_refused_unheard_and_is_accepted_when_it_comes_again_has_one_outcome(troubled: Troubled):
+    # Given a delegator that is lost before it hears that its request was refused
+    bus, specialist = troubled.bus, troubled.specialist
+    asked = troubled.delegator.delegate("d", to="a")
+    troubled.delegator.die()
+    bus.pass_time(4.0)
+    troubled.journal.mend()
+    again = bus.delegator("d")
+
+    # When it is back, and its node sends the request again
+    again.delegate("d", to="a", number=asked, flags=Flag.RESENT)
+    bus.step()
+
+    # Then that refusal is not its outcome any more, whenever it asks
+    assert request_id(asked) not in uncollected(bus.state.ended, b"d")
+    specialist.respond("a", asked)
+    bus.step()
+    assert again.outcomes() == {asked: Status.COMPLETED}
+    again.acknowledge()
+    again.send(Kind.RESUME, body={"awaiting": [request_id(asked)]})
+    bus.pass_time(1.0)
+    assert again.outcomes() == {asked: Status.COMPLETED}
 
 
 # -- what cannot be read -----------------------------------------------------------------------------------------

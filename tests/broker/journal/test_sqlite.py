@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ether_broker.envelope.status import Status
-from ether_broker.errors import JournalCorrupt
+from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.journal.sqlite import group_commit as writer
+from ether_broker.journal.sqlite.commit_reader import Rows
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.journal.sqlite.reader import JournalReader
 from ether_broker.wire.frame import Flag, mark
@@ -141,6 +142,19 @@ def test_a_checkpoint_larger_than_a_value_of_sqlite_comes_back_whole(journal: Sq
     journal.put_checkpoint(2, b"small")
     put(journal, [b"two"])
     assert journal.checkpoint == (2, b"small")
+
+
+def test_a_checkpoint_that_cannot_be_read_says_why_also_if_sqlite_has_ended_the_transaction(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(rows: Rows) -> None:
+        rows._connection.execute("ROLLBACK")  # as SQLite does by itself when memory or the disk fails
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Rows, "_checkpoint", fail)
+
+    with pytest.raises(JournalUnavailable, match="disk I/O error"):
+        _ = journal.checkpoint
 
 
 def test_a_checkpoint_that_cannot_be_written_waits_and_holds_up_no_commit(

@@ -14,6 +14,7 @@ from ether.cluster.file_loader import json_schema, load, of_agents
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
 from ether_actors.restarts.child_spec import Restart
 from ether_broker.journal.location import default_journal
+from ether_broker.limits import LEAST
 
 FULL = """\
 cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9}
@@ -124,6 +125,24 @@ def test_the_process_environment_is_read_unless_another_is_given(tmp_path: Path,
     path.write_text("nodes: [{name: n1}]")
 
     assert load(path).drain == 3.0
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("mailbox_count", "count"), ("mailbox_bytes", "size"), ("window", "window"), ("total_bytes", "total"),
+        ("memory_bytes", "memory"),
+    ],
+)  # fmt: skip
+def test_a_limit_of_a_file_has_the_bound_that_it_has_in_python(tmp_path: Path, key: str, name: str):
+    nodes, least = "nodes: [{name: n1}]", LEAST[name]
+
+    assert read(tmp_path, f"limits: {{{key}: {least}}}\n{nodes}").limits == Limits(**{name: least})
+    assert f"limits.{key}: should be greater than or equal to {least}" in refusal(
+        tmp_path, f"limits: {{{key}: {least - 1}}}\n{nodes}"
+    )
+    with pytest.raises(InvalidSpec):
+        Limits(**{name: least - 1})
 
 
 def test_agents_make_a_cluster_without_a_file():

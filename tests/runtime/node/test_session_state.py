@@ -27,7 +27,8 @@ def test_what_a_broker_says_is_taken_over() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("session", "x"), ("session", -1), ("session", 1 << 64), ("session", None), ("clock", "x"), ("clock", math.nan),
+        ("session", "x"), ("session", -1), ("session", 1 << 64), ("session", None), ("session", 0),
+        ("clock", "x"), ("clock", math.nan), ("clock", 1e30), ("clock", -1e308), ("default_timeout", 1e300),
         ("max_payload", 0), ("max_payload", "x"), ("default_timeout", -1.0), ("broker", 5), ("journal", None),
         ("grace", 3601.0), ("grace", 1e300), ("heartbeat", 1e9),
     ],

@@ -219,7 +219,7 @@ class Membership:
     def _lost(self, session: Session) -> None:
         state = self._state
         self._replay.keep_unread(session)
-        session.let_go()
+        state.session_table.let_go(session)
         if not session.draining:
             state.event("node_down", node=session.node, reason=session.lost)
         self.departures.lost(session)

@@ -102,7 +102,7 @@ class OutcomeReplay:
         if self._state.durable <= self._until or self._state.journal.trouble is not None:
             self.job.pause()
             return inf
-        if self._state.now >= self._not_before:
+        if self.asked and self._state.now >= self._not_before:
             self._serve_first()
         return self._not_before if self.asked else inf
 
@@ -185,8 +185,9 @@ class OutcomeReplay:
         session.input.spend(size >> AGAIN_SHIFT)
 
     def keep_unread(self, session: Session) -> None:
-        """Keep the outcomes that a lost node may not have got, until its agents ask for them."""
+        """Keep the outcomes that a lost node may not have got, until its agents ask for them; it waits for nothing more."""
         state = self._state
+        self.asked.pop(session, None)
         kept: list[tuple[bytes, bytes]] = []
         for header, envelope in self._unread(session):
             request_id, source = header.request_id, header.target

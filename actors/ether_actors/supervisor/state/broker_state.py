@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 
     Identify = Callable[[Address], Identity | None]
 
-__all__ = ["VOLATILE", "BrokerState"]
+__all__ = ["MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
+MOST_UNWRITTEN: Final = 64 << 20
+"""Bytes that wait for a journal in trouble, after which peers add nothing to them but what accepted work causes."""
 
 _CHARGED: Final = frozenset({
     Reason.UNKNOWN_AGENT, Reason.NO_HOLDER, Reason.DUPLICATE, Reason.LATE, Reason.UNKNOWN_REQUEST,
@@ -49,6 +51,8 @@ _CHARGED: Final = frozenset({
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
+_ONLY_TOLD: Final = frozenset({"dead_letter", "loop_blocked"})
+"""Events that any number of messages can cause, and that no recovery needs."""
 
 
 class BrokerState:
@@ -87,6 +91,8 @@ class BrokerState:
         self.tap = tap
         self.durable: int = tap.next
         """The number below which the journal can be read."""
+        self.unwritten: int = 0
+        """Bytes that the journal was given and has not committed, with what each step takes beside them."""
         self.schedule: Schedule = Schedule(journal)
         """What the broker does of its own accord."""
         self.make_id = make_id
@@ -101,6 +107,11 @@ class BrokerState:
         self.accepted = 0
         self.has_recovered = False
         """Whether this broker took up what another had left."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the journal cannot be written and as much waits for it as may, so that who comes or goes waits (G8)."""
+        return self.journal.trouble is not None and self.unwritten > MOST_UNWRITTEN
 
     def _parent_of(self, holder: bytes) -> bytes | None:
         entry = self.ledger.get(holder)
@@ -199,7 +210,7 @@ class BrokerState:
         )  # fmt: skip
 
     def bury(self, reason: Reason, envelope: bytes, session: Session | None, detail: str = "") -> DeadLetter:
-        """Keep a dead letter and tell the observers."""
+        """Keep a dead letter and tell the observers, as `event` does."""
         node = session.node if session else ""
         if session is not None and reason in _CHARGED:
             session.input.spend(DEAD_LETTER)
@@ -217,7 +228,9 @@ class BrokerState:
         return letter
 
     def event(self, name: str, **fields: object) -> None:
-        """Tell the observers that something happened."""
+        """Tell the observers that something happened, unless it is only told and the journal is behind."""
+        if name in _ONLY_TOLD and self.is_behind:
+            return
         body = pack({"event": name, **fields})
         source = SUPERVISOR.encode()
         self.passing.append(pack_envelope(Kind.EVENT, request_id=self.make_id(), source=source, body=body))

@@ -153,7 +153,7 @@ class Rows:
         try:
             return self._checkpoint()
         finally:
-            if is_apart:
+            if is_apart and self._connection.in_transaction:  # SQLite may have ended it with what is raised
                 self._connection.execute("ROLLBACK")
 
     def _checkpoint(self) -> tuple[int, bytes] | None:
