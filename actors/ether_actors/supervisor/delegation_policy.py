@@ -110,7 +110,7 @@ class DelegationPolicy:
         if refusal.reason is Reason.FORBIDDEN or not (refusal.is_remembered or refusal.reason):  # no other list has it
             state.session_table.refusals.note(session.node, error.code, error.message)
         if refusal.reason is not None:
-            state.bury(refusal.reason, envelope, session, error.message)
+            state.keep_dead_letter(refusal.reason, envelope, session, error.message)
         if not is_kept:
             session.input.spend(ANSWER)
             self._state.tell(session, header.request_id, status, error, b"", **refusal.fields)
@@ -169,7 +169,7 @@ class DelegationPolicy:
         if is_own and what == "another":
             self._refuse_id(session, header, first, capability)
         if not resent:
-            state.bury(Reason.DUPLICATE, envelope, session, f"{what} request came before")
+            state.keep_dead_letter(Reason.DUPLICATE, envelope, session, f"{what} request came before")
         return True
 
     def _refuse_id(self, session: Session, header: Header, first: bytes, capability: bytes) -> None:

@@ -314,7 +314,7 @@ def test_what_waits_for_room_is_forgotten_at_once_with_its_delegation(ending: st
         elif ending == "cancelled":
             d.cancel("d", number)
         else:
-            bus.state.ledger.hasten(entry, bus.now + 0.1)
+            bus.state.ledger.shorten_deadline(entry, bus.now + 0.1)
     bus.pass_time(1.0)
 
     assert a.session.progress_waiting == 0

@@ -349,11 +349,11 @@ class Choices(RuleBasedStateMachine):
     def nothing_is_left_of_who_left(self) -> None:
         index = self.made.index
         known = list(index._replicas.values())
-        taking, resting = [a for one in known for a in one], [a for one in known for a in one.resting]
-        assert (len(taking), len(resting)) == (len(set(taking)), len(set(resting)))
+        taking, inactive = [a for one in known for a in one], [a for one in known for a in one.inactive]
+        assert (len(taking), len(inactive)) == (len(set(taking)), len(set(inactive)))
         assert set(taking) == {agent for agent in self.agents() if agent.condition in TAKES}
-        assert set(resting) == {agent for agent in self.agents() if agent.condition not in TAKES}
-        assert all(agent.replicas is one for one in known for agent in (*one, *one.resting))
+        assert set(inactive) == {agent for agent in self.agents() if agent.condition not in TAKES}
+        assert all(agent.replicas is one for one in known for agent in (*one, *one.inactive))
         held = {one for classes in index._holders.values() for one_class in classes.values() for one in one_class}
         assert held <= set(known)
         groups = [holders for classes in index._holders.values() for holders in classes.values()]

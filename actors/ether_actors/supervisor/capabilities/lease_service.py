@@ -85,7 +85,7 @@ class LeaseService:
         finally:
             entry.asking_session.input.spend(self.leases.looked_at >> LEASES_SHIFT)
         if not effects:
-            state.ledger.hasten(entry, deadline)
+            state.ledger.shorten_deadline(entry, deadline)
         self._apply(effects)
 
     def release(self, entry: Entry, params: dict[str, Any]) -> Payload:

@@ -35,7 +35,7 @@ class Delivery:
         self._state = state
         self.orphans: RoundRobin[str, Entry] = RoundRobin(SHARE)
         """What is still to be cancelled, because what it was made for has ended."""
-        self.unpumped: OrderedDict[Registration, None] = OrderedDict()
+        self.unsent: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
         """Ends both."""
@@ -53,7 +53,7 @@ class Delivery:
         else:
             self._state.session_table.send(entry.agent.session, entry.envelope)
 
-    def pump(self, agent: Registration) -> None:
+    def send_waiting(self, agent: Registration) -> None:
         """Send what waits in an agent's mailbox as far as there is credit."""
         mailbox = agent.mailbox
         while (entry := mailbox.next()) is not None:
@@ -63,16 +63,16 @@ class Delivery:
             mailbox.release()  # its slot of time has not ended yet, but it must not be started any more (G4)
             mailbox.put_back(entry)
             if self._share.left <= 0:
-                self.unpumped[agent] = None
+                self.unsent[agent] = None
                 self.job.wake()
                 return
             self._share.spend()
             self.expire(entry)
 
-    def pump_holders(self, entries: Iterable[Entry]) -> None:
+    def send_to_holders(self, entries: Iterable[Entry]) -> None:
         """Send for the agents that the entries were moved to."""
         for agent in {id(entry.agent): entry.agent for entry in entries}.values():
-            self.pump(agent)
+            self.send_waiting(agent)
 
     def stop(self, entry: Entry, status: Status) -> None:
         """Tell the specialist's node that a delegation has ended without it."""
@@ -100,12 +100,12 @@ class Delivery:
         state.ledger.advance(entry, _ENDED)
         state.end(session, entry.request_id, agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
         if session.lost and not session.is_expected:
-            state.bury(Reason.UNREACHABLE, envelope, agent.session, "the delegator is gone")
+            state.keep_dead_letter(Reason.UNREACHABLE, envelope, agent.session, "the delegator is gone")
         self.count(status, entry)
         if entry.children:
             self.end_children(entry)
         if agent.mailbox.waiting_count:
-            self.pump(agent)
+            self.send_waiting(agent)
 
     def end_children(self, entry: Entry) -> None:
         """Cancel what was delegated for a delegation: so much at once as one step may, and the rest in the next ones."""
@@ -128,9 +128,9 @@ class Delivery:
             if not child.is_over:
                 self._share.spend()
                 self.end_child(child)
-        while self.unpumped and self._share.left > 0:
-            self.pump(self.unpumped.popitem(last=False)[0])
-        return 0.0 if self.orphans.owners or self.unpumped else inf
+        while self.unsent and self._share.left > 0:
+            self.send_waiting(self.unsent.popitem(last=False)[0])
+        return 0.0 if self.orphans.owners or self.unsent else inf
 
     def rule(
         self, entry: Entry, status: Status, code: str, message: str, *, payer: Session | None = None
@@ -158,14 +158,14 @@ class Delivery:
             entry.agent.mailbox.forget(entry)
         envelope = state.answer(session, asked, status, error, Flag.NONE, payer=payer, attempt=entry.attempt, **fields)
         if session.lost and not session.is_expected:
-            state.bury(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
+            state.keep_dead_letter(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self.count(status, entry)
         self.end_children(entry)
 
     def expire(self, entry: Entry) -> None:
         """End what has waited in a mailbox until its deadline."""
         detail = f"waited for {entry.agent.manifest.agent} until its deadline"
-        self._state.bury(Reason.EXPIRED, entry.envelope, entry.asking_session, detail)
+        self._state.keep_dead_letter(Reason.EXPIRED, entry.envelope, entry.asking_session, detail)
         if entry.attempt > 1:
             message = f"Attempt {entry.attempt - 1} was lost with its node, and may have been done in part; the next {detail}."
             self.rule(entry, Status.TIMEOUT, "deadline", message)

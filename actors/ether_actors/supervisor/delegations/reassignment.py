@@ -78,7 +78,7 @@ class Reassignment:
                     self.tell_reassigned(entry)
                 yield 1 + leases
         finally:
-            self._delivery.pump_holders(moved)
+            self._delivery.send_to_holders(moved)
         for entry in sent:
             if not _is_with(agent, entry):
                 continue
@@ -133,7 +133,7 @@ class Reassignment:
             message = f"It was handed back {entry.returns} times, last by {agent.manifest.agent}; it was never started."
             error = ErrorInfo(code="handed_back", message=message, retryable=True)
             self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, payer=agent.session, retry_after=_RETRY)
-            self._delivery.pump(agent)
+            self._delivery.send_waiting(agent)
             return
         agent.session.input.spend(self.reopen(entry, again=False))
         if not self._reroute(entry, first=True):
@@ -141,8 +141,8 @@ class Reassignment:
             self.tell_reassigned(entry)
             if self._declared(agent, entry) is None:
                 self._undeclared(entry)
-        self._delivery.pump(agent)
-        self._delivery.pump_holders([entry])
+        self._delivery.send_waiting(agent)
+        self._delivery.send_to_holders([entry])
 
     def returned(self, agent: Registration) -> Generator[int, None, None]:
         """Send what waited for an agent that is up again, but for what it does not declare any more (G10).
@@ -164,7 +164,7 @@ class Reassignment:
             mailbox.keep(kept)
         if agent.condition is Condition.UP:
             mailbox.resume()
-            self._delivery.pump(agent)
+            self._delivery.send_waiting(agent)
 
     def _declared(self, agent: Registration, entry: Entry) -> Choice | None:
         choice = self._state.registry.resolve(agent, entry.capability)
@@ -196,7 +196,7 @@ class Reassignment:
         self._delivery.answer(entry, Status.REJECTED_OVERLOAD, error, payer=agent.session, retry_after=_RETRY)
 
     def _lose(self, entry: Entry, why: str, message: str) -> None:
-        self._state.bury(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
+        self._state.keep_dead_letter(Reason.NODE_LOST, entry.envelope, entry.asking_session, why)
         self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message, payer=entry.agent.session)
 
     def reopen(self, entry: Entry, *, again: bool) -> int:
@@ -223,11 +223,11 @@ class Reassignment:
         if not self._reroute(entry):
             return False
         before.forget(entry)
-        self._delivery.pump(entry.agent)
+        self._delivery.send_waiting(entry.agent)
         return True
 
     def _reroute(self, entry: Entry, *, first: bool = False) -> bool:
-        """Put a waiting entry into another holder's mailbox, if there is room; its holder's `pump` sends it.
+        """Put a waiting entry into another holder's mailbox, if there is room; the holder's `send_waiting` sends it.
 
         `first` is for what had been sent before: it has had its turn.
         """

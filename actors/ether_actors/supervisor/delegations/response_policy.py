@@ -58,12 +58,12 @@ class ResponsePolicy:
             self._stray(session, header, envelope, entry, status)
         elif status is None or entry.state is _QUEUED:
             detail = f"status {header.status} for a delegation that is {entry.state.name}"
-            self._state.bury(Reason.ILLEGAL, envelope, session, detail)
+            self._state.keep_dead_letter(Reason.ILLEGAL, envelope, session, detail)
         elif status in INTERIM:
             self._progress.take(entry, status, envelope)
         elif header.flags & _HANDED_BACK:
             if entry.state is _RUNNING:
-                self._state.bury(Reason.ILLEGAL, envelope, session, "handed back after it was started")
+                self._state.keep_dead_letter(Reason.ILLEGAL, envelope, session, "handed back after it was started")
             else:
                 self._reassignment.handed_back(entry)
         else:
@@ -84,7 +84,7 @@ class ResponsePolicy:
             reason = Reason.NOT_THE_SPECIALIST if header.source in session.agents else Reason.FORGED
             if reason is not Reason.FORGED and header.attempt < entry.attempt:
                 reason = Reason.LATE  # it was given to that one too, whose node was lost
-        self._state.bury(reason, envelope, session, detail)
+        self._state.keep_dead_letter(reason, envelope, session, detail)
 
     def _late(self, session: Session, header: Header, envelope: bytes, status: Status | None) -> None:
         state = self._state
@@ -95,9 +95,9 @@ class ResponsePolicy:
         if held is not None and held.agent.session is session:
             state.ledger.forget(held)
             held.agent.mailbox.release()
-            self._delivery.pump(held.agent)
+            self._delivery.send_waiting(held.agent)
             if status is not _CANCELLED and not header.flags & _HANDED_BACK:
-                state.bury(Reason.LATE, envelope, session, "the delegation had ended")
+                state.keep_dead_letter(Reason.LATE, envelope, session, "the delegation had ended")
             return
         ending = state.ended.get(header.request_id)
         is_again = ending is not None and ending.by == header.source
@@ -110,7 +110,7 @@ class ResponsePolicy:
             return  # confirms a CANCEL that crossed the answer on its way
         if header.source not in session.agents:
             reason = Reason.FORGED
-        state.bury(reason, envelope, session)
+        state.keep_dead_letter(reason, envelope, session)
 
     def cancel(self, session: Session, header: Header, envelope: bytes) -> None:
         """Cancel a delegation for its delegator; one that has ended stays as it is."""
@@ -118,7 +118,7 @@ class ResponsePolicy:
         if entry is None:
             return
         if entry.source != header.source or header.source not in session.agents:
-            self._state.bury(Reason.FORGED, envelope, session, "only the delegator may cancel")
+            self._state.keep_dead_letter(Reason.FORGED, envelope, session, "only the delegator may cancel")
             return
         self._delivery.rule(entry, Status.CANCELLED, "cancelled", "The delegator cancelled it.")
 

@@ -176,7 +176,7 @@ class Departures:
                 agent.mailbox.pause()
                 self._run(agent, self._share.left)
             else:
-                self._delivery.pump(agent)
+                self._delivery.send_waiting(agent)
 
     # -- what is done for them -----------------------------------------------------------------------------------
 

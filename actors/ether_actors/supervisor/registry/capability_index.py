@@ -67,7 +67,7 @@ class CapabilityIndex:
         replicas = self._replicas.get(alike)
         if replicas is not None:
             if not replicas:
-                self._rouse(replicas)
+                self._activate(replicas)
             replicas.enter(agent)
             return replicas
         replicas = self._replicas[alike] = Replicas(manifest, kind, marks)
@@ -84,17 +84,17 @@ class CapabilityIndex:
             if holders is None:
                 holders = classes[kind, marks] = Holders()
             holders.enter(replicas, capability)
-        self._rouse(replicas)
+        self._activate(replicas)
         return replicas
 
-    def wake(self, agent: Registration) -> None:
+    def activate(self, agent: Registration) -> None:
         """Note that an agent that is entered takes work again."""
         replicas = cast("Replicas", agent.replicas)
         if not replicas:
-            self._rouse(replicas)
-        replicas.wake(agent)
+            self._activate(replicas)
+        replicas.activate(agent)
 
-    def _rouse(self, replicas: Replicas) -> None:
+    def _activate(self, replicas: Replicas) -> None:
         """Let what replicas declare be asked for again under every name."""
         if self._asleep:
             for capability in replicas.manifest.capabilities:
@@ -108,7 +108,7 @@ class CapabilityIndex:
         """Take an agent out that is entered."""
         replicas = cast("Replicas", agent.replicas)
         replicas.remove(agent)
-        if not replicas and not replicas.resting:
+        if not replicas and not replicas.inactive:
             self._drop(replicas)
 
     def _drop(self, replicas: Replicas) -> None:
@@ -227,7 +227,7 @@ class CapabilityIndex:
                     if replicas not in seen and self._is_for(name, grant, capability, replicas):
                         seen.add(replicas)
                         yield from replicas
-                        yield from replicas.resting
+                        yield from replicas.inactive
                     if self.looked > until:
                         return
 

@@ -157,9 +157,9 @@ class Registry:
         if took and agent.takes_work:
             agent.changed()
         elif took:
-            cast("Replicas", agent.replicas).rest([agent])
+            cast("Replicas", agent.replicas).deactivate([agent])
         elif agent.takes_work:
-            self.index.wake(agent)
+            self.index.activate(agent)
 
     def condition_all(self, agents: Iterable[Registration], condition: Condition) -> None:
         """Note of several agents that those of them that take work take none any more: they are DRAINING or DOWN."""
@@ -169,8 +169,8 @@ class Registry:
                 agent.condition = condition
                 agent.mailbox.pause()
                 alike.setdefault(cast("Replicas", agent.replicas), []).append(agent)
-        for replicas, resting in alike.items():
-            replicas.rest(resting)
+        for replicas, inactive in alike.items():
+            replicas.deactivate(inactive)
 
     def holders(self, capability: bytes, grant: Grant = EVERYTHING) -> Iterator[Choice]:
         """Everybody who may do it and may be asked by the delegator, whatever their condition."""

@@ -55,12 +55,12 @@ class Replicas:
         "_members",
         "_told",
         "_watchers",
+        "inactive",
         "kind",
         "manifest",
         "marks",
         "places",
         "resolved",
-        "resting",
     )
 
     def __init__(self, manifest: Manifest, kind: Interface | None, marks: int) -> None:
@@ -71,7 +71,7 @@ class Replicas:
         """How many places each of them takes."""
         self.resolved: dict[bytes, bytes | None] = {}
         """{a name that was asked for: what they declare of it}."""
-        self.resting: dict[Registration, None] = {}
+        self.inactive: dict[Registration, None] = {}
         """Agents that take no work: they drain or are down."""
         self._members: dict[Registration, int] = {}
         """{one that takes work: the load under which it stands}, in the order in which they came."""
@@ -122,7 +122,7 @@ class Replicas:
         """Enter an agent; of those with as much to do its turn is the last."""
         member.replicas = self
         if not member.takes_work:
-            self.resting[member] = None
+            self.inactive[member] = None
             return
         member.turn = next(turns)
         self._members[member] = 0
@@ -137,26 +137,26 @@ class Replicas:
     def remove(self, member: Registration) -> None:
         """Take an agent out; who watches is not told, and finds out."""
         member.replicas, member.mailbox.on_change = None, None
-        if member in self.resting:
-            del self.resting[member]
+        if member in self.inactive:
+            del self.inactive[member]
         else:
             self._take(member)
 
-    def rest(self, members: Collection[Registration]) -> None:
+    def deactivate(self, members: Collection[Registration]) -> None:
         """Note that agents take no work any more; who watches is not told, and finds out."""
         for member in members:
             member.mailbox.on_change = None
             self._take(member)
-            self.resting[member] = None
+            self.inactive[member] = None
 
-    def wake(self, member: Registration) -> None:
+    def activate(self, member: Registration) -> None:
         """Note that an agent takes work again."""
-        del self.resting[member]
+        del self.inactive[member]
         self.enter(member)
 
     def update(self, member: Registration) -> None:
         """Note that an agent has more or less to do, and another turn."""
-        if member in self.resting:
+        if member in self.inactive:
             return
         if self._by_load is not None:
             self._displace(member)

@@ -209,7 +209,9 @@ class BrokerState:
             **fields,  # type: ignore[arg-type]  # whose types the callers know: they name fields of Response
         )  # fmt: skip
 
-    def bury(self, reason: Reason, envelope: bytes, session: Session | None, detail: str = "") -> DeadLetter:
+    def keep_dead_letter(
+        self, reason: Reason, envelope: bytes, session: Session | None, detail: str = ""
+    ) -> DeadLetter:
         """Keep a dead letter and tell the observers, as `event` does."""
         node = session.node if session else ""
         if session is not None and reason in _CHARGED:

@@ -225,7 +225,7 @@ class Ledger:
         else:
             self.size -= entry.size
 
-    def hasten(self, entry: Entry, deadline: float) -> None:
+    def shorten_deadline(self, entry: Entry, deadline: float) -> None:
         """Give an open delegation an earlier deadline."""
         self.deadlines.clear(entry.request_id, entry.slot)
         entry.deadline = min(deadline, entry.deadline)
