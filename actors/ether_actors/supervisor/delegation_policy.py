@@ -182,7 +182,7 @@ class DelegationPolicy:
         ended, request_id = self._state.ended, header.request_id
         ending = ended.get(request_id)
         was_refused = ending is not None and not ending.by and ending.source not in {header.source, b""}
-        return was_refused and not ended.is_uncollected(request_id)
+        return was_refused and request_id not in ended.uncollected
 
     def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
         state = self._state
@@ -203,7 +203,7 @@ class DelegationPolicy:
             raise forged(header)
         if header.request_id > state.ended.near and not state.ended.takes(header.request_id, state.wall):
             raise id_ahead(header, state.wall)
-        if state.ended.is_uncollected(header.request_id):  # a refusal outside the journal, which it did not hear
+        if header.request_id in state.ended.uncollected:  # a refusal outside the journal, which it did not hear
             state.ended.collected(header.request_id)
             state.event("outcomes_collected", outcomes=[header.request_id])
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):

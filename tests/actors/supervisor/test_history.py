@@ -96,7 +96,7 @@ def test_what_the_bus_was_asked_of_itself_leaves_nothing_to_collect():
     history.ended.restarted()
 
     assert (history.open, history.ended.get(request_id(1)).source) == ({}, b"")
-    assert not history.ended.is_uncollected(request_id(1))
+    assert request_id(1) not in history.ended.uncollected
 
 
 def test_an_outcome_that_its_delegator_was_not_there_for_is_uncollected_until_it_is_collected():

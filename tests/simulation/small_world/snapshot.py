@@ -74,7 +74,7 @@ def _own(world: World, number: int) -> tuple[Any, ...]:
     ending = state.ended.get(request)
     return (
         world.said.get(number), at_peers,
-        None if ending is None else (ending.by, ending.source), state.ended.is_uncollected(request),
+        None if ending is None else (ending.by, ending.source), request in state.ended.uncollected,
         None if held is None else (held.agent.name, held.attempt),
         bool(world.journal.outcome(request)),
     )  # fmt: skip

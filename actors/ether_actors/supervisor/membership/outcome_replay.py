@@ -166,7 +166,7 @@ class OutcomeReplay:
         if outcome is not None:
             if read_header(outcome).target in session.agents:
                 self._send(session, outcome)
-                if state.ended.is_uncollected(request_id):
+                if request_id in state.ended.uncollected:
                     state.ended.collected(request_id)
                     return True
         else:

@@ -65,8 +65,8 @@ class Ended:
         From a checkpoint it starts again, which changes nothing of what was passed before, and is there after a few.
         """
         self._due = min(_SHARE, most)
-        self._uncollected: OrderedDict[bytes, tuple[bytes, bytes, int]] = OrderedDict()
-        """{request id: (delegator, outcome, number)}, oldest first."""
+        self.uncollected: OrderedDict[bytes, tuple[bytes, bytes, int]] = OrderedDict()
+        """{request id: (delegator, outcome, number)} of outcomes that their delegators may not have got, oldest first."""
         self._kept = count(1)
         self._of: dict[bytes, tuple[dict[int, bytes], list[int]]] = {}
         """{delegator: ({number: request id}, the numbers in order, with some of what was collected)}."""
@@ -201,20 +201,16 @@ class Ended:
         self.collected(request_id)
         self._enter(request_id, source, outcome)
         self._bytes += len(outcome)
-        while len(self._uncollected) > self._most or self._bytes > self._size:
-            self.collected(next(iter(self._uncollected)))
-
-    def is_uncollected(self, request_id: bytes) -> bool:
-        """Whether the delegator may not have got that outcome."""
-        return request_id in self._uncollected
+        while len(self.uncollected) > self._most or self._bytes > self._size:
+            self.collected(next(iter(self.uncollected)))
 
     def kept(self, request_id: bytes) -> bytes:
         """The uncollected outcome, if `keep` was given it; else empty."""
-        return self._uncollected.get(request_id, (b"", b"", 0))[1]
+        return self.uncollected.get(request_id, (b"", b"", 0))[1]
 
     def collected(self, request_id: bytes) -> None:
         """Note that an outcome was given to its delegator after all; no error for one that was not waiting."""
-        source, outcome, number = self._uncollected.pop(request_id, (b"", b"", 0))
+        source, outcome, number = self.uncollected.pop(request_id, (b"", b"", 0))
         self._bytes -= len(outcome)
         if number:
             mine, numbers = self._of[source]
@@ -234,7 +230,7 @@ class Ended:
 
     def _enter(self, request_id: bytes, source: bytes, outcome: bytes) -> None:
         number = next(self._kept)
-        self._uncollected[request_id] = source, outcome, number
+        self.uncollected[request_id] = source, outcome, number
         mine = self._of.get(source)
         if mine is None:
             mine = self._of[source] = {}, []
@@ -247,18 +243,18 @@ class Ended:
             request_id: (source, b"")
             for endings in (self._older, self._newer)
             for request_id, (_, source, _) in endings.items()
-            if source and request_id not in self._uncollected
+            if source and request_id not in self.uncollected
         }
         # of too many, those that may have been collected go first
-        waiting |= {request_id: (source, outcome) for request_id, (source, outcome, _) in self._uncollected.items()}
+        waiting |= {request_id: (source, outcome) for request_id, (source, outcome, _) in self.uncollected.items()}
         self._wait_for(waiting)
 
     def _wait_for(self, waiting: dict[bytes, tuple[bytes, bytes]]) -> None:
         """Keep these and no others, but for the oldest of too many."""
-        self._uncollected, self._of = OrderedDict(), {}
+        self.uncollected, self._of = OrderedDict(), {}
         for request_id, (source, outcome) in islice(waiting.items(), max(0, len(waiting) - self._most), None):
             self._enter(request_id, source, outcome)
-        self._bytes = sum(len(outcome) for _, outcome, _ in self._uncollected.values())
+        self._bytes = sum(len(outcome) for _, outcome, _ in self.uncollected.values())
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -269,7 +265,7 @@ class Ended:
             "newer": [[request_id, *ending] for request_id, ending in self._newer.items()],
             "dropped": [self.has_dropped, max((self._dropped, *self._highest.values()))],  # what older brokers go by
             "highest": [self._dropped, *self._highest.values()],
-            "uncollected": [[request_id, source] for request_id, (source, _, _) in self._uncollected.items()],
+            "uncollected": [[request_id, source] for request_id, (source, _, _) in self.uncollected.items()],
         }
 
     @classmethod
