@@ -32,7 +32,7 @@ _EARLIER: Final = (
     "They are in the broker's memory: those from before its start, a journal has (ether log --event dead_letter)."
 )
 
-ReasonOption = Annotated[Reason | None, typer.Option("--reason", help="Only those that died of it.")]
+ReasonOption = Annotated[Reason | None, typer.Option(help="Only those that died of it.")]
 
 group: typer.Typer = typer.Typer(help="List, show and redrive what could not be delivered.", no_args_is_help=True)
 

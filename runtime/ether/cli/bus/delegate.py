@@ -52,17 +52,13 @@ class Work:
         ),
     ] = None
     params: Annotated[
-        str | None,
-        typer.Option("--params", metavar="JSON|@FILE|-", help="All parameters as a JSON object; `-` reads stdin."),
+        str | None, typer.Option(metavar="JSON|@FILE|-", help="All parameters as a JSON object; `-` reads stdin.")
     ] = None
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="JSON|@FILE|-", help="The context slice of the work.")
-    ] = None
-    objective: Annotated[str, typer.Option("--objective", metavar="TEXT", help="The aim in words.")] = ""
+    context: Annotated[str | None, typer.Option(metavar="JSON|@FILE|-", help="The context slice of the work.")] = None
+    objective: Annotated[str, typer.Option(metavar="TEXT", help="The aim in words.")] = ""
     budget: Annotated[
         list[str] | None,
         typer.Option(
-            "--budget",
             metavar="LIMIT=NUMBER",
             help="What it may use: max_cost, max_tokens, max_time_sec or max_iterations; several times for several.",
         ),
@@ -70,18 +66,13 @@ class Work:
     permission: Annotated[
         list[str] | None,
         typer.Option(
-            "--permission",
-            metavar="NAME=VALUE",
-            help="What it may do, such as can_modify_files=false; several times for several.",
+            metavar="NAME=VALUE", help="What it may do, such as can_modify_files=false; several times for several."
         ),
     ] = None
     request_id: Annotated[
         str | None,
         typer.Option(
-            "--request-id",
-            metavar="UUID",
-            help="Name this request: the same id later gets its outcome.",
-            show_default="a new one",
+            metavar="UUID", help="Name this request: the same id later gets its outcome.", show_default="a new one"
         ),
     ] = None
     timeout: TimeoutOption = None

@@ -25,11 +25,7 @@ __all__ = ["node", "up"]
 DrainOption = Annotated[
     float | None,
     typer.Option(
-        "--drain",
-        metavar="SECONDS",
-        min=0.0,
-        help="For running work, when it is told to end.",
-        show_default="the file's, or 10",
+        metavar="SECONDS", min=0.0, help="For running work, when it is told to end.", show_default="the file's, or 10"
     ),
 ]
 
@@ -43,15 +39,13 @@ def up(
     bind: Annotated[
         str | None,
         typer.Option(
-            "--bind",
             metavar="URL",
             help="The broker's address: ipc:///PATH, or tcp://HOST:PORT for other machines.",
             show_default="the file's, or this user's own",
         ),
     ] = None,
     nodes: Annotated[
-        int | None,
-        typer.Option("--nodes", metavar="N", min=1, help="Processes, each with these agents.", show_default="1"),
+        int | None, typer.Option(metavar="N", min=1, help="Processes, each with these agents.", show_default="1")
     ] = None,
     advertise: Annotated[
         bool,
@@ -60,27 +54,22 @@ def up(
     drain: DrainOption = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name", help="Of the cluster: its address and its journal.", show_default="the file's, or default"
-        ),
+        typer.Option(help="Of the cluster: its address and its journal.", show_default="the file's, or default"),
     ] = None,
     durability: Annotated[
         str | None,
         typer.Option(
-            "--durability",
             metavar="journal|memory",
             help="Whether what was accepted survives the broker.",
             show_default="the file's, or journal",
         ),
     ] = None,
     journal: Annotated[
-        str | None,
-        typer.Option("--journal", metavar="FILE", help="The journal.", show_default="the file's, or this user's own"),
+        str | None, typer.Option(metavar="FILE", help="The journal.", show_default="the file's, or this user's own")
     ] = None,
     keys: Annotated[
         str | None,
         typer.Option(
-            "--keys",
             metavar="DIR",
             envvar="ETHER_KEYS",
             help="The folder of keys: TCP is encrypted, and only keys that it allows get in.",
@@ -118,12 +107,9 @@ def node(
     *,
     agents: Annotated[list[str], typer.Argument(metavar="MODULE:CLASS...", help="The agents.")],
     name: Annotated[
-        str | None,
-        typer.Option("--name", help="Of the node, unique on the bus.", show_default="host, process and chance"),
+        str | None, typer.Option(help="Of the node, unique on the bus.", show_default="host, process and chance")
     ] = None,
-    threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=1, help="Handlers of plain methods at a time.")
-    ] = 4,
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Handlers of plain methods at a time.")] = 4,
     drain: DrainOption = None,
     bus: BusOptions,
     out: Output,

@@ -32,9 +32,7 @@ FormatOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float | None,
-    typer.Option(
-        "--timeout", metavar="SECONDS", help="To the deadline.", show_default="max_time_sec of --budget, or 60"
-    ),
+    typer.Option(metavar="SECONDS", help="To the deadline.", show_default="max_time_sec of --budget, or 60"),
 ]
 
 

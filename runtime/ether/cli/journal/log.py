@@ -65,35 +65,29 @@ class Filters:
 
     agent: Annotated[
         list[str] | None,
-        typer.Option(
-            "--agent", metavar="NAME", help="From this agent, to it, or about it.", autocompletion=complete_agents
-        ),
+        typer.Option(metavar="NAME", help="From this agent, to it, or about it.", autocompletion=complete_agents),
     ] = None
     capability: Annotated[
         list[str] | None,
         typer.Option(
-            "--capability",
-            metavar="NAME",
-            help="About this capability, or one below it.",
-            autocompletion=complete_capabilities,
+            metavar="NAME", help="About this capability, or one below it.", autocompletion=complete_capabilities
         ),
     ] = None
     status: Annotated[
         list[str] | None,
-        typer.Option("--status", metavar="STATUS", help="Responses of this status.", autocompletion=complete_statuses),
+        typer.Option(metavar="STATUS", help="Responses of this status.", autocompletion=complete_statuses),
     ] = None
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="delegation, response or event.", autocompletion=complete_kinds),
+        typer.Option(metavar="KIND", help="delegation, response or event.", autocompletion=complete_kinds),
     ] = None
     event: Annotated[
-        list[str] | None, typer.Option("--event", metavar="NAME", help="Events of this name, such as dead_letter.")
+        list[str] | None, typer.Option(metavar="NAME", help="Events of this name, such as dead_letter.")
     ] = None
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22T10:30, 10:30, or 10m (ago)."),
+        str | None, typer.Option(metavar="TIME", help="From this time on: 2026-11-22T10:30, 10:30, or 10m (ago).")
     ] = None
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")] = None
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before this time.")] = None
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also what the bus was asked about itself (`ether.*`).")
     ] = False

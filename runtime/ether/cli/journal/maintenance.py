@@ -38,10 +38,7 @@ _LONGEST = 3600.0
 def verify(
     *,
     expect: Annotated[
-        str | None,
-        typer.Option(
-            "--expect", metavar="HASH", help="A hash that it printed before: it has to be in the chain still."
-        ),
+        str | None, typer.Option(metavar="HASH", help="A hash that it printed before: it has to be in the chain still.")
     ] = None,
     source: JournalOptions,
     out: Output,
@@ -73,9 +70,7 @@ def verify(
 @with_options
 def gc(
     *,
-    older_than: Annotated[
-        str, typer.Option("--older-than", metavar="AGE", help="Give up what passed longer ago: 7d, 12h, 1h30m.")
-    ],
+    older_than: Annotated[str, typer.Option(metavar="AGE", help="Give up what passed longer ago: 7d, 12h, 1h30m.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be given up.")] = False,
     source: JournalOptions,
     bus: BusAddress,

@@ -33,18 +33,11 @@ class JournalOptions:
 
     journal: Annotated[
         Path | None,
-        typer.Option(
-            "--journal",
-            metavar="PATH",
-            help="The journal's file.",
-            show_default="the cluster's",
-            rich_help_panel=_PANEL,
-        ),
+        typer.Option(metavar="PATH", help="The journal's file.", show_default="the cluster's", rich_help_panel=_PANEL),
     ] = None
     name: Annotated[
         str | None,
         typer.Option(
-            "--name",
             metavar="CLUSTER",
             help="The journal of this user's cluster of that name.",
             show_default="default",

@@ -21,9 +21,7 @@ __all__ = ["group"]
 
 FolderOption = Annotated[
     Path | None,
-    typer.Option(
-        "--keys", metavar="DIR", envvar="ETHER_KEYS", help="The folder of keys.", show_default="~/.config/ether/keys"
-    ),
+    typer.Option(metavar="DIR", envvar="ETHER_KEYS", help="The folder of keys.", show_default="~/.config/ether/keys"),
 ]
 
 group: typer.Typer = typer.Typer(
@@ -77,14 +75,10 @@ def list_keys(keys: FolderOption = None, *, out: Output) -> None:
 def allow(
     *,
     key: Annotated[str, typer.Argument(metavar="FILE|KEY", help="A public key, or the file with it.")],
-    name: Annotated[
-        str | None, typer.Option("--name", help="Of the entry.", show_default="the one in the file")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of the entry.", show_default="the one in the file")] = None,
     node: Annotated[
         list[str] | None,
-        typer.Option(
-            "--node", metavar="PATTERN", help="Node names that it may take.", show_default="NAME and NAME/..."
-        ),
+        typer.Option(metavar="PATTERN", help="Node names that it may take.", show_default="NAME and NAME/..."),
     ] = None,
     keys: FolderOption = None,
     out: Output,

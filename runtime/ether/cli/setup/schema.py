@@ -22,7 +22,7 @@ def schema(
     *,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this one.")] = None,
     write: Annotated[
-        Path | None, typer.Option("--write", metavar="DIR", help="Write them to files there.", file_okay=False)
+        Path | None, typer.Option(metavar="DIR", help="Write them to files there.", file_okay=False)
     ] = None,
     out: Output,
 ) -> None:

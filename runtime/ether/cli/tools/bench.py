@@ -14,35 +14,27 @@ from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 
 __all__ = ["bench"]
 
-Cases = Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Which; `--list` names them.")]
-Rounds = Annotated[
-    int | None, typer.Option("--rounds", min=1, help="Turns of each contender.", show_default="5, quick 3")
-]
-Seconds = Annotated[
-    float | None, typer.Option("--seconds", metavar="SECONDS", help="Of each turn.", show_default="1, quick 0.25")
-]
-Pin = Annotated[
-    int | None,
-    typer.Option("--pin", metavar="CORE", help="Keep everything on one core.", show_default="the serial cases only"),
-]
-Without = Annotated[
-    list[str] | None, typer.Option("--without", metavar="SYSTEM", help="Leave it out, such as nats or proxy.")
-]
-
 
 @with_options
 def bench(
     *,
-    cases: Cases = None,
+    cases: Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Which; `--list` names them.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short rounds: a look, and no measurement.")] = False,
-    rounds: Rounds = None,
-    seconds: Seconds = None,
-    window: Annotated[
-        int | None, typer.Option("--window", min=1, help="Requests open at a time.", show_default="256")
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Turns of each contender.", show_default="5, quick 3")
     ] = None,
-    pin: Pin = None,
-    transport: Annotated[str | None, typer.Option("--transport", help="tcp or ipc.", show_default="tcp")] = None,
-    without: Without = None,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Of each turn.", show_default="1, quick 0.25")
+    ] = None,
+    window: Annotated[int | None, typer.Option(min=1, help="Requests open at a time.", show_default="256")] = None,
+    pin: Annotated[
+        int | None,
+        typer.Option(metavar="CORE", help="Keep everything on one core.", show_default="the serial cases only"),
+    ] = None,
+    transport: Annotated[str | None, typer.Option(help="tcp or ipc.", show_default="tcp")] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="SYSTEM", help="Leave it out, such as nats or proxy.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
     markdown: MarkdownOption = False,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,

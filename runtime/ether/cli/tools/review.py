@@ -48,7 +48,7 @@ def review(
     *,
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="What to review.")],
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where review.md and review.json go.", show_default="here")
+        Path, typer.Option(metavar="DIR", help="Where review.md and review.json go.", show_default="here")
     ] = Path(),
     passes: Annotated[
         list[str] | None,
@@ -70,8 +70,7 @@ def review(
         ),
     ] = None,
     timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="For each directory under each pass.", show_default="600"),
+        float | None, typer.Option(metavar="SECONDS", help="For each directory under each pass.", show_default="600")
     ] = None,
     bus: ScoutsOptions,
     out: Output,

@@ -14,26 +14,21 @@ from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 
 __all__ = ["soak"]
 
-Seconds = Annotated[float, typer.Option("--seconds", metavar="SECONDS", help="For how long.")]
-Load = Annotated[float, typer.Option("--load", metavar="PART", help="Of the maximum rate, which is measured first.")]
-Rate = Annotated[
-    float | None,
-    typer.Option("--rate", metavar="N", help="Delegations a second, in place of --load.", show_default="measured"),
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option("--keep", metavar="FOLDER", help="Make the journal there, and leave it; it must be empty or new."),
-]
-
 
 @with_options
 def soak(
     *,
-    seconds: Seconds = 600.0,
-    load: Load = 0.5,
-    rate: Rate = None,
-    transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
-    keep: Folder = None,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="For how long.")] = 600.0,
+    load: Annotated[float, typer.Option(metavar="PART", help="Of the maximum rate, which is measured first.")] = 0.5,
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Delegations a second, in place of --load.", show_default="measured"),
+    ] = None,
+    transport: Annotated[str, typer.Option(help="ipc, or tcp on the loopback.")] = "ipc",
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Make the journal there, and leave it; it must be empty or new."),
+    ] = None,
     markdown: MarkdownOption = False,
     out: Output,
 ) -> None:

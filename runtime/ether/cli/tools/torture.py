@@ -22,46 +22,34 @@ __all__ = ["torture"]
 _SAME: Final = {"supervisor": "broker"}
 """The supervisor lives in the broker's process."""
 
-Delegations = Annotated[int, typer.Option("--delegations", min=1, metavar="N", help="How many, in all.")]
-Seconds = Annotated[
-    float | None,
-    typer.Option(
-        "--seconds", metavar="SECONDS", help="Over which they are spread.", show_default="100 of them a second"
-    ),
-]
-Kills = Annotated[
-    int | None, typer.Option("--kills", min=0, metavar="N", help="Strikes.", show_default="one every two seconds")
-]
-Victims = Annotated[
-    str | None,
-    typer.Option(
-        "--victims",
-        metavar="KIND,...",
-        help="Who is struck: broker (or supervisor, which is the same process), node, delegator, observer, cluster.",
-        show_default="all",
-    ),
-]
-Keep = Annotated[
-    Path | None,
-    typer.Option("--keep", metavar="FOLDER", help="Keep the logs here; else they are kept only if a promise broke."),
-]
-
 
 @with_options
 def torture(
     *,
-    delegations: Delegations = 20_000,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Processes with agents.")] = 3,
-    delegators: Annotated[int, typer.Option("--delegators", min=1, metavar="N", help="Processes that delegate.")] = 2,
-    observers: Annotated[int, typer.Option("--observers", min=0, metavar="N", help="Processes that observe.")] = 1,
+    delegations: Annotated[int, typer.Option(min=1, metavar="N", help="How many, in all.")] = 20_000,
+    nodes: Annotated[int, typer.Option(min=1, metavar="N", help="Processes with agents.")] = 3,
+    delegators: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that delegate.")] = 2,
+    observers: Annotated[int, typer.Option(min=0, metavar="N", help="Processes that observe.")] = 1,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Makes the plan and the work.", show_default="random")
+        int | None, typer.Option(metavar="N", help="Makes the plan and the work.", show_default="random")
     ] = None,
-    seconds: Seconds = None,
-    kills: Kills = None,
-    victims: Victims = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Over which they are spread.", show_default="100 of them a second"),
+    ] = None,
+    kills: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Strikes.", show_default="one every two seconds")
+    ] = None,
+    victims: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,...",
+            help="Who is struck: broker (or supervisor, which is the same process), node, delegator, observer, cluster.",
+            show_default="all",
+        ),
+    ] = None,
     durability: Annotated[
-        Durability, typer.Option("--durability", help="Whether the bus keeps what it has accepted beyond its broker.")
+        Durability, typer.Option(help="Whether the bus keeps what it has accepted beyond its broker.")
     ] = Durability.JOURNAL,
     journal_faults: Annotated[
         bool,
@@ -69,11 +57,13 @@ def torture(
             "--journal-faults", help="Fill, lock, protect, break and take away the journal's disk at times, too."
         ),
     ] = False,
-    transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
-    keep: Keep = None,
-    check: Annotated[
+    transport: Annotated[str, typer.Option(help="ipc, or tcp on the loopback.")] = "ipc",
+    keep: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FOLDER", help="Start nothing: check the logs of an earlier campaign."),
+        typer.Option(metavar="FOLDER", help="Keep the logs here; else they are kept only if a promise broke."),
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Start nothing: check the logs of an earlier campaign.")
     ] = None,
     markdown: MarkdownOption = False,
     out: Output,

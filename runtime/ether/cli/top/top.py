@@ -30,17 +30,22 @@ __all__ = ["top"]
 _LEAST: Final = 0.05
 """Seconds between two samples, at least: the supervisor answers them in its own turn."""
 
-Iterations = Annotated[
-    int | None,
-    typer.Option(
-        "--iterations", "-n", min=1, help="Leave after so many readings.", show_default="none; 1 with -o json"
-    ),
-]
-Interval = Annotated[float, typer.Option("--interval", "-i", min=_LEAST, metavar="SECONDS", help="Between two.")]
-
 
 @with_options
-def top(*, interval: Interval = 1.0, iterations: Iterations = None, bus: NamedBusOptions, out: Output) -> None:
+def top(
+    *,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", min=_LEAST, metavar="SECONDS", help="Between two.")
+    ] = 1.0,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations", "-n", min=1, help="Leave after so many readings.", show_default="none; 1 with -o json"
+        ),
+    ] = None,
+    bus: NamedBusOptions,
+    out: Output,
+) -> None:
     """Watch the bus: agents, queues, rates, latencies, outcomes.
 
     On a terminal it takes the screen, and q or Ctrl-C leaves it. Elsewhere, and with `-o jsonl`, it prints a reading
