@@ -51,6 +51,7 @@ def serve(
     threads: int = 4,
     drain: float = DRAIN,
     on_event: Callable[[str], None],
+    on_up: Callable[[str], None] = lambda _url: None,
     keys: KeysLike | None = None,
     server_key: ServerKey | None = None,
 ) -> int:
@@ -67,6 +68,7 @@ def serve(
         threads: as `Runtime`.
         drain: seconds.
         on_event: told in words what happens.
+        on_up: told the bus's URL when the agents are up.
         keys: as `Runtime.connect`.
         server_key: as `Runtime.connect`.
 
@@ -85,7 +87,7 @@ def serve(
 
     return _serve(
         url, lambda bus: [_start_under_free_names(bus, agent) for agent in agents], name=name, threads=threads, drain=drain,
-        on_event=on_event, timeout=10.0, keys=keys, server_key=server_key,
+        on_event=on_event, timeout=10.0, on_ready=lambda _names: on_up(url), keys=keys, server_key=server_key,
     )  # fmt: skip
 
 

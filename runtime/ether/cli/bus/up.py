@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,7 +99,7 @@ def up(
         )
     from ether.cluster.cluster import up as run
 
-    raise typer.Exit(run(spec, on_event=_teller(spec, out)))
+    raise typer.Exit(run(spec, on_event=out.note, on_up=lambda url: _print_url(out, url)))
 
 
 @with_options
@@ -124,14 +124,14 @@ def node(
 
     for text in agents:
         load_agent(text)
-    url = wait_for(bus, bus.wait)
     code = serve(
-        url,
+        wait_for(bus, bus.wait),
         agent_specs(agents),
         name=name,
         threads=threads,
         drain=DRAIN if drain is None else drain,
-        on_event=_first(out, url),
+        on_event=out.note,
+        on_up=lambda url: _print_url(out, url),
         keys=bus.keys,
         server_key=bus.server_key,
     )
@@ -161,31 +161,6 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
 
 def _is_file(word: str) -> bool:
     return Path(word).suffix in {".yaml", ".yml"} or ":" not in word
-
-
-def _teller(spec: ClusterSpec, out: Output) -> Callable[[str], None]:
-    """Notes what happens, and prints the URL when the cluster is up."""
-    ready = f"the cluster {spec.name} is up at "
-
-    def tell(event: str) -> None:
-        out.note(event)
-        if event.startswith(ready):
-            _print_url(out, event.removeprefix(ready))
-
-    return tell
-
-
-def _first(out: Output, url: str) -> Callable[[str], None]:
-    """Notes what happens; the first is that the node is up."""
-    told: list[str] = []
-
-    def tell(event: str) -> None:
-        out.note(event)
-        if not told:
-            _print_url(out, url)
-        told.append(event)
-
-    return tell
 
 
 def _print_url(out: Output, url: str) -> None:
