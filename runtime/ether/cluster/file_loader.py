@@ -22,20 +22,11 @@ import os
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Any, Final, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ether.cluster.file_schema import (
-    START,
-    AccessSection,
-    ClusterFile,
-    ClusterSection,
-    LimitsSection,
-    Section,
-    SecuritySection,
-    TimingSection,
-)
+from ether.cluster.file_schema import START, AccessSection, ClusterFile
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.cluster.yaml_document import Place, YamlDocument
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
@@ -166,22 +157,22 @@ def _start_at(folder: Path, data: Any) -> None:
 
 def _plain(problem: Any) -> str:
     """What pydantic says, with the value, and in our words where its own would help nobody."""
-    value = problem["input"]
+    value, shown = problem["input"], repr(problem["input"])[:80]
     match problem["type"]:
         case "value_error":
             return str(problem["ctx"]["error"])
         case "string_pattern_mismatch" if problem["ctx"]["pattern"] == START:
-            return f"{value!r} is no agent: write module:Class, as in 'reviews:Scout'."
+            return f"{shown} is no agent: write module:Class, as in 'reviews:Scout'."
         case "literal_error":
             wanted = problem["ctx"]["expected"].replace("'", "")
-            return f"{value!r} is not one of {wanted}.{nearest(str(value), _words(wanted))}"
+            return f"{shown} is not one of {wanted}.{nearest(str(value), _words(wanted))}"
         case "model_type" | "dict_type":
             return "keys and values go here."
         case "too_short":
             return "give at least one."
         case _:
             message = str(problem["msg"]).removeprefix("Input ").rstrip(".")
-            given = f" (it is {value!r})" if isinstance(value, str | int | float | bool | None) else ""
+            given = f" (it is {shown})" if isinstance(value, str | int | float | bool | None) else ""
             return f"{message}{given}."
 
 
@@ -212,7 +203,7 @@ def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple
         section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
         if not name.startswith(_PREFIX) or section not in _SETTINGS:
             continue
-        yield (section, key), _scalar(section, key, text, name), name
+        yield (section, key), _scalar(section, key, text), name
 
 
 def _from_flags(overrides: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
@@ -221,21 +212,13 @@ def _from_flags(overrides: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str
             yield tuple(key.split(".")), value, f"flag {key}"
 
 
-def _scalar(section: str, key: str, text: str, name: str) -> Any:
-    """What a variable's text means: itself where text is wanted, else as YAML reads it."""
+def _scalar(section: str, key: str, text: str) -> Any:
+    """What a variable's text means for its key; the text itself where it means nothing, which validation tells."""
     field = _SETTINGS[section].model_fields.get(key)
-    if field is None or _takes_text(field.annotation):
-        return text
     try:
-        return YamlDocument(text, name).data
-    except InvalidSpec:
-        raise InvalidSpec(f"{name} is {text[:80]!r}, which is no value of {section}.{key}.") from None
-
-
-def _takes_text(annotation: Any) -> bool:
-    if get_origin(annotation) in {Union, types.UnionType}:
-        return any(_takes_text(part) for part in get_args(annotation))
-    return annotation is str or get_origin(annotation) is Literal
+        return text if field is None else TypeAdapter(field.annotation).validate_strings(text)
+    except ValidationError:
+        return text
 
 
 def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
@@ -268,7 +251,7 @@ def _access(section: AccessSection | None) -> Access | None:
     )
 
 
-_SETTINGS: Final[dict[str, type[Section]]] = {
-    "cluster": ClusterSection, "security": SecuritySection, "limits": LimitsSection,
-    "timing": TimingSection,
-}  # fmt: skip
+_SETTINGS: Final[dict[str, Any]] = {
+    name: ClusterFile.model_fields[name].annotation for name in ("cluster", "security", "limits", "timing")
+}
+"""{section whose keys variables may set: its model}."""

@@ -13,17 +13,7 @@ from ether_broker.limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
 
-__all__ = [
-    "START",
-    "AgentEntry",
-    "ClusterFile",
-    "ClusterSection",
-    "LimitsSection",
-    "NodeEntry",
-    "Section",
-    "SecuritySection",
-    "TimingSection",
-]
+__all__ = ["START", "AccessSection", "ClusterFile"]
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 START: Final = rf"^{_NAME}:{_NAME}$"
