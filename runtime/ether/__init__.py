@@ -197,8 +197,7 @@ _LATER = {
 def __getattr__(name: str) -> object:
     """Import what not every user needs (PEP 562)."""
     if name not in _LATER:
-        msg = f"module 'ether' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'ether' has no attribute {name!r}")
     from importlib import import_module
 
     return getattr(import_module(_LATER[name]), name)

@@ -163,8 +163,7 @@ class Runtime:
                 `ether_broker.discovery.locate`.
         """
         if keys is None and server_key is not None:
-            msg = "A server_key goes with keys of our own: `ether keys new` makes some."
-            raise UsageError(msg)
+            raise UsageError("A server_key goes with keys of our own: `ether keys new` makes some.")
         credentials = None if keys is None else _credentials(keys, server_key)
         runtime = cls(name=name or _default_name(credentials), threads=threads, drain=drain)
         runtime._credentials = credentials
@@ -184,8 +183,7 @@ class Runtime:
             InsecureEndpoint: other machines could reach `bind`, and there are no keys.
         """
         if self._node is not None:
-            msg = "The runtime is open already: open it once, or make another."
-            raise UsageError(msg)
+            raise UsageError("The runtime is open already: open it once, or make another.")
         self._context = zmq.Context()
         try:
             url = None if self._url is None else _address(self._url, self._credentials)
@@ -244,8 +242,7 @@ class Runtime:
             Closed: the runtime is not open.
         """
         if self._node is None:
-            msg = "The runtime is not open: use it in a `with` block."
-            raise Closed(msg)
+            raise Closed("The runtime is not open: use it in a `with` block.")
         return self._node
 
     @property
@@ -313,8 +310,7 @@ class Runtime:
             if name is not None:
                 raise
             label = getattr(agent, "__name__", "Agent")
-            msg = f"{error} Pass name=, as in bus.start({label}, name='{base}-{count + 1}')."
-            raise DuplicateAgent(msg) from None
+            raise DuplicateAgent(f"{error} Pass name=, as in bus.start({label}, name='{base}-{count + 1}').") from None
         return [AgentRef(cell.name, self) for cell in cells]
 
     def _free_names(self, base: str) -> Any:
@@ -497,8 +493,7 @@ class Runtime:
         from ether_broker.envelope.views.suggestion import SuggestionRecord
 
         if not isinstance(record, SuggestionRecord):
-            msg = f"suggest takes an ether.views.SuggestionRecord, and this is a {type(record).__name__}."
-            raise UsageError(msg)
+            raise UsageError(f"suggest takes an ether.views.SuggestionRecord, and this is a {type(record).__name__}.")
         self._tell("ether.suggest", record.document())
 
     # -- what the bus tells of itself ----------------------------------------------------------------------------
@@ -606,11 +601,9 @@ def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:
         msg = f"start takes the agent's class, or a callable that makes one, as in bus.start(Writer); this {what}."
         raise UsageError(msg)
     if cls is None and isinstance(agent, type) and not is_agent(agent):
-        msg = f"{agent.__name__} is not an Agent: derive it from ether.Agent."
-        raise UsageError(msg)
+        raise UsageError(f"{agent.__name__} is not an Agent: derive it from ether.Agent.")
     if not isinstance(count, int) or count < 0:
-        msg = f"start_many(…, {count!r}): how many is a whole number, 0 or more."
-        raise UsageError(msg)
+        raise UsageError(f"start_many(…, {count!r}): how many is a whole number, 0 or more.")
     if cls is not None and not cls.manifest().capabilities and cls.on_receive is Agent.on_receive:
         msg = (
             f'{cls.__qualname__} declares no capability, so nobody can ask it: decorate a method with @capability("…").'

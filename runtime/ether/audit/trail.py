@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ether.audit.entry import AuditEntry
@@ -60,9 +59,7 @@ class Trail:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._reader.close()
 
     @property

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, Self
 
 __all__ = ["Stopping"]
@@ -57,9 +57,7 @@ class Stopping:
                 self._before[number] = signal.signal(number, self._signalled)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
