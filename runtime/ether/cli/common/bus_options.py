@@ -17,10 +17,10 @@ __all__ = ["AgentClassesOption", "BusAddress", "BusOptions", "NamedBusAddress", 
 _option: Final = functools.partial(typer.Option, rich_help_panel="Bus")
 
 
-def complete_endpoints(incomplete: str) -> list[str]:
+def complete_endpoints() -> list[str]:
     """This user's own buses, for the shell."""
     own = default_endpoint()
-    return [known for known in (own, *others(own)) if known.startswith(incomplete)]
+    return [own, *others(own)]
 
 
 AgentClassesOption = Annotated[

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum, unique
 from typing import Any
 
-from ether.cli.common.table import Column, Lines, Row, drawn_table
+from ether.cli.common.table import Column, Lines, drawn_table
 from ether.text_io.terminal import console, is_drawn, put, say
 from ether_broker.text import json_text
 
@@ -46,8 +46,8 @@ class Output:
 
     # -- data ----------------------------------------------------------------------------------------------------
 
-    def rows(self, rows: Iterable[Row], columns: Sequence[Column]) -> None:
-        """Print rows: as a table, as one JSON list, or each as a line, as soon as it is there."""
+    def rows(self, rows: Iterable[Any], columns: Sequence[Column]) -> None:
+        """Print rows, such as dicts: as a table, as one JSON list, or each as a line, as soon as it is there."""
         if self.format is Format.JSONL:
             for row in rows:
                 put(json_text(row))

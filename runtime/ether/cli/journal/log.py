@@ -6,9 +6,9 @@ import contextlib
 import itertools
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -41,17 +41,12 @@ _KINDS: Final = {kind.name.lower(): kind for kind in (Kind.DELEGATION, Kind.RESP
 
 def complete_statuses(incomplete: str) -> list[str]:
     """The names of the statuses, in the case that was begun with."""
-    names = [status.name for status in Status]
-    return _begun([name.lower() for name in names] if incomplete.islower() else names, incomplete)
+    return [status.name.lower() if incomplete.islower() else status.name for status in Status]
 
 
-def complete_kinds(incomplete: str) -> list[str]:
+def complete_kinds() -> list[str]:
     """The kinds of envelopes that a journal has."""
-    return _begun(_KINDS, incomplete)
-
-
-def _begun(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+    return list(_KINDS)
 
 
 group: typer.Typer = typer.Typer(
@@ -217,7 +212,7 @@ def _follow(trail: Trail, wanted: EntryFilter, after: int, lines: Lines, out: Ou
 
 def _print(entries: Sequence[AuditEntry], lines: Lines, out: Output) -> None:
     if out.is_text:
-        lines.add([{"entry": entry} for entry in entries])
+        lines.add(entries)
         return
     as_lines = Output(Format.JSONL)  # what goes on is never one document
     for entry in entries:
@@ -227,22 +222,15 @@ def _print(entries: Sequence[AuditEntry], lines: Lines, out: Output) -> None:
 def _columns(trail: Trail) -> Sequence[Column]:
     is_short = is_drawn(sys.stdout)
 
-    def when(row: dict[str, Any]) -> str:
-        return moment_text(row["entry"].wall, now=time.time() if is_short else None)
-
-    def request(row: dict[str, Any]) -> str | None:
-        about = row["entry"].about
-        return None if about is None else trail.short(about)
-
     return (
-        Column("number", lambda row: row["entry"].number, right=True),
-        Column("time", when),
-        Column("what", lambda row: row["entry"].what),
-        Column("from", lambda row: row["entry"].from_agent),
-        Column("to", lambda row: row["entry"].to_agent),
-        Column("capability", lambda row: row["entry"].topic),
-        Column("request", request),
-        Column("summary", lambda row: row["entry"].summary),
+        Column("number", lambda entry: entry.number, right=True),
+        Column("time", lambda entry: moment_text(entry.wall, now=time.time() if is_short else None)),
+        Column("what", lambda entry: entry.what),
+        Column("from", lambda entry: entry.from_agent),
+        Column("to", lambda entry: entry.to_agent),
+        Column("capability", lambda entry: entry.topic),
+        Column("request", lambda entry: None if entry.about is None else trail.short(entry.about)),
+        Column("summary", lambda entry: entry.summary),
     )
 
 

@@ -22,11 +22,6 @@ _PANEL: Final = "Journal"
 _OFFERED: Final = 20
 
 
-def complete_clusters(incomplete: str) -> list[str]:
-    """The clusters of this user that have a journal."""
-    return [name for name in known_journals() if name.startswith(incomplete)]
-
-
 @dataclass(frozen=True, kw_only=True)
 class JournalOptions:
     """The journal that is read."""
@@ -42,7 +37,7 @@ class JournalOptions:
             help="The journal of this user's cluster of that name.",
             show_default="default",
             rich_help_panel=_PANEL,
-            autocompletion=complete_clusters,
+            autocompletion=known_journals,
         ),
     ] = None
 
@@ -92,10 +87,10 @@ def _beside(folder: Path, name: str) -> str:
     return nearest(name, names)
 
 
-def complete_requests(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_requests(ctx: typer.Context) -> list[str]:
     """The newest delegations of the journal, as `ether log show` takes them; never an error."""
     try:
         with JournalOptions(journal=ctx.params.get("journal"), name=ctx.params.get("name")).opened() as trail:
-            return [request for request in trail.newest_requests(_OFFERED) if request.startswith(incomplete)]
+            return trail.newest_requests(_OFFERED)
     except (EtherError, OSError):
         return []
