@@ -61,8 +61,8 @@ from __future__ import annotations
 
 import copyreg
 import re
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 __all__ = [
     "AccessDenied",
@@ -120,8 +120,11 @@ __all__ = [
     "UntrustedBroker",
     "UsageError",
     "WaitTimeout",
+    "choice",
     "nearest",
 ]
+
+_T = TypeVar("_T")
 
 
 class EtherError(Exception):
@@ -439,6 +442,17 @@ _SHOWN = 8
 _MOST = 1_000
 _LONGEST = 200
 _NEAR = 0.6
+
+
+def choice(name: str, known: Mapping[str, _T], what: str) -> _T:
+    """What goes by this name.
+
+    Raises:
+        UsageError: nothing does; the message has the nearest name.
+    """
+    if name not in known:
+        raise UsageError(f"There is no {what} {name!r}.{nearest(name, known)}")
+    return known[name]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ A flag goes before the environment (`ETHER_CLUSTER__DRAIN=30`), and that before 
 from __future__ import annotations
 
 import os
+import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -165,7 +166,8 @@ def _plain(problem: Any) -> str:
             return f"{shown} is no agent: write module:Class, as in 'reviews:Scout'."
         case "literal_error":
             wanted = problem["ctx"]["expected"].replace("'", "")
-            return f"{shown} is not one of {wanted}.{nearest(str(value), _words(wanted))}"
+            hint = nearest(str(value), re.split(", | or ", wanted))
+            return f"{shown} is not one of {wanted}.{hint}"
         case "model_type" | "dict_type":
             return "keys and values go here."
         case "too_short":
@@ -174,10 +176,6 @@ def _plain(problem: Any) -> str:
             message = str(problem["msg"]).removeprefix("Input ").rstrip(".")
             given = f" (it is {shown})" if isinstance(value, str | int | float | bool | None) else ""
             return f"{message}{given}."
-
-
-def _words(expected: str) -> list[str]:
-    return [word.strip() for word in expected.replace(" or ", ",").split(",")]
 
 
 def _keys_at(path: Iterable[str | int]) -> list[str]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 import traceback
@@ -105,7 +104,7 @@ def _serve(
     server_key: ServerKey | None = None,
 ) -> int:
     escalated: list[str] = []
-    with Stopping(_end_at_once) as stopping:
+    with Stopping() as stopping:
 
         def give_up(tree: str, reason: str) -> None:
             escalated.append(tree)
@@ -209,10 +208,6 @@ def _start_named(bus: Runtime, named: NamedAgents) -> Sequence[str]:
     return named.names
 
 
-def _end_at_once(number: int) -> None:
-    os._exit(128 + number)
-
-
 def main() -> None:
     """Serve as a child of a cluster."""
     parent_link = ParentLink()
@@ -222,9 +217,10 @@ def main() -> None:
 
 
 def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
+    agents = [NamedAgents(AgentSpec(**item["agent"]), tuple(item["names"])) for item in request["agents"]]
     try:
         return _serve(
-            request["url"], lambda bus: [_start_named(bus, _named_agents(item)) for item in request["agents"]],
+            request["url"], lambda bus: [_start_named(bus, named) for named in agents],
             name=request["name"], threads=request["threads"], drain=request["drain"], timeout=_JOIN,
             on_event=logging.getLogger("ether.node").debug, on_ready=lambda names: parent_link.ready(agents=names),
             **_keys(request.get("security")),
@@ -246,11 +242,6 @@ def _keys(security: dict[str, Any] | None) -> dict[str, Any]:
 
     pair = KeyPair(security["public"], security["secret"])
     return {"keys": pair, "server_key": Path(security["server_key"])}
-
-
-def _named_agents(item: dict[str, Any]) -> NamedAgents:
-    """What `ether.cluster` packed."""
-    return NamedAgents(AgentSpec(**item["agent"]), tuple(item["names"]))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -21,10 +22,11 @@ class Stopping:
     A signal that was ignored stays so: `nohup` means what it says.
 
     Args:
-        at_once: called with the number of the second signal, in the main thread, wherever that is.
+        at_once: called with the number of the second signal, in the main thread, wherever that is; default: ends the process
+            with 128 and that number.
     """
 
-    def __init__(self, at_once: Callable[[int], None]) -> None:
+    def __init__(self, at_once: Callable[[int], None] = lambda number: os._exit(128 + number)) -> None:
         self._at_once = at_once
         self._reasons: SimpleQueue[str] = SimpleQueue()  # `put` may be called from a signal handler
         self._before: dict[int, Any] = {}

@@ -208,19 +208,16 @@ def _hint(ctx: typer.Context, response: Response, declared: set[str]) -> None:
     """Say what is meant where a misspelt option or parameter became one that the agent does not take, or a value is missing."""
     known = [option for parameter in ctx.command.params for option in parameter.opts if option[:2] == "--"]
     known += map(_option, declared)
+    words = {word.partition("=")[0] for word in ctx.args}
     following = dict(itertools.pairwise([*ctx.args, "--"]))
     for field in response.unexpected_fields:
         option = _option(field)
         if field in declared:
             if following.get(option, "").startswith("--"):
                 say(f"  {option} has no value, and so is true.")
-        elif option in _words(ctx.args) and "Did you mean" in (meant := nearest(option, known)):
+        elif option in words and "Did you mean" in (meant := nearest(option, known)):
             say(f"  {option} is no option, and so was taken as a parameter.{meant}")
 
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _words(args: Sequence[str]) -> set[str]:
-    return {word.partition("=")[0] for word in args}

@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from inspect import Parameter
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from ether.cli.common.output import Format, Output
-from ether_broker.errors import UsageError, nearest
 
-__all__ = ["FormatOption", "GlobalOptions", "TimeoutOption", "choice", "output_of", "settings_of", "with_options"]
+__all__ = ["FormatOption", "GlobalOptions", "TimeoutOption", "output_of", "settings_of", "with_options"]
 
 Command = Callable[..., None]
-T = TypeVar("T")
 
 FormatOption = Annotated[
     Format | None,
@@ -93,17 +91,6 @@ def with_options(command: Command) -> Command:
     run.__signature__ = inspect.Signature(list(flat.values()))  # type: ignore[attr-defined]
     run.__annotations__ = {name: parameter.annotation for name, parameter in flat.items()}
     return run
-
-
-def choice(name: str, known: Mapping[str, T], what: str) -> T:
-    """What goes by this name.
-
-    Raises:
-        UsageError: nothing does; the message has the nearest name.
-    """
-    if name not in known:
-        raise UsageError(f"There is no {what} {name!r}.{nearest(name, known)}")
-    return known[name]
 
 
 def _options(group: type[Any]) -> dict[str, Parameter]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ether.cli.common.completion import complete_agents, complete_capabilities
-from ether.cli.common.options import choice, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Format, Output
 from ether.cli.common.table import Column, Lines
 from ether.cli.journal import maintenance
@@ -22,7 +22,7 @@ from ether.cli.journal.source import JournalOptions, complete_requests
 from ether.cli.journal.timestamps import moment_text, parse_moment
 from ether.text_io.terminal import is_drawn
 from ether_broker.envelope.status import Status
-from ether_broker.errors import UsageError
+from ether_broker.errors import UsageError, choice
 from ether_broker.wire.frame import Kind
 
 if TYPE_CHECKING:

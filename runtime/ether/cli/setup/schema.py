@@ -7,9 +7,10 @@ from typing import Annotated, Final
 
 import typer
 
-from ether.cli.common.options import choice, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
+from ether_broker.errors import choice
 from ether_broker.text import json_text
 
 __all__ = ["schema"]

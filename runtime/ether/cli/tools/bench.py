@@ -7,10 +7,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import choice, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
+from ether_broker.errors import choice
 
 __all__ = ["bench"]
 

@@ -15,9 +15,9 @@ import typer
 from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
 from ether.cli.common.discover_option import CONNECT, DISCOVER
-from ether.cli.common.options import choice, settings_of, with_options
+from ether.cli.common.options import settings_of, with_options
 from ether.cli.common.output import Output
-from ether_broker.errors import UsageError
+from ether_broker.errors import UsageError, choice
 
 if TYPE_CHECKING:
     from ether.review.scout.explore import PassName
