@@ -29,8 +29,27 @@ from ether.process.child import Process, describe_exit
 from ether.process.event_loop import ProcessEventLoop
 from ether.process.output_reader import OutputReader
 from ether.process.start_failure import error_of, unexplained
-from ether_actors.restarts import events
 from ether_actors.restarts.child_spec import Backoff, ChildSpec, SupervisorSpec
+from ether_actors.restarts.events import (
+    Add,
+    ChildExited,
+    ChildPath,
+    ChildStarted,
+    ChildStartFailed,
+    ChildStopped,
+    Down,
+    Effect,
+    Escalate,
+    Event,
+    Exit,
+    Gone,
+    SetTimer,
+    Start,
+    StartChild,
+    Stop,
+    StopChild,
+    TimerFired,
+)
 from ether_actors.restarts.restart_machine import RestartMachine
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker import errors
@@ -83,7 +102,7 @@ class _Life:
 
     spec: ProcessSpec
     process: Process
-    path: events.ChildPath
+    path: ChildPath
     incarnation: int
     is_up: bool = False
     waits: bool = False
@@ -144,7 +163,7 @@ class ProcessSupervisor:
         """Start the thread, with no process yet."""
         self._output_reader = OutputReader(self._on_output)
         self._event_loop = ProcessEventLoop()
-        self._post(lambda: self._tell(events.Start()))
+        self._post(lambda: self._tell(Start()))
         self._thread = threading.Thread(target=self._run, name="ether-process-supervisor", daemon=True)
         self._thread.start()
 
@@ -155,7 +174,7 @@ class ProcessSupervisor:
         tree = SupervisorSpec(
             spec.name, children=(child,), **{**self._budget, "backoff": spec.backoff or self._budget["backoff"]}
         )  # fmt: skip
-        self._post(lambda: self._tell(events.Add((_ROOT,), tree)))
+        self._post(lambda: self._tell(Add((_ROOT,), tree)))
 
     def facts(self, name: str) -> dict[str, Any]:
         """What a process reported when it last came up; empty before that."""
@@ -175,12 +194,12 @@ class ProcessSupervisor:
 
     def stop(self, timeout: float | None = None) -> bool:
         """Tell all processes to end, and wait until they have; False when `timeout` seconds were not enough."""
-        self._post(lambda: self._tell(events.Stop()))
+        self._post(lambda: self._tell(Stop()))
         return self.wait(timeout)
 
     def kill(self, *, but_last: bool = False) -> None:
         """End all processes at once, or all but those that end last, which end in order; returns before they have."""
-        self._post(lambda: self._tell(events.Stop()))
+        self._post(lambda: self._tell(Stop()))
         self._post(lambda: self._kill_all(but_last=but_last))
 
     def signal(self, name: str, number: int) -> int | None:
@@ -240,7 +259,7 @@ class ProcessSupervisor:
         finally:
             self._end()
 
-    def _tell(self, event: events.Event) -> None:
+    def _tell(self, event: Event) -> None:
         with self._lock:
             effects = self._tree.step(event, time.monotonic())
         for effect in effects:
@@ -253,23 +272,23 @@ class ProcessSupervisor:
         with self._changed:
             self._changed.notify_all()
 
-    def _perform(self, effect: events.Effect) -> None:
+    def _perform(self, effect: Effect) -> None:
         match effect:
-            case events.StartChild(path, spec, incarnation):
+            case StartChild(path, spec, incarnation):
                 self._start_process(path, spec.id, incarnation)
-            case events.StopChild(path, spec, _, incarnation):
+            case StopChild(path, spec, _, incarnation):
                 life = self._lives.get(spec.id)
                 if life is None:
-                    self._tell(events.ChildStopped(path, incarnation))
+                    self._tell(ChildStopped(path, incarnation))
                 else:
                     self._ask_to_end(life)
-            case events.SetTimer(token, at, _):
-                self._event_loop.call_at(at, lambda: self._tell(events.TimerFired(token)))
-            case events.Down((_, name), events.Exit.CRASH, _):  # a process's own supervisor has spent its budget
+            case SetTimer(token, at, _):
+                self._event_loop.call_at(at, lambda: self._tell(TimerFired(token)))
+            case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
                 self._spent = name
-            case events.Escalate():
+            case Escalate():
                 self._give_up()
-            case events.Gone(path):
+            case Gone(path):
                 if path == (_ROOT,):
                     self._finished = True
             case _:  # other Down, and Restarted: told when they happened
@@ -277,14 +296,14 @@ class ProcessSupervisor:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def _start_process(self, path: events.ChildPath, name: str, incarnation: int) -> None:
+    def _start_process(self, path: ChildPath, name: str, incarnation: int) -> None:
         spec = self._specs[name]
         try:
             process = Process(name, spec.module, spec.request())
         except (EtherError, OSError) as error:
             failure = error if isinstance(error, EtherError) else ProcessFailed(f"{name} cannot start: {error}", name)
             self._failures.setdefault(name, failure)
-            self._tell(events.ChildStartFailed(path, str(failure), incarnation))
+            self._tell(ChildStartFailed(path, str(failure), incarnation))
             return
         life = self._lives[name] = _Life(spec, process, path, incarnation)
         self._output_reader.connect(name, process.output)
@@ -303,7 +322,7 @@ class ProcessSupervisor:
                 again = life.spec.name in self._facts
                 self._facts[life.spec.name] = report["ready"]
                 self._on_event(f"{life.spec.name} {'is up again' if again else 'is up'} (pid {life.process.pid})")
-                self._tell(events.ChildStarted(life.path, life.incarnation))
+                self._tell(ChildStarted(life.path, life.incarnation))
             elif "waits" in report:
                 life.waits = True
                 self._on_event(f"{life.spec.name} waits: {report['waits']}")
@@ -352,19 +371,17 @@ class ProcessSupervisor:
         self._last_ends[name] = (code, how)
         if life.exit_expected:
             self._on_event(f"{name} has ended ({how})")
-            self._tell(events.ChildStopped(life.path, life.incarnation))
+            self._tell(ChildStopped(life.path, life.incarnation))
         elif life.is_up:
             self._on_event(f"{name} went down ({how})")
-            self._tell(
-                events.ChildExited(life.path, events.Exit.CRASH if code else events.Exit.NORMAL, how, life.incarnation)
-            )
+            self._tell(ChildExited(life.path, Exit.CRASH if code else Exit.NORMAL, how, life.incarnation))
         else:
             failure = life.failure or unexplained(name, code, output)
             self._last_ends[name] = (code, str(failure))
             self._failures.setdefault(name, failure)
             if name in self._facts:  # else `wait_up` raises it
                 self._on_event(f"{name} did not start: {failure}")
-            self._tell(events.ChildStartFailed(life.path, str(failure), life.incarnation))
+            self._tell(ChildStartFailed(life.path, str(failure), life.incarnation))
 
     # -- the end -------------------------------------------------------------------------------------------------
 
