@@ -381,11 +381,9 @@ class Runtime:
             return node.outgoing.request(to, capability, packed, None if timeout is None else float(timeout))
         wanted = {
             "capability": capability, "params": Payload(packed), "to_agent": to, "timeout": timeout, "budget": budget,
-            "objective": objective, "context_slice": context,
+            "objective": objective or None, "context_slice": context,
         }  # fmt: skip
-        given = {
-            name: value for name, value in wanted.items() if value is not None and (value != "" or name == "to_agent")
-        }
+        given = {name: value for name, value in wanted.items() if value is not None}
         check_keywords(fields)
         delegation = Delegation.parse({"request_id": node.resources.new_id(), **given, **fields})
         if is_plain and len(self._known) < _MOST_KNOWN:
@@ -572,10 +570,11 @@ class Runtime:
         Raises:
             UnknownDeadLetter: there is none of that number any more.
         """
-        return DeadLetterView.of(lambda offset: self._part(number, offset))
 
-    def _part(self, number: int, offset: int) -> Response:
-        return self.delegate("ether.dead-letter", {"number": number, "offset": offset}).result(15.0)
+        def part(offset: int) -> Response:
+            return self.delegate("ether.dead-letter", {"number": number, "offset": offset}).result(15.0)
+
+        return DeadLetterView.of(part)
 
     def redrive(self, number: int, *, timeout: float | None = None) -> Handle:
         """Delegate the work of a dead letter again, under a new request id, and take the dead letter out.

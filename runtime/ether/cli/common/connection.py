@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ether.cli.common.listening import is_listening, others
-from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
+from ether_broker.errors import BrokerUnavailable, EtherError, InvalidEndpoint, InvalidSpec
 from ether_broker.transport.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
 
 if TYPE_CHECKING:
@@ -110,13 +110,18 @@ def embedded(agents: Sequence[str]) -> Iterator[Runtime]:
     Raises:
         InvalidSpec: one of them cannot be imported or started.
     """
-    from ether.cli.common.agent_loader import load_agent, start_agent
+    from ether.cli.common.agent_loader import load_agent
     from ether.runtime import Runtime
 
     classes = [load_agent(text) for text in agents]
     with Runtime(drain=0.0) as bus:
         for text, cls in zip(agents, classes, strict=True):
-            start_agent(bus, text, cls)
+            try:
+                bus.start(cls)
+            except EtherError:
+                raise
+            except Exception as error:
+                raise InvalidSpec(f"{text} did not start: {type(error).__name__}: {error}.") from error
         yield bus
 
 
