@@ -150,7 +150,7 @@ def test_a_fault_that_is_due_while_another_lasts_waits_for_its_end(disk: Disk, t
 @pytest.mark.timeout(240)
 def test_a_bus_whose_disk_fails_while_it_is_killed_keeps_its_promises(tmp_path: Path) -> None:
     settings = TortureSettings(
-        delegations=1_000, seconds=20.0, kills=8, seed=4, journal_faults=True, folder=tmp_path / "kept"
+        delegations=1_000, seconds=20.0, kills=8, seed=4, journal_faults=True, keep=tmp_path / "kept"
     )  # fmt: skip
 
     report = run(settings)

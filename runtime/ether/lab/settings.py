@@ -24,13 +24,16 @@ class RunSettings(BaseModel):
         UsageError: a value that cannot be; the message names it.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     seconds: float = Field(1.0, gt=0)
+    """Seconds of the run, or of each of its turns."""
     transport: str = "ipc"
-    """`ipc`, or `tcp` on the loopback."""
-    folder: Path | None = Field(None, exclude=True)
-    """Where the files of the run stay; None removes them. It has to be empty or new."""
+    """ipc, or tcp on the loopback."""
+    keep: Path | None = Field(None, exclude=True)
+    """The folder where the files of the run stay, empty or new; without one they are removed."""
     tell: Callable[[str], None] = Field(_silent, exclude=True)
     """Called with a line for people as it goes on."""
 
@@ -58,9 +61,9 @@ class RunSettings(BaseModel):
         Raises:
             UsageError: it is not empty.
         """
-        if self.folder is None:
+        if self.keep is None:
             return None
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if any(self.folder.iterdir()):
-            raise UsageError(f"{self.folder} is not empty: name another folder.")
-        return self.folder.resolve()
+        self.keep.mkdir(parents=True, exist_ok=True)
+        if any(self.keep.iterdir()):
+            raise UsageError(f"{self.keep} is not empty: name another folder.")
+        return self.keep.resolve()

@@ -4,7 +4,8 @@
     def leases(bus: NamedBusOptions, out: Output) -> None: ...
 
 typer reads a parameter an option, so that each command would repeat every option that it shares with others, and hand
-it on. Here a group of options is a dataclass, and stands in a command's signature for its fields.
+it on. Here a group of options is a dataclass, and stands in a command's signature for its fields. What is declared
+elsewhere, as the settings of a run, is not declared again: `SettingsOptions` makes options of it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,20 @@ from inspect import Parameter
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
 from ether.cli.common.output import Format, Output
 
-__all__ = ["FormatOption", "GlobalOptions", "TimeoutOption", "output_of", "settings_of", "with_options"]
+__all__ = [
+    "FormatOption",
+    "GlobalOptions",
+    "SettingsOptions",
+    "TimeoutOption",
+    "output_of",
+    "settings_of",
+    "with_options",
+]
 
 Command = Callable[..., None]
 
@@ -32,6 +43,32 @@ TimeoutOption = Annotated[
     float | None,
     typer.Option(metavar="SECONDS", help="To the deadline.", show_default="max_time_sec of --budget, or 60"),
 ]
+
+
+class SettingsOptions:
+    """The options for some settings, as their model declares them: with its types, its defaults, and its docstrings as help.
+
+    It annotates a dict in a command's signature, which then has those that were given: {name: value}.
+
+    Args:
+        model: has a docstring under each of these fields.
+        names: of fields.
+    """
+
+    def __init__(self, model: type[BaseModel], *names: str) -> None:
+        self.parameters: dict[str, Parameter] = {}
+        """{name: what typer reads}."""
+        for name in names:
+            field = model.model_fields[name]
+            kind: Any = field.annotation
+            shown = str(field.default) if field.default and field.default is not PydanticUndefined else False
+            option = typer.Option(f"--{name.replace('_', '-')}", help=field.description, show_default=shown)
+            self.parameters[name] = _parameter(name, Annotated[kind | None, option], None)
+
+    @staticmethod
+    def given(**options: Any) -> dict[str, Any]:
+        """Those options that have a value."""
+        return {name: value for name, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +98,23 @@ def output_of(ctx: typer.Context, output_format: Format | None = None) -> Output
 def with_options(command: Command) -> Command:
     """A command as typer reads it: each field of a dataclass in its signature is an option, and `Output` is `--format`.
 
-    The command gets the dataclass made of what was given, and the `Output` that the format asks for.
+    The command gets the dataclass made of what was given, or the dict for `SettingsOptions`, and the `Output` that the
+    format asks for.
     """
     hints = get_type_hints(command, include_extras=True)
     flat = {"ctx": _parameter("ctx", typer.Context)}
-    groups: dict[str, tuple[type[Any], list[str]]] = {}
+    groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     output = ""
     for name, parameter in inspect.signature(command).parameters.items():
         kind = hints[name]
+        [*marks] = getattr(kind, "__metadata__", ())
         if is_dataclass(kind) and isinstance(kind, type):
             options = _options(kind)
             groups[name] = kind, list(options)
             flat.update(options)
+        elif marks and isinstance(marks[0], SettingsOptions):
+            groups[name] = marks[0].given, list(marks[0].parameters)
+            flat.update(marks[0].parameters)
         elif kind is Output:
             output = name
             flat["output_format"] = _parameter("output_format", FormatOption, None)

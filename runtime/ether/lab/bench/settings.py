@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from pydantic import PositiveInt, field_serializer, field_validator
+from pydantic import Field, PositiveInt, field_serializer, field_validator
 
 from ether.lab.settings import RunSettings
 
@@ -18,19 +18,22 @@ QUICK: Final = {"rounds": 3, "seconds": 0.25, "rows": 50_000, "kills": 3}
 class BenchSettings(RunSettings):
     """The settings of a benchmark.
 
-    `seconds` are those of one turn. NATS speaks tcp whatever the transport.
+    NATS speaks tcp whatever the transport.
 
     Raises:
         UsageError: a value that cannot be; the message names it.
     """
 
+    seconds: float = Field(1.0, gt=0)
+    """Seconds of each turn."""
     transport: str = "tcp"
+    """tcp on the loopback, or ipc."""
     rounds: PositiveInt = 5
     """Times that every contender has its turn; their order is reversed every other round."""
     window: PositiveInt = 256
     """Requests that are open at a time in the pipelined cases."""
     pin: int | None = None
-    """The core that everything is kept on; None leaves the pipelined cases free, and keeps the serial ones on the first."""
+    """The core that everything is kept on; without one the pipelined cases are free, and the serial ones on the first."""
     agents: PositiveInt = 10_000
     """Idle agents whose cost is taken."""
     crowd: PositiveInt = 100_000

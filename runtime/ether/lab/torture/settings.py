@@ -53,17 +53,21 @@ class TortureSettings(RunSettings):
     """
 
     seconds: NonNegativeFloat = 0.0
-    """Over which the delegations are spread; 0 is as long as 100 a second take, and 10 at least."""
+    """Seconds over which the delegations are spread; 0 is as long as 100 a second take, and 10 at least."""
     delegations: PositiveInt = 20_000
-    """In all; the sub-delegations that handlers make come on top."""
+    """Delegations in all; the sub-delegations that handlers make come on top."""
     nodes: PositiveInt = 3
+    """Processes with agents."""
     delegators: PositiveInt = 2
+    """Processes that delegate."""
     observers: NonNegativeInt = 1
+    """Processes that observe."""
     seed: int = Field(default_factory=lambda: secrets.randbelow(1 << 32))
-    """Makes the plan and the work; the timing is the machine's."""
+    """What makes the plan and the work; the timing is the machine's."""
     kills: int = Field(-1, ge=-1)
     """Strikes in this time; -1 is one every two seconds."""
     durability: Durability = Durability.JOURNAL
+    """Whether the bus keeps what it has accepted beyond its broker."""
     victims: tuple[Victim, ...] = tuple(Victim)
     journal_faults: bool = False
     """Whether the disk under the journal is full, locked, read-only or away at times."""
