@@ -207,7 +207,7 @@ def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple
 def _from_flags(overrides: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
     for key, value in (overrides or {}).items():
         if value is not None:
-            yield tuple(key.split(".")), value, f"flag {key}"
+            yield tuple(key.split(".")), value, f"--{key.rpartition('.')[2]}"
 
 
 def _scalar(section: str, key: str, text: str) -> Any:

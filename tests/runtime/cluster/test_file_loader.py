@@ -211,7 +211,7 @@ def test_a_variable_or_flag_that_cannot_be_is_named(tmp_path: Path):
     assert refusal(tmp_path, text, {"ETHER_LIMITS__WINDOW": environ["ETHER_LIMITS__WINDOW"]}) == (
         "ETHER_LIMITS__WINDOW: limits.window: should be a valid integer (it is '{')."
     )
-    assert refusal(tmp_path, text, cluster__drain="x").startswith("flag cluster.drain: cluster.drain: ")
+    assert refusal(tmp_path, text, cluster__drain="x").startswith("--drain: cluster.drain: ")
 
 
 def test_a_setting_below_something_that_is_no_mapping_leaves_the_blame_there(tmp_path: Path):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ether.cli.common.bus_options import BusOptions
 from ether.cli.common.connection import wait_for
 from ether.cli.common.listening import is_listening
-from ether.cli.common.options import with_options
+from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
+from ether.cluster.file_schema import ClusterSection
+from ether.cluster.spec import DRAIN
 from ether_broker.errors import AddressInUse, UsageError
 from ether_broker.transport.endpoint import default_endpoint
 
@@ -22,12 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["node", "up"]
 
-DrainOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS", min=0.0, help="For running work, when it is told to end.", show_default="the file's, or 10"
-    ),
-]
+_CLUSTER: Final = SettingsOptions(
+    ClusterSection, "name", "bind", "advertise", "drain", "durability", "journal", before="the file's, or "
+)
 
 
 @with_options
@@ -36,36 +35,9 @@ def up(
     what: Annotated[
         list[str], typer.Argument(metavar="FILE|MODULE:CLASS...", help="A cluster file, or the agents themselves.")
     ],
-    bind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="The broker's address: ipc:///PATH, or tcp://HOST:PORT for other machines.",
-            show_default="the file's, or this user's own",
-        ),
-    ] = None,
+    cluster: Annotated[dict[str, Any], _CLUSTER],
     nodes: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Processes, each with these agents.", show_default="1")
-    ] = None,
-    advertise: Annotated[
-        bool,
-        typer.Option("--advertise", help="Let other machines find it (`--discover`); needs --bind 'tcp://*:PORT'."),
-    ] = False,
-    drain: DrainOption = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Of the cluster: its address and its journal.", show_default="the file's, or default"),
-    ] = None,
-    durability: Annotated[
-        str | None,
-        typer.Option(
-            metavar="journal|memory",
-            help="Whether what was accepted survives the broker.",
-            show_default="the file's, or journal",
-        ),
-    ] = None,
-    journal: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The journal.", show_default="the file's, or this user's own")
     ] = None,
     keys: Annotated[
         str | None,
@@ -85,11 +57,8 @@ def up(
 
     Prints the bus's URL on stdout once all agents are up. The first signal drains, a second one ends it at once.
     """
-    overrides = {
-        "cluster.name": name, "cluster.bind": bind, "cluster.drain": drain, "cluster.durability": durability,
-        "cluster.journal": journal, "cluster.advertise": advertise or None, "security.keys": keys,
-        "security.insecure": insecure or None,
-    }  # fmt: skip
+    overrides = {f"cluster.{name}": value for name, value in cluster.items()}
+    overrides |= {"security.keys": keys, "security.insecure": insecure or None}
     spec = _spec(what, nodes, overrides)
     own = default_endpoint(spec.name)
     if spec.bind is None and is_listening(own):
@@ -110,7 +79,9 @@ def node(
         str | None, typer.Option(help="Of the node, unique on the bus.", show_default="host, process and chance")
     ] = None,
     threads: Annotated[int, typer.Option(metavar="N", min=1, help="Handlers of plain methods at a time.")] = 4,
-    drain: DrainOption = None,
+    drain: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="For running work, when it is told to end.")
+    ] = DRAIN,
     bus: BusOptions,
     out: Output,
 ) -> None:
@@ -120,7 +91,7 @@ def node(
     """
     from ether.cli.common.agent_loader import load_agent
     from ether.cluster.node_main import serve
-    from ether.cluster.spec import DRAIN, agent_specs
+    from ether.cluster.spec import agent_specs
 
     for text in agents:
         load_agent(text)
@@ -129,7 +100,7 @@ def node(
         agent_specs(agents),
         name=name,
         threads=threads,
-        drain=DRAIN if drain is None else drain,
+        drain=drain,
         on_event=out.note,
         on_up=lambda url: _print_url(out, url),
         keys=bus.keys,

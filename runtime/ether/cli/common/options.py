@@ -15,10 +15,11 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from inspect import Parameter
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ether.cli.common.output import Format, Output
@@ -53,22 +54,19 @@ class SettingsOptions:
     Args:
         model: has a docstring under each of these fields.
         names: of fields.
+        before: what counts more than a field's default, for the help.
     """
 
-    def __init__(self, model: type[BaseModel], *names: str) -> None:
-        self.parameters: dict[str, Parameter] = {}
+    def __init__(self, model: type[BaseModel], *names: str, before: str = "") -> None:
+        self.parameters: dict[str, Parameter] = {
+            name: _setting(name, model.model_fields[name], before) for name in names
+        }
         """{name: what typer reads}."""
-        for name in names:
-            field = model.model_fields[name]
-            kind: Any = field.annotation
-            shown = str(field.default) if field.default and field.default is not PydanticUndefined else False
-            option = typer.Option(f"--{name.replace('_', '-')}", help=field.description, show_default=shown)
-            self.parameters[name] = _parameter(name, Annotated[kind | None, option], None)
 
     @staticmethod
     def given(**options: Any) -> dict[str, Any]:
-        """Those options that have a value."""
-        return {name: value for name, value in options.items() if value is not None}
+        """Those options that have a value; a flag that was not given has none."""
+        return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +141,19 @@ def _options(group: type[Any]) -> dict[str, Parameter]:
         )
         for field in fields(group)
     }
+
+
+def _setting(name: str, field: FieldInfo, before: str) -> Parameter:
+    words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    kind: Any = str if words else field.annotation  # of words, the model says which is the nearest
+    default = "" if field.default is PydanticUndefined else field.default
+    option = typer.Option(
+        f"--{name.replace('_', '-')}",
+        help=field.description,
+        metavar="|".join(words) or None,
+        show_default=f"{before}{default}" if default else False,
+    )
+    return _parameter(name, Annotated[kind | None, option], None)
 
 
 def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:

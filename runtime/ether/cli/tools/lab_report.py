@@ -29,7 +29,7 @@ def check_format(out: Output, *, markdown: bool) -> None:
 
 
 def show(out: Output, report: Report, *, markdown: bool, ok: bool) -> None:
-    """Print a report, and end the command with FAILED if it is not `ok`; with jsonl each broken promise and figure is a line."""
+    """Print a report, with jsonl each broken promise and each figure as a line; one that is not `ok` ends the command."""
     from ether.lab.render import render
 
     plain = report.plain()
