@@ -22,7 +22,7 @@ from tests.support import has_environment, processes_with, wait_until
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("durability", "transport", "seconds"),
-    [(Durability.JOURNAL, "ipc", 20.0), (Durability.JOURNAL, "tcp", 8.0), (Durability.MEMORY, "ipc", 8.0)],
+    [("journal", "ipc", 20.0), ("journal", "tcp", 8.0), ("memory", "ipc", 8.0)],
 )
 def test_a_bus_under_torture_keeps_its_promises(
     durability: Durability, transport: str, seconds: float, tmp_path: Path

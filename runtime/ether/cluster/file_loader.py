@@ -32,7 +32,7 @@ from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.cluster.yaml_document import Place, YamlDocument
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
 from ether_broker.limits import Limits
-from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.security.access_list import Access
 
 __all__ = ["json_schema", "load", "of_agents"]
 
@@ -240,13 +240,9 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
 def _access(section: AccessSection | None) -> Access | None:
     if section is None:
         return None
-    return Access(
-        delegate=[DelegateRule(entry.who, entry.what, entry.to) for entry in section.delegate],
-        observe=section.observe,
-        read=section.administer.read,
-        change=section.administer.change,
-        register=[RegisterRule(entry.node, entry.agents) for entry in section.register_],
-    )
+    fields = section.model_dump(by_alias=True)
+    administer = fields.pop("administer")
+    return Access.of({**fields, **administer})
 
 
 _SETTINGS: Final[dict[str, Any]] = {

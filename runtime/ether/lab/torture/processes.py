@@ -21,7 +21,7 @@ from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.lab.harness.leak_check import MARK
 from ether.lab.torture.disk import Disk
 from ether.lab.torture.fault_plan import BROKER, delegator_names, node_names, observer_names
-from ether.lab.torture.settings import Durability, TortureSettings
+from ether.lab.torture.settings import TortureSettings
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether_actors.restarts.child_spec import Backoff
 
@@ -123,7 +123,7 @@ class Processes:
             for name in node_names(settings)
         )  # fmt: skip
         path = self._folder / JOURNAL if self.disk is None else self.disk.journal
-        journal = str(path) if settings.durability is Durability.JOURNAL else None
+        journal = str(path) if settings.durability == "journal" else None
         return ClusterSpec(
             nodes, bind=bind, journal=journal, drain=_DRAIN, start_timeout=_START, log_level="warning",
             intensity=_ENDLESS, period=1.0, backoff=_DOWN,
@@ -136,7 +136,7 @@ class Processes:
         number = names.index(name) if name in names else len(names)
         return lambda: {
             "url": self.cluster.url, "name": name, "folder": str(self._folder), "began": self._began, "seed": settings.seed,
-            "durability": settings.durability.value, "share": share + (number < rest),
+            "durability": settings.durability, "share": share + (number < rest),
             "rate": settings.delegations / len(names) / settings.seconds,
         }  # fmt: skip
 
